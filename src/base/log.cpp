@@ -1,0 +1,127 @@
+#include "base/log.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <ctime>
+
+namespace sallyport {
+namespace {
+
+constexpr std::array<std::string_view, 4> kLevels = {"debug", "info", "warn", "error"};
+
+std::string timestamp(std::int64_t millis) {
+  const std::time_t seconds = millis / 1000;
+  std::tm utc{};
+  ::gmtime_r(&seconds, &utc);
+  std::array<char, 40> text{};
+  const int length =
+      std::snprintf(text.data(), text.size(), "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", utc.tm_year + 1900, utc.tm_mon + 1,
+                    utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, static_cast<int>(millis % 1000));
+  return {text.data(), static_cast<std::size_t>(length)};
+}
+
+bool needs_quotes(std::string_view value) {
+  if (value.empty()) return true;
+  for (const char c : value) {
+    if (c <= ' ' || c == '"' || c == '=' || c == '\\' || static_cast<unsigned char>(c) >= 0x7f) return true;
+  }
+  return false;
+}
+
+// Length of the UTF-8 sequence at the start of text and its code point; 0 where there is none.
+std::size_t decode_utf8(std::string_view text, char32_t& point) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  const std::size_t length = lead < 0x80 ? 1 : (lead >> 5) == 6 ? 2 : (lead >> 4) == 14 ? 3 : (lead >> 3) == 30 ? 4 : 0;
+  if (length == 0 || length > text.size()) return 0;
+  point = length == 1 ? lead : lead & (0x7fU >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+    point = (point << 6) | (byte(i) & 0x3f);
+  }
+  constexpr std::array<char32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
+  const bool is_surrogate = point >= 0xd800 && point <= 0xdfff;
+  return point < kLeast.at(length) || point > 0x10ffff || is_surrogate ? 0 : length;
+}
+
+bool is_deceptive(char32_t point) {
+  return point < 0x20 || (point >= 0x7f && point < 0xa0) ||                 // C0, DEL, C1
+         (point >= 0x200b && point <= 0x200f) ||                            // zero width, direction marks
+         (point >= 0x2028 && point <= 0x202e) ||                            // separators, bidi overrides
+         (point >= 0x2060 && point <= 0x206f) || point == 0x61c || point == 0xfeff ||
+         (point >= 0xe0000 && point <= 0xe007f);                            // tags
+}
+
+void append_escape(std::string& out, const char* pattern, unsigned value) {
+  std::array<char, 16> text{};
+  const int length = std::snprintf(text.data(), text.size(), pattern, value);
+  out.append(text.data(), static_cast<std::size_t>(length));
+}
+
+void append_utf16_escape(std::string& out, char32_t point) {
+  if (point < 0x10000) return append_escape(out, "\\u%04x", point);
+  append_escape(out, "\\u%04x", 0xd800 + ((point - 0x10000) >> 10));
+  append_escape(out, "\\u%04x", 0xdc00 + ((point - 0x10000) & 0x3ff));
+}
+
+}  // namespace
+
+std::string escape_for_display(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    char32_t point = 0;
+    const std::size_t length = decode_utf8(text, point);
+    if (length == 0) {
+      // Not UTF-8: shown as the code point of the byte, so that the result is valid JSON text too.
+      append_utf16_escape(out, static_cast<unsigned char>(text[0]));
+      text.remove_prefix(1);
+      continue;
+    }
+    if (point == '\n') {
+      out += "\\n";
+    } else if (point == '"' || point == '\\') {
+      out += '\\';
+      out += static_cast<char>(point);
+    } else if (is_deceptive(point)) {
+      append_utf16_escape(out, point);
+    } else {
+      out += text.substr(0, length);
+    }
+    text.remove_prefix(length);
+  }
+  return out;
+}
+
+std::string Log::format(LogLevel level, std::string_view event, Fields fields) const {
+  const std::string_view name = kLevels.at(static_cast<std::size_t>(level));
+  const std::string time = timestamp(clock_.unix_millis());
+  std::string line;
+  if (format_ == LogFormat::json) {
+    line = "{\"time\":\"" + time + "\",\"level\":\"" + std::string(name) + "\",\"event\":\"" + escape_for_display(event) + '"';
+    for (const LogField& field : fields) {
+      line += ",\"" + escape_for_display(field.key) + "\":";
+      line += field.is_number ? field.value : '"' + escape_for_display(field.value) + '"';
+    }
+    return line + '}';
+  }
+  line = time + ' ' + std::string(name) + ' ' + std::string(event);
+  for (const LogField& field : fields) {
+    line += ' ';
+    line += field.key;
+    line += '=';
+    line += needs_quotes(field.value) ? '"' + escape_for_display(field.value) + '"' : field.value;
+  }
+  return line;
+}
+
+void Log::write(LogLevel level, std::string_view event, Fields fields) const {
+  if (!wants(level)) return;
+  const std::string line = format(level, event, fields) + '\n';
+  // A log that cannot be written must not stop the work it reports on.
+  [[maybe_unused]] const ssize_t written = ::write(fd_, line.data(), line.size());
+}
+
+}  // namespace sallyport

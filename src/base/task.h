@@ -1,0 +1,76 @@
+// Coroutines for a single-threaded loop.
+//
+// Task<T> is a lazily started computation that ends with one T; awaiting it starts it. A Task may
+// also be born finished (Task<T>::ready), which costs no coroutine frame. Fire is started at once
+// and owned by nobody: it runs until it returns. Neither carries exceptions: one that leaves a
+// coroutine body ends the process, because errors are values here.
+#pragma once
+
+#include <coroutine>
+#include <exception>
+#include <optional>
+#include <utility>
+
+namespace sallyport {
+
+struct Fire {
+  struct promise_type {
+    Fire get_return_object() { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+};
+
+template <typename T>
+class [[nodiscard]] Task {
+ public:
+  struct promise_type;
+  using Handle = std::coroutine_handle<promise_type>;
+
+  struct promise_type {
+    std::optional<T> value;
+    std::coroutine_handle<> waiter = std::noop_coroutine();
+
+    Task get_return_object() { return Task(Handle::from_promise(*this)); }
+    std::suspend_always initial_suspend() noexcept { return {}; }
+    struct ResumeWaiter {
+      bool await_ready() noexcept { return false; }
+      std::coroutine_handle<> await_suspend(Handle self) noexcept { return self.promise().waiter; }
+      void await_resume() noexcept {}
+    };
+    ResumeWaiter final_suspend() noexcept { return {}; }
+    template <typename U>
+    void return_value(U&& from) {
+      value.emplace(std::forward<U>(from));
+    }
+    void unhandled_exception() { std::terminate(); }
+  };
+
+  static Task ready(T value) { return Task(std::move(value)); }
+
+  Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, {})), value_(std::move(other.value_)) {}
+  Task& operator=(Task&&) = delete;
+  Task(const Task&) = delete;
+  Task& operator=(const Task&) = delete;
+  ~Task() {
+    if (handle_) handle_.destroy();
+  }
+
+  bool await_ready() const { return value_.has_value(); }
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> waiter) {
+    handle_.promise().waiter = waiter;
+    return handle_;
+  }
+  T await_resume() { return value_ ? std::move(*value_) : std::move(*handle_.promise().value); }
+
+ private:
+  explicit Task(Handle handle) : handle_(handle) {}
+  explicit Task(T value) : value_(std::move(value)) {}
+
+  Handle handle_;
+  std::optional<T> value_;
+};
+
+}  // namespace sallyport
