@@ -1,0 +1,62 @@
+#include "base/bytes.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "base/log.h"
+#include "base/random.h"
+
+namespace sallyport {
+namespace {
+
+TEST(Bytes, AppendsAndErasesFromTheFront) {
+  Bytes bytes;
+  bytes.append("hello ");
+  bytes.append("world");
+  bytes.erase_front(6);
+  EXPECT_EQ(as_text(bytes.view()), "world");
+}
+
+TEST(Bytes, KeepsItsContentWhenItGrows) {
+  Bytes bytes;
+  for (int i = 0; i < 1000; ++i) bytes.append("0123456789");
+  EXPECT_EQ(bytes.size(), 10000U);
+  EXPECT_EQ(as_text(bytes.view()).substr(9990), "0123456789");
+}
+
+TEST(Encoding, RoundTripsEveryLength) {
+  for (std::size_t length = 0; length < 70; ++length) {
+    std::string raw(length, '\0');
+    fill_random({reinterpret_cast<std::uint8_t*>(raw.data()), raw.size()});
+    EXPECT_EQ(from_hex(to_hex(as_bytes(raw))), raw);
+    EXPECT_EQ(from_base64url(to_base64url(as_bytes(raw))), raw);
+  }
+}
+
+TEST(Encoding, RefusesASecondSpellingOfTheSameBytes) {
+  EXPECT_EQ(to_base64url(as_bytes("a")), "YQ");
+  EXPECT_TRUE(from_base64url("YQ"));
+  EXPECT_FALSE(from_base64url("YR"));
+  EXPECT_FALSE(from_base64url("Y"));
+  EXPECT_FALSE(from_base64url("YQ=="));
+  EXPECT_FALSE(from_hex("abc"));
+  EXPECT_FALSE(from_hex("zz"));
+}
+
+TEST(Log, AFieldCannotStartANewLineOrMoveTheCursor) {
+  const SystemClock clock;
+  const Log log(-1, LogFormat::text, LogLevel::info, clock);
+  const std::string line = log.format(LogLevel::info, "event", {{"name", "a\nb\x1b[2J\xff\"\u202e"}});
+  EXPECT_NE(line.find(R"(name="a\nb\u001b[2J\u00ff\"\u202e")"), std::string::npos) << line;
+}
+
+TEST(Log, WritesJsonWithNumbersUnquoted) {
+  const SystemClock clock;
+  const Log log(-1, LogFormat::json, LogLevel::info, clock);
+  const std::string line = log.format(LogLevel::warn, "x", {{"n", 7}, {"s", "t"}});
+  EXPECT_NE(line.find(R"("level":"warn","event":"x","n":7,"s":"t"})"), std::string::npos) << line;
+}
+
+}  // namespace
+}  // namespace sallyport
