@@ -1,9 +1,9 @@
 // replay COUNT DIRECTORY...: a main for a fuzz target without a fuzzer.
 //
 // Feeds the target the empty input, every seed in the directories (*.bin of a directory that has
-// any, else all files; missing directories are ignored) and then mutations of them, COUNT inputs in all. The
-// generator's seed is a constant: every run sees the same inputs. An input that kills the target is
-// written to crash-<program> in the working directory.
+// any, else all files; missing directories are ignored) and then mutations of them, COUNT inputs in
+// all. The generator's seed is a constant: every run sees the same inputs. An input that kills the
+// target is written to crash-<program> in the working directory.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -119,7 +119,7 @@ void mutate_once(Input& input, const std::vector<Input>& seeds, XorShift& random
 void run(const Input& input) {
   current_input = &input;
   // An exact-size heap block, so that a sanitizer sees a read past the end.
-  const Input copy(input);
+  const Input copy(input);  // NOLINT(performance-unnecessary-copy-initialization)
   LLVMFuzzerTestOneInput(copy.data(), copy.size());
   current_input = nullptr;
 }
