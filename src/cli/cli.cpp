@@ -39,9 +39,10 @@ std::string nearest_command(const CLI::App& app, const std::string& word) {
 }
 
 int usage_error(const CLI::App& app, const std::string& problem, const std::string& word) {
-  std::fprintf(stderr, "sallyport: %s\n", problem.c_str());
   const std::string nearest = nearest_command(app, word);
-  if (!nearest.empty() && nearest != word) std::fprintf(stderr, "Did you mean: sallyport %s\n", nearest.c_str());
+  const bool is_unknown = !word.empty() && word[0] != '-' && nearest != word;
+  std::fprintf(stderr, "sallyport: %s\n", is_unknown ? ("unknown command: " + word).c_str() : problem.c_str());
+  if (is_unknown && !nearest.empty()) std::fprintf(stderr, "Did you mean: sallyport %s\n", nearest.c_str());
   std::fprintf(stderr, "See: sallyport --help\n");
   return static_cast<int>(Exit::usage);
 }

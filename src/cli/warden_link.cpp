@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <thread>
 
 #include "os/files.h"
 
@@ -21,6 +22,8 @@ namespace {
 constexpr Millis kStartTimeout{10'000};
 constexpr Millis kPingTimeout{5'000};
 constexpr std::size_t kLastWordsBytes = 4096;
+constexpr int kTriesAfterLosing = 20;
+constexpr Millis kRetryAfterLosing{10};
 
 // The daemon's stderr: appended to a log of ours, whose end tells why it died.
 struct LogFile {
@@ -121,8 +124,13 @@ Result<Started> ensure_warden(const os::Paths& paths) {
   if (running) return Started{std::move(*running), true};
   if (running.error().code != Code::unavailable) return std::move(running).error();
   const Status started = start_warden(paths);
-  // Whoever else was starting one at the same moment may have been quicker: that one will do.
   auto client = connect_warden(paths);
+  // Whoever else was starting one at the same moment may have been quicker: that one will do, once it
+  // has come as far as its socket.
+  for (int i = 0; !started && !client && i < kTriesAfterLosing; ++i) {
+    std::this_thread::sleep_for(kRetryAfterLosing);
+    client = connect_warden(paths);
+  }
   if (!client) return started ? std::move(client).error() : started.error();
   TRY(check_pong(**client));
   return Started{std::move(*client), false};
