@@ -173,9 +173,8 @@ Task<Reply> narrow(const Permit&, Call& call, RequestContext& context, Host&) {
   context.principal = Principal::container(id);
   context.container_id = id;
   context.is_narrowed = true;
-  return now(call.result([&](JsonWriter& json) {
-    json.begin_object().member("principal", context.principal.to_string()).end_object();
-  }));
+  return now(call.result(
+      [&](JsonWriter& json) { json.begin_object().member("principal", context.principal.to_string()).end_object(); }));
 }
 
 constexpr Field kTokenCreate[] = {
@@ -194,7 +193,10 @@ Task<Reply> create_token(const Permit& permit, Call& call, RequestContext& conte
     return now(Error::invalid_param("params.methods", "are too many for one token"));
   }
   return now(call.result([&](JsonWriter& json) {
-    json.begin_object().member("token", token).member("expires_at", host.clock.unix_millis() + ttl.count()).end_object();
+    json.begin_object()
+        .member("token", token)
+        .member("expires_at", host.clock.unix_millis() + ttl.count())
+        .end_object();
   }));
 }
 
