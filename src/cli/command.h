@@ -9,7 +9,7 @@
 #include "os/paths.h"
 #include "wire/json.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's own name
 class App;
 }
 

@@ -76,7 +76,8 @@ Finding check_landlock() {
   const long abi = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, kVersionFlag);
   if (abi < 1) return {"landlock", Health::bad, "not available", "boot with lsm=landlock,... on Linux 5.13 or newer"};
   if (abi < 6) {
-    return {"landlock", Health::weak, "ABI " + std::to_string(abi), "ABI 6 (Linux 6.12) also scopes signals and sockets"};
+    return {"landlock", Health::weak, "ABI " + std::to_string(abi),
+            "ABI 6 (Linux 6.12) also scopes signals and sockets"};
   }
   return {"landlock", Health::good, "ABI " + std::to_string(abi), ""};
 }
@@ -95,7 +96,8 @@ Finding check_cgroups() {
   if (controllers && controllers->find("memory") != std::string::npos) {
     return {"cgroups", Health::good, "v2 with the memory controller", ""};
   }
-  return {"cgroups", Health::weak, controllers ? "v2 without the memory controller" : "no v2 hierarchy at /sys/fs/cgroup",
+  return {"cgroups", Health::weak,
+          controllers ? "v2 without the memory controller" : "no v2 hierarchy at /sys/fs/cgroup",
           "limits are enforced by rlimits and supervision instead"};
 }
 
@@ -142,7 +144,8 @@ void show(const Context& context, const std::vector<Finding>& findings) {
     const std::string mark = finding.health == Health::good   ? green("ok  ")
                              : finding.health == Health::weak ? yellow("weak")
                                                               : red("BAD ");
-    print(mark + "  " + finding.name + std::string(20 - std::min<std::size_t>(finding.name.size(), 19), ' ') + finding.found);
+    print(mark + "  " + finding.name + std::string(20 - std::min<std::size_t>(finding.name.size(), 19), ' ') +
+          finding.found);
     if (!finding.advice.empty()) print(dim("      " + finding.advice));
   }
 }
@@ -152,9 +155,14 @@ void show(const Context& context, const std::vector<Finding>& findings) {
 void add_doctor_command(CLI::App& app, Context& context) {
   app.add_subcommand("doctor", "Check what this machine offers, and say how to mend what is missing")
       ->callback([&context] {
-        const std::vector<Finding> findings = {check_kernel(),    check_peer_identity(), check_user_namespaces(),
-                                               check_landlock(),  check_seccomp(),       check_cgroups(),
-                                               check_open_files(), check_runtime_directory(context.paths),
+        const std::vector<Finding> findings = {check_kernel(),
+                                               check_peer_identity(),
+                                               check_user_namespaces(),
+                                               check_landlock(),
+                                               check_seccomp(),
+                                               check_cgroups(),
+                                               check_open_files(),
+                                               check_runtime_directory(context.paths),
                                                check_warden(context.paths)};
         show(context, findings);
         for (const Finding& finding : findings) {

@@ -4,8 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
-#include <iterator>
 #include <iostream>
+#include <iterator>
 
 #include "cli/command.h"
 #include "cli/warden_link.h"
@@ -57,11 +57,14 @@ Status status(Context& context) {
     return ok();
   }
   const wire::Value root = answer.value();
-  const auto number = [&](wire::Value from, const char* name) { return std::to_string(from.get(name).as_int().value_or(0)); };
+  const auto number = [&](wire::Value from, const char* name) {
+    return std::to_string(from.get(name).as_int().value_or(0));
+  };
   const wire::Value counters = root.get("counters");
   print(green("running") + "   pid " + number(root, "pid") + ", version " +
         std::string(root.get("version").as_string().value_or("?")) + ", up " +
-        std::to_string(root.get("uptime_ms").as_int().value_or(0) / 1000) + " s, " + number(root, "memory_kib") + " KiB");
+        std::to_string(root.get("uptime_ms").as_int().value_or(0) / 1000) + " s, " + number(root, "memory_kib") +
+        " KiB");
   print("door      " + context.paths.control_socket());
   print("sessions  " + number(root, "sessions") + " open, " + number(counters, "accepted") + " accepted, " +
         number(counters, "refused") + " refused");
@@ -102,7 +105,8 @@ Status call(Context& context, const CallArguments& arguments) {
     const auto parsed = decoder.parse(params);
     if (!parsed || !parsed->root().is_object()) {
       context.exit = Exit::usage;
-      return Error::make(Code::invalid_params, parsed ? "the parameters must be a JSON object" : parsed.error().message);
+      return Error::make(Code::invalid_params,
+                         parsed ? "the parameters must be a JSON object" : parsed.error().message);
     }
   }
   TRY(const Started started, ensure_warden(context.paths));

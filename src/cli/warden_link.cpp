@@ -64,7 +64,8 @@ Result<pid_t> spawn_daemon(const std::string& program, const LogFile& log, int r
   const std::string ready_text = std::to_string(kReadyFd);
   const std::array<const char*, 4> argv = {program.c_str(), "--ready-fd", ready_text.c_str(), nullptr};
   pid_t pid = -1;
-  const int failed = ::posix_spawn(&pid, program.c_str(), &actions, &attributes, const_cast<char**>(argv.data()), environ);
+  const int failed =
+      ::posix_spawn(&pid, program.c_str(), &actions, &attributes, const_cast<char**>(argv.data()), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
   if (failed != 0) return Error::from_errno("cannot start " + program, failed);

@@ -33,9 +33,7 @@ int poll_millis(SteadyTime until) {
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30));
 }
 
-Error lost(std::string detail) {
-  return Error::make(Code::unavailable, "the connection is lost", std::move(detail));
-}
+Error lost(std::string detail) { return Error::make(Code::unavailable, "the connection is lost", std::move(detail)); }
 
 }  // namespace
 
@@ -47,7 +45,7 @@ Answer::~Answer() {
 
 Client::Client(UniqueFd in, UniqueFd out, wire::Side side)
     : in_(std::move(in)), out_(std::move(out)), decoder_(std::make_shared<wire::Decoder>()), book_(side) {
-  struct stat info {};
+  struct stat info{};
   is_socket_ = ::fstat(in_.get(), &info) == 0 && S_ISSOCK(info.st_mode);
   if (!is_socket_) return;
   // A blocking receive that returns now and then: one system call where poll and receive are two.
@@ -131,8 +129,9 @@ Status Client::send(const Bytes& frame) {
   if (failure_) return *failure_;
   std::size_t sent = 0;
   while (sent < frame.size()) {
-    const ssize_t count = is_socket_ ? ::send(output(), frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT)
-                                     : ::write(output(), frame.data() + sent, frame.size() - sent);
+    const ssize_t count = is_socket_
+                              ? ::send(output(), frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT)
+                              : ::write(output(), frame.data() + sent, frame.size() - sent);
     if (count >= 0) {
       sent += static_cast<std::size_t>(count);
       continue;
@@ -153,8 +152,8 @@ Status Client::send(const Bytes& frame) {
 ssize_t Client::receive_once(std::span<std::uint8_t> room, int flags) {
   ssize_t count = 0;
   do {
-    count = is_socket_ ? ::recv(in_.get(), room.data(), room.size(), flags)
-                       : ::read(in_.get(), room.data(), room.size());
+    count =
+        is_socket_ ? ::recv(in_.get(), room.data(), room.size(), flags) : ::read(in_.get(), room.data(), room.size());
   } while (count < 0 && errno == EINTR);
   return count;
 }

@@ -20,24 +20,26 @@ void EventHub::subscribe(ipc::Session& session, std::string id, std::vector<std:
 }
 
 void EventHub::publish(std::string_view name, std::string_view params) {
-  // Sending can close a session, which removes its subscribers: walk over a copy of the pointers.
-  std::vector<std::shared_ptr<ipc::Session>> keep_alive;
-  for (const Subscriber& subscriber : subscribers_) keep_alive.push_back(subscriber.session->shared_from_this());
-  for (const auto& session : keep_alive) {
-    for (std::size_t i = 0; i < subscribers_.size(); ++i) {
-      Subscriber& subscriber = subscribers_[i];
-      if (subscriber.session != session.get() || !policy::matches_any(subscriber.patterns, name)) continue;
-      if (session->unsent_bytes() > kMaxQueuedBytes) {
-        ++subscriber.lost;
-        continue;
-      }
-      const std::string id = subscriber.id;
-      if (const std::uint64_t lost = std::exchange(subscriber.lost, 0); lost != 0) {
-        session->send_event(id, "events.lost", "{\"count\":" + std::to_string(lost) + "}");
-      }
-      session->send_event(id, name, params);
-      if (session->is_closed()) break;
+  struct Delivery {
+    std::shared_ptr<ipc::Session> session;
+    std::string id;
+    std::uint64_t lost;
+  };
+  // First choose, then send: sending can end a session, which removes its subscriptions.
+  std::vector<Delivery> deliveries;
+  for (Subscriber& subscriber : subscribers_) {
+    if (!policy::matches_any(subscriber.patterns, name)) continue;
+    if (subscriber.session->unsent_bytes() > kMaxQueuedBytes) {
+      ++subscriber.lost;
+    } else {
+      deliveries.push_back({subscriber.session->shared_from_this(), subscriber.id, std::exchange(subscriber.lost, 0)});
     }
+  }
+  for (const Delivery& delivery : deliveries) {
+    if (delivery.lost != 0) {
+      delivery.session->send_event(delivery.id, "events.lost", "{\"count\":" + std::to_string(delivery.lost) + "}");
+    }
+    delivery.session->send_event(delivery.id, name, params);
   }
 }
 

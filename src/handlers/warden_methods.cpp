@@ -72,7 +72,10 @@ struct SleepOrCancel {
   bool await_ready() const { return false; }
   void await_suspend(std::coroutine_handle<> waiter) {
     ipc::Loop& loop = call.session().shared().loop();
-    const auto timer = loop.after(delay, [waiter] { waiter.resume(); });
+    const auto timer = loop.after(delay, [this, waiter] {
+      call.on_cancel(nullptr);
+      waiter.resume();
+    });
     call.on_cancel([&loop, timer, waiter] {
       loop.cancel(timer);
       waiter.resume();
@@ -173,9 +176,8 @@ Task<Reply> narrow(const Permit&, Call& call, RequestContext& context, Host&) {
   context.principal = Principal::container(id);
   context.container_id = id;
   context.is_narrowed = true;
-  return now(call.result([&](JsonWriter& json) {
-    json.begin_object().member("principal", context.principal.to_string()).end_object();
-  }));
+  return now(call.result(
+      [&](JsonWriter& json) { json.begin_object().member("principal", context.principal.to_string()).end_object(); }));
 }
 
 constexpr Field kTokenCreate[] = {
@@ -194,7 +196,10 @@ Task<Reply> create_token(const Permit& permit, Call& call, RequestContext& conte
     return now(Error::invalid_param("params.methods", "are too many for one token"));
   }
   return now(call.result([&](JsonWriter& json) {
-    json.begin_object().member("token", token).member("expires_at", host.clock.unix_millis() + ttl.count()).end_object();
+    json.begin_object()
+        .member("token", token)
+        .member("expires_at", host.clock.unix_millis() + ttl.count())
+        .end_object();
   }));
 }
 

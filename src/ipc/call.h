@@ -72,7 +72,7 @@ class Call {
 
  private:
   friend class Session;
-  void enter_flight();           // the turn is over and no answer is there: start the clock
+  void enter_flight();               // the turn is over and no answer is there: start the clock
   void give_up(const Error& error);  // answered by someone else than the handler
 
   std::shared_ptr<Session> session_;

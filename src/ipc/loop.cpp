@@ -118,8 +118,7 @@ Watch::~Watch() = default;
 Result<std::unique_ptr<Watch>> Watch::open(Loop& loop, UniqueFd fd) {
   auto impl = std::make_unique<Impl>(asio::posix::stream_descriptor(loop.impl().context));
   boost::system::error_code error;
-  impl->descriptor.assign(fd.get(), error);
-  if (error) return Error::from_errno("cannot watch a descriptor", error.value());
+  if (impl->descriptor.assign(fd.get(), error)) return Error::from_errno("cannot watch a descriptor", error.value());
   fd.release();
   return std::unique_ptr<Watch>(new Watch(std::move(impl)));
 }
@@ -142,8 +141,9 @@ void Watch::Wait::await_suspend(std::coroutine_handle<> waiter) {
 
 void Watch::cancel() {
   is_cancelled_ = true;
-  boost::system::error_code ignored;
-  impl_->descriptor.cancel(ignored);
+  boost::system::error_code error;
+  // Fails only for a descriptor that is not open, which has no waiters either.
+  [[maybe_unused]] const auto failed = impl_->descriptor.cancel(error);
 }
 
 }  // namespace sallyport::ipc

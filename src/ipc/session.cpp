@@ -16,7 +16,7 @@ namespace sallyport::ipc {
 namespace {
 
 bool is_socket(int fd) {
-  struct stat info {};
+  struct stat info{};
   return ::fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode);
 }
 

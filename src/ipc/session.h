@@ -93,8 +93,8 @@ class Session : public std::enable_shared_from_this<Session> {
   wire::FrameReader reader_;
   Bytes unsent_;
   std::size_t unsent_from_ = 0;
-  std::vector<Call*> calls_;       // unanswered, after the turn in which they came
-  std::size_t open_calls_ = 0;     // objects alive, answered or not
+  std::vector<Call*> calls_;    // unanswered, after the turn in which they came
+  std::size_t open_calls_ = 0;  // objects alive, answered or not
   std::size_t open_bytes_ = 0;
   Call* newest_call_ = nullptr;
   std::unique_ptr<StreamHub> streams_;
@@ -108,7 +108,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool is_in_turn_ = false;
   bool has_unread_frames_ = false;  // a turn ended early, with frames still in the reader
   bool is_draining_output_ = false;
-  bool is_over_ = false;    // the peer will send no more, or we will read no more
+  bool is_over_ = false;  // the peer will send no more, or we will read no more
   bool is_closed_ = false;
   bool is_never_idle_ = false;
 };

@@ -23,15 +23,15 @@ struct SessionLimits {
 
 struct Counters {
   std::uint64_t accepted = 0;
-  std::uint64_t refused = 0;             // before a session existed: identity, limits
+  std::uint64_t refused = 0;  // before a session existed: identity, limits
   std::uint64_t requests = 0;
-  std::uint64_t malformed = 0;           // bodies that were no message, stray chunks and responses
-  std::uint64_t protocol_closes = 0;     // connections we closed for what they sent
-  std::uint64_t descriptors_dropped = 0; // reads that carried descriptors nobody asked for
+  std::uint64_t malformed = 0;            // bodies that were no message, stray chunks and responses
+  std::uint64_t protocol_closes = 0;      // connections we closed for what they sent
+  std::uint64_t descriptors_dropped = 0;  // reads that carried descriptors nobody asked for
   std::uint64_t idle_closes = 0;
   std::uint64_t timeouts = 0;
   std::uint64_t cancelled = 0;
-  std::uint64_t accept_failures = 0;     // out of descriptors or memory
+  std::uint64_t accept_failures = 0;  // out of descriptors or memory
 };
 
 class Sessions {
@@ -62,7 +62,7 @@ class Sessions {
   friend class Call;
   void add(Session& session);
   void remove(Session& session);
-  void sweep();      // closes what was idle for too long, and gives memory back when all is quiet
+  void sweep();  // closes what was idle for too long, and gives memory back when all is quiet
   void plan_sweep();
 
   Loop& loop_;

@@ -20,7 +20,7 @@ Error fault(const std::string& path, const toml::source_region& where, const std
 // How one key is read; an error is the sentence behind the key's name.
 using Setter = std::function<std::optional<std::string>(const toml::node&)>;
 
-Setter integer(std::int64_t least, std::int64_t most, std::function<void(std::int64_t)> set) {
+Setter integer(std::int64_t least, std::int64_t most, const std::function<void(std::int64_t)>& set) {
   return [=](const toml::node& node) -> std::optional<std::string> {
     const auto value = node.value_exact<std::int64_t>();
     if (!value || *value < least || *value > most) {

@@ -54,8 +54,7 @@ void Pipeline::open(UniqueFd in, UniqueFd out, Door& door, RequestContext contex
   context.principal = door.principal;
   context.container_id = door.principal.container_id();
   const std::string name = door.name + "/" + std::to_string(host_.sessions.counters().accepted);
-  auto session =
-      Session::open(host_.sessions, std::move(in), std::move(out), wire::Side::accepting, name);
+  auto session = Session::open(host_.sessions, std::move(in), std::move(out), wire::Side::accepting, name);
   if (!session) {
     host_.sessions.log().error("cannot open a session", {{"door", door.name}, {"error", session.error().describe()}});
     return;

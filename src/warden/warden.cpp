@@ -80,8 +80,7 @@ Status Warden::open_loopback_door() {
   binding.pid = static_cast<std::uint64_t>(::getpid());
   TRY(binding.start_time, os::process_start_time(::getpid()));
   gate_ = std::make_unique<ipc::LoopbackGate>(sessions_, token, binding);
-  TRY(loopback_listener_,
-      ipc::Listener::open(sessions_, std::move(listener.fd), loopback_.name, [this](UniqueFd fd) {
+  TRY(loopback_listener_, ipc::Listener::open(sessions_, std::move(listener.fd), loopback_.name, [this](UniqueFd fd) {
         gate_->admit(std::move(fd), [this](UniqueFd admitted) {
           pipeline_.accept_proven(std::move(admitted), UniqueFd(), loopback_, "proof");
         });

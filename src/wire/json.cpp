@@ -28,18 +28,24 @@ dom::element element_at(const void* document, std::size_t index) {
 }
 tape_ref tape_of(dom::element element) { return std::bit_cast<tape_ref>(element); }
 
+static_assert(kMaxDepth == 32);
+constexpr const char* kTooDeep = "nested deeper than 32";
+
 // Checks what simdjson lets pass, in one walk over the tree.
 class StrictCheck {
  public:
   StrictCheck(bool has_escapes, Findings* findings) : has_escapes_(has_escapes), findings_(findings) {}
 
-  const char* check(dom::element element) {
+  const char* check(dom::element element, std::size_t depth = 0) {
     switch (element.type()) {
       case dom::element_type::OBJECT:
-        return check_object(dom::object(element));
+        // simdjson does not count an innermost container that is empty.
+        if (depth == kMaxDepth) return kTooDeep;
+        return check_object(dom::object(element), depth + 1);
       case dom::element_type::ARRAY:
+        if (depth == kMaxDepth) return kTooDeep;
         for (const dom::element item : dom::array(element)) {
-          if (const char* problem = check(item)) return problem;
+          if (const char* problem = check(item, depth + 1)) return problem;
         }
         return nullptr;
       case dom::element_type::STRING:
@@ -56,14 +62,14 @@ class StrictCheck {
     return nullptr;
   }
 
-  const char* check_object(dom::object object) {
+  const char* check_object(dom::object object, std::size_t depth) {
     std::array<std::string_view, 16> few;
     std::size_t count = 0;
     const char* problem = nullptr;
     bool has_duplicates = false;
     for (const auto [key, value] : object) {
       problem = check_text(key);
-      if (problem == nullptr) problem = check(value);
+      if (problem == nullptr) problem = check(value, depth);
       if (problem != nullptr) return problem;
       if (count < few.size()) {
         for (std::size_t i = 0; i < count; ++i) has_duplicates |= few.at(i) == key;
@@ -336,7 +342,7 @@ Result<Document> Decoder::parse_padded(ByteView text, Findings* findings) {
   if (failure != simdjson::SUCCESS) {
     Error error = Error::make(Code::protocol_error, std::string("malformed JSON: ") + simdjson::error_message(failure));
     if (failure == simdjson::DEPTH_ERROR) {
-      error.message = "malformed JSON: nested deeper than " + std::to_string(kMaxDepth);
+      error.message = std::string("malformed JSON: ") + kTooDeep;
     }
     recycle(std::move(document));
     return error;

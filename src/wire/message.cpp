@@ -195,7 +195,9 @@ void append_error(Bytes& out, std::string_view id, const Error& error) {
   json.member("type", "response").key("error");
   write_error(json, error);
   json.end_object();
-  if (!frame.finish()) append_error(out, id, Error::make(error.code, "the error is too large to describe"));
+  if (frame.finish()) return;
+  // An id longer than any peer's cannot be an answer to anything.
+  append_error(out, id.size() <= kMaxIdBytes ? id : "", Error::make(error.code, "the error is too large to describe"));
 }
 
 Status append_event(Bytes& out, std::string_view id, std::string_view method, std::string_view params) {
