@@ -17,8 +17,8 @@ inline constexpr int kRaceTries = 64;
 inline constexpr std::uint64_t kMaxEditBytes = 64ULL << 20;
 // Diffs are for reading; one that is longer than this is cut and says so.
 inline constexpr std::size_t kMaxDiffBytes = 64 << 10;
-// Beyond this many lines the middle of a diff is one replacement: Myers' memory grows with D * D.
-inline constexpr std::size_t kMaxDiffEdits = 2000;
+// Beyond this many changed lines the middle of a diff is one replacement: Myers' memory grows with D * D.
+inline constexpr std::size_t kMaxDiffEdits = 500;
 // How many lines are shown when an edit's text was not found or found too often.
 inline constexpr std::size_t kMaxNearest = 3;
 inline constexpr std::size_t kMaxLineNumbers = 50;
