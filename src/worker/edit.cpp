@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "wire/json.h"
 #include "worker/limits.h"
 #include "worker/nearest.h"
 #include "worker/text.h"
@@ -24,16 +25,16 @@ std::string numbered(std::string_view what, std::size_t index, bool is_only) {
 
 Error not_found(std::string_view content, const Edit& edit, std::size_t index, bool is_only) {
   Error error = Error::make(Code::not_found, numbered("old_string was not found in the file", index, is_only));
-  std::string& json = error.details_json;
-  json = "{\"reason\":\"not_found\",\"edit\":" + std::to_string(index) + ",\"nearest\":[";
   const auto nearest = nearest_lines(content, edit.old_text);
-  for (const NearLine& line : nearest) {
-    if (json.back() == '}') json += ',';
-    json += "{\"line\":" + std::to_string(line.number) + ",\"text\":";
-    append_json_string(json, line.text);
-    json += line.differs_in_space ? ",\"differs_in\":\"whitespace\"}" : "}";
-  }
-  json += "]}";
+  error.details_json = wire::to_json([&](wire::JsonWriter& json) {
+    json.begin_object().member("reason", "not_found").member("edit", index).key("nearest").begin_array();
+    for (const NearLine& line : nearest) {
+      json.begin_object().member("line", line.number).member("text", line.text);
+      if (line.differs_in_space) json.member("differs_in", "whitespace");
+      json.end_object();
+    }
+    json.end_array().end_object();
+  });
   if (!nearest.empty()) error.message += "; the nearest line is " + std::to_string(nearest.front().number);
   return error;
 }

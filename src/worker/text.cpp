@@ -103,21 +103,6 @@ std::size_t fitting_prefix(std::string_view text, std::size_t room) {
   return count == text.size() ? count : whole_characters(text.substr(0, count)).size();
 }
 
-void append_json_string(std::string& out, std::string_view text) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  const std::string safe = to_utf8_lossy(text);
-  out += '"';
-  for (const char c : safe) {
-    if (escaped_cost(c) == 1) out += c;
-    else if (c == '\n') out += "\\n";
-    else if (c == '\t') out += "\\t";
-    else if (c == '\r') out += "\\r";
-    else if (c == '"' || c == '\\') out.append(1, '\\').append(1, c);
-    else out.append("\\u00").append(1, kHex[static_cast<unsigned char>(c) >> 4]).append(1, kHex[c & 15]);
-  }
-  out += '"';
-}
-
 std::string to_base64(std::string_view bytes) {
   std::string text;
   text.reserve((bytes.size() + 2) / 3 * 4);

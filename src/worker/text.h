@@ -20,14 +20,11 @@ std::string to_utf8_lossy(std::string_view bytes);
 constexpr std::size_t escaped_cost(char byte) {
   const auto c = static_cast<unsigned char>(byte);
   if (c == '"' || c == '\\' || c == '\n' || c == '\r' || c == '\t' || c == '\b' || c == '\f') return 2;
-  return c < 0x20 || c == 0x7f ? 6 : 1;
+  return c < 0x20 ? 6 : 1;
 }
 std::size_t escaped_size(std::string_view text);
 // How many bytes of text fit into `room` once escaped, never splitting a character.
 std::size_t fitting_prefix(std::string_view text, std::size_t room);
-
-// A quoted JSON string; invalid UTF-8 is written lossily.
-void append_json_string(std::string& out, std::string_view text);
 
 std::string to_base64(std::string_view bytes);                        // RFC 4648, with padding
 std::optional<std::string> from_base64(std::string_view text);        // strict: one spelling per value
