@@ -19,7 +19,8 @@ std::string_view trim_trailing_spaces(std::string_view line) {
   return line.substr(0, kept);
 }
 
-bool has_sign(std::string_view text) { return text.find_first_of("*?[\\") != std::string_view::npos; }
+constexpr std::string_view kSigns = "*?[\\";
+bool has_sign(std::string_view text) { return text.find_first_of(kSigns) != std::string_view::npos; }
 
 }  // namespace
 
@@ -47,7 +48,10 @@ void IgnoreRules::add(std::string_view line) {
   const bool is_by_name = line.find('/') == std::string_view::npos;
   if (line.starts_with('/')) line.remove_prefix(1);
   const auto number = static_cast<std::uint32_t>(rules_.size());
-  rules_.push_back({Glob(line), is_negated, is_for_directories, is_by_name});
+  // git compares the literal beginning of a path rule first and matches the rest on its own, so that
+  // in `b**/c` the stars stand at a beginning. Odd, but being equal matters more.
+  const std::size_t literal = is_by_name ? 0 : std::min(line.find_first_of(kSigns), line.size());
+  rules_.push_back({std::string(line.substr(0, literal)), Glob(line.substr(literal)), is_negated, is_for_directories, is_by_name});
   const std::string_view extension = line.starts_with("*.") ? line.substr(1) : std::string_view();
   if (is_by_name && !has_sign(line)) {
     by_name_[std::string(line)].push_back(number);
@@ -75,7 +79,9 @@ Verdict IgnoreRules::judge(std::string_view path, std::string_view name, bool is
   for (auto number = by_glob_.rbegin(); number != by_glob_.rend() && *number > last; ++number) {
     const Rule& rule = rules_[*number];
     if (rule.is_for_directories && !is_directory) continue;
-    if (rule.glob.matches(rule.is_by_name ? name : path)) last = *number;
+    const bool is_match = rule.is_by_name ? rule.glob.matches(name)
+                                          : path.starts_with(rule.prefix) && rule.glob.matches(path.substr(rule.prefix.size()));
+    if (is_match) last = *number;
   }
   if (last < 0) return Verdict::none;
   return rules_[static_cast<std::size_t>(last)].is_negated ? Verdict::included : Verdict::ignored;

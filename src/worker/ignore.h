@@ -29,6 +29,7 @@ class IgnoreRules {
 
  private:
   struct Rule {
+    std::string prefix;  // of the path; the glob is for what follows
     Glob glob;
     bool is_negated;
     bool is_for_directories;
