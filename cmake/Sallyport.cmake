@@ -34,6 +34,10 @@ if(SALLYPORT_SANITIZE)
   add_compile_options(-fsanitize=${SALLYPORT_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${SALLYPORT_SANITIZE})
 endif()
+if(SALLYPORT_FUZZ)
+  # Coverage for libFuzzer in every module; its main is linked into the targets of fuzz/ only.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
 if(SALLYPORT_HARDEN)
   include(CheckPIESupported)
   check_pie_supported()
@@ -85,4 +89,21 @@ function(sallyport_test name)
     set(arg_TIMEOUT 120)
   endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${arg_TIMEOUT})
+endfunction()
+
+# sallyport_must_not_compile(name FILE file LINK libs...): a test that FILE compiles as it is and does
+# not with -DBYPASS. The first half keeps the second honest: FILE cannot fail for another reason than
+# what stands between `#ifdef BYPASS` and its `#endif`.
+function(sallyport_must_not_compile name)
+  cmake_parse_arguments(arg "" "FILE" "LINK" ${ARGN})
+  cmake_path(ABSOLUTE_PATH arg_FILE BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  set(flags -std=c++20)
+  foreach(library IN LISTS arg_LINK)
+    set(directories $<TARGET_PROPERTY:${library},INTERFACE_INCLUDE_DIRECTORIES>)
+    list(APPEND flags "$<$<BOOL:${directories}>:-I$<JOIN:${directories},;-I>>")
+  endforeach()
+  add_test(NAME must_not_compile.${name}
+           COMMAND ${CMAKE_SOURCE_DIR}/tools/must_not_compile ${arg_FILE} ${CMAKE_CXX_COMPILER} "${flags}"
+           COMMAND_EXPAND_LISTS)
+  set_tests_properties(must_not_compile.${name} PROPERTIES TIMEOUT 120)
 endfunction()

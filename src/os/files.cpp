@@ -60,7 +60,7 @@ Result<std::string> read_small_file(const std::string& path, std::size_t most) {
 
 Result<std::string> read_private_file(const std::string& path, std::size_t most) {
   TRY(const UniqueFd fd, open_to_read(path));
-  struct stat info {};
+  struct stat info{};
   if (::fstat(fd.get(), &info) != 0) return Error::from_errno("cannot stat a file", errno, path);
   if (!S_ISREG(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & 077) != 0) {
     return Error::make(Code::unauthenticated, path + " must be a regular file of yours with mode 0600");
@@ -105,7 +105,7 @@ Result<UniqueFd> open_private_directory(const std::string& path) {
     }
     return Error::from_errno("cannot open directory " + path, errno);
   }
-  struct stat info {};
+  struct stat info{};
   if (::fstat(fd.get(), &info) != 0) return Error::from_errno("cannot stat directory " + path, errno);
   if (info.st_uid != ::geteuid()) {
     return Error::make(Code::conflict, path + " belongs to another user (uid " + std::to_string(info.st_uid) +

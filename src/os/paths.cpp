@@ -37,15 +37,15 @@ Result<std::string> choose(const char* name, std::string fallback) {
 Result<Paths> paths_from_environment() {
   const std::string xdg_runtime = variable("XDG_RUNTIME_DIR");
   Paths paths;
-  TRY(paths.runtime_dir, choose("SALLYPORT_RUNTIME_DIR", xdg_runtime.empty()
-                                                             ? "/tmp/sallyport-" + std::to_string(::geteuid())
-                                                             : xdg_runtime + "/sallyport"));
+  TRY(paths.runtime_dir,
+      choose("SALLYPORT_RUNTIME_DIR",
+             xdg_runtime.empty() ? "/tmp/sallyport-" + std::to_string(::geteuid()) : xdg_runtime + "/sallyport"));
   TRY(const std::string home_dir, home());
   const std::string xdg_config = variable("XDG_CONFIG_HOME"), xdg_state = variable("XDG_STATE_HOME");
   TRY(paths.config_file, choose("SALLYPORT_CONFIG", (xdg_config.empty() ? home_dir + "/.config" : xdg_config) +
                                                         "/sallyport/sallyport.toml"));
-  TRY(paths.state_dir, choose("SALLYPORT_STATE_DIR",
-                              (xdg_state.empty() ? home_dir + "/.local/state" : xdg_state) + "/sallyport"));
+  TRY(paths.state_dir,
+      choose("SALLYPORT_STATE_DIR", (xdg_state.empty() ? home_dir + "/.local/state" : xdg_state) + "/sallyport"));
   return paths;
 }
 

@@ -36,9 +36,9 @@ Error unidentified(const char* what, int error_number) {
 // On pidfs (6.9) a pidfd's inode number is unique per process for the whole boot. Before it, the
 // start time in clock ticks tells two lives of one pid apart.
 Result<std::uint64_t> process_number(int pidfd, pid_t pid) {
-  struct statfs fs {};
+  struct statfs fs{};
   if (::fstatfs(pidfd, &fs) == 0 && fs.f_type == kPidfsMagic) {
-    struct stat info {};
+    struct stat info{};
     if (::fstat(pidfd, &info) == 0) return static_cast<std::uint64_t>(info.st_ino);
   }
   return process_start_time(pid);
@@ -48,7 +48,7 @@ bool is_gone(int pidfd) { return ::syscall(SYS_pidfd_send_signal, pidfd, 0, null
 
 // Same namespace means same device and inode of the namespace file.
 Status compare(int theirs, const char* own_path) {
-  struct stat a {}, b {};
+  struct stat a{}, b{};
   if (::fstat(theirs, &a) != 0) return unidentified("fstat of a namespace", errno);
   if (::stat(own_path, &b) != 0) return unidentified("stat of an own namespace", errno);
   if (a.st_dev == b.st_dev && a.st_ino == b.st_ino) return ok();

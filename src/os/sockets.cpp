@@ -32,7 +32,7 @@ Result<sockaddr_un> address_in(int directory, const std::string& name) {
 }
 
 Status remove_stale_socket(int directory, const std::string& name) {
-  struct stat info {};
+  struct stat info{};
   if (::fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
     if (errno == ENOENT) return ok();
     return Error::from_errno("cannot stat " + name, errno);

@@ -59,8 +59,8 @@ Result<std::optional<ByteView>> FrameReader::next() {
   const std::size_t length = load_be32(buffer_.data() + begin_);
   if (length == 0) return Error::make(Code::protocol_error, "frame of length 0");
   if (length > kMaxFrameBytes) {
-    return Error::make(Code::payload_too_large, "frame of " + std::to_string(length) + " bytes exceeds max " +
-                                                    std::to_string(kMaxFrameBytes));
+    return Error::make(Code::payload_too_large,
+                       "frame of " + std::to_string(length) + " bytes exceeds max " + std::to_string(kMaxFrameBytes));
   }
   if (buffered() < kHeaderBytes + length) return std::optional<ByteView>();
   const ByteView body{buffer_.data() + begin_ + kHeaderBytes, length};
@@ -71,8 +71,8 @@ Result<std::optional<ByteView>> FrameReader::next() {
 Status FrameReader::finish() const {
   if (is_between_frames()) return ok();
   if (buffered() < kHeaderBytes) {
-    return Error::make(Code::protocol_error, "unexpected end after " + std::to_string(buffered()) +
-                                                 " of 4 length-prefix bytes");
+    return Error::make(Code::protocol_error,
+                       "unexpected end after " + std::to_string(buffered()) + " of 4 length-prefix bytes");
   }
   return Error::make(Code::protocol_error, "unexpected end after " + std::to_string(buffered() - kHeaderBytes) +
                                                " of " + std::to_string(wanted() - kHeaderBytes) + " body bytes");

@@ -62,7 +62,9 @@ class StrictCheck {
     const char* problem = nullptr;
     bool has_duplicates = false;
     for (const auto [key, value] : object) {
-      if ((problem = check_text(key)) || (problem = check(value))) return problem;
+      problem = check_text(key);
+      if (problem == nullptr) problem = check(value);
+      if (problem != nullptr) return problem;
       if (count < few.size()) {
         for (std::size_t i = 0; i < count; ++i) has_duplicates |= few.at(i) == key;
         few.at(count) = key;
@@ -111,12 +113,12 @@ constexpr std::array<char, 256> kEscapes = [] {
   return table;
 }();
 
-// Eight bytes at a time: does any need escaping? (Exact for ", \ and bytes below 0x20.)
-bool has_escapable(std::uint64_t word) {
+// Eight bytes at a time: not zero if any needs escaping. (Exact for ", \ and bytes below 0x20.)
+std::uint64_t escapable(std::uint64_t word) {
   constexpr std::uint64_t kOnes = 0x0101010101010101, kHighs = 0x8080808080808080;
   const auto has_zero = [](std::uint64_t x) { return (x - kOnes) & ~x & kHighs; };
   const std::uint64_t control = (word - kOnes * 0x20) & ~word & kHighs;
-  return (has_zero(word ^ (kOnes * '"')) | has_zero(word ^ (kOnes * '\\')) | control) != 0;
+  return has_zero(word ^ (kOnes * '"')) | has_zero(word ^ (kOnes * '\\')) | control;
 }
 
 // Appends text with escapes; the text is valid UTF-8.
@@ -128,7 +130,7 @@ void append_escaped(Bytes& out, std::string_view text) {
     while (end - plain >= 32) {
       std::array<std::uint64_t, 4> words{};
       std::memcpy(words.data(), plain, 32);
-      if (has_escapable(words[0]) | has_escapable(words[1]) | has_escapable(words[2]) | has_escapable(words[3])) break;
+      if (escapable(words[0]) | escapable(words[1]) | escapable(words[2]) | escapable(words[3])) break;
       plain += 32;
     }
     while (plain != end && kEscapes[static_cast<unsigned char>(*plain)] == kPlain) ++plain;

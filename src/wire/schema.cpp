@@ -15,7 +15,8 @@ std::string path_of(std::string_view parent, std::string_view name) {
 Status check_range(const Field& field, std::string_view path, std::int64_t value, std::string_view unit) {
   if (value >= field.least && value <= field.most) return ok();
   std::string problem = "must have ";
-  if (field.least != std::numeric_limits<std::int64_t>::min()) problem += "at least " + std::to_string(field.least) + ' ';
+  if (field.least != std::numeric_limits<std::int64_t>::min())
+    problem += "at least " + std::to_string(field.least) + ' ';
   if (field.most != std::numeric_limits<std::int64_t>::max()) problem += "at most " + std::to_string(field.most) + ' ';
   return Error::invalid_param(path, problem + std::string(unit));
 }

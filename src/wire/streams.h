@@ -21,7 +21,7 @@ class Streams {
       : next_own_(side == Side::connecting ? 1 : 2), initial_credit_(initial_credit) {}
 
   // ---- streams we send on ----
-  Result<std::uint32_t> open();  // RATE_LIMITED beyond kMaxOpenStreams
+  Result<std::uint32_t> open();                        // RATE_LIMITED beyond kMaxOpenStreams
   std::uint32_t sendable(std::uint32_t stream) const;  // bytes of credit; 0 if it is not open
   void sent(std::uint32_t stream, std::uint32_t bytes);
   // The peer granted more. A stream already closed is ignored; nonsense is a protocol error.

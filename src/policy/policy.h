@@ -1,0 +1,5 @@
+// Policy: who may do what.
+#pragma once
+
+#include "policy/engine.h"
+#include "policy/tokens.h"
