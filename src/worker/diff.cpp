@@ -60,7 +60,8 @@ class Myers {
   }
 
  private:
-  static void walk_back(const std::vector<std::vector<long>>& trace, long d, long x, long y, std::vector<Change>& changes) {
+  static void walk_back(const std::vector<std::vector<long>>& trace, long d, long x, long y,
+                        std::vector<Change>& changes) {
     for (; d > 0; --d) {
       const std::vector<long>& v = trace[static_cast<std::size_t>(d)];
       const auto before = [&](long k) { return v[static_cast<std::size_t>(k + d + 1)]; };
@@ -69,11 +70,15 @@ class Myers {
       const long previous_k = is_insert ? k + 1 : k - 1;
       x = before(previous_k);
       y = x - previous_k;
-      const Change one{static_cast<std::size_t>(x), is_insert ? 0U : 1U, static_cast<std::size_t>(y), is_insert ? 1U : 0U};
+      const Change one{static_cast<std::size_t>(x), is_insert ? 0U : 1U, static_cast<std::size_t>(y),
+                       is_insert ? 1U : 0U};
       const bool joins = !changes.empty() && changes.back().before == one.before + one.removed &&
                          changes.back().after == one.after + one.added;
-      if (joins) changes.back() = {one.before, changes.back().removed + one.removed, one.after, changes.back().added + one.added};
-      else changes.push_back(one);
+      if (joins)
+        changes.back() = {one.before, changes.back().removed + one.removed, one.after,
+                          changes.back().added + one.added};
+      else
+        changes.push_back(one);
     }
     std::reverse(changes.begin(), changes.end());
   }
@@ -132,7 +137,8 @@ Diff unified_diff(std::string_view name, std::string_view before_text, std::stri
   for (std::size_t i = 0; i < changes.size() && !cut;) {
     std::size_t last = i;  // changes whose contexts touch share a hunk
     while (last + 1 < changes.size() &&
-           changes[last + 1].before <= changes[last].before + changes[last].removed + 2 * kContext) ++last;
+           changes[last + 1].before <= changes[last].before + changes[last].removed + 2 * kContext)
+      ++last;
     const std::size_t lead = std::min(kContext, changes[i].before);
     const std::size_t end = changes[last].before + changes[last].removed;
     const std::size_t trail = std::min(kContext, before.size() - end);

@@ -49,9 +49,9 @@ Error not_unique(std::string_view content, std::string_view old_text, std::size_
     counted_to = at;
     if (++count <= kMaxLineNumbers) lines += (lines.empty() ? "" : ",") + std::to_string(line);
   }
-  Error error = Error::make(
-      Code::conflict, numbered("old_string occurs " + std::to_string(count) + " times (lines " + lines +
-                                   "): add surrounding text, or set replace_all", index, is_only));
+  Error error = Error::make(Code::conflict, numbered("old_string occurs " + std::to_string(count) + " times (lines " +
+                                                         lines + "): add surrounding text, or set replace_all",
+                                                     index, is_only));
   error.details_json = "{\"reason\":\"not_unique\",\"edit\":" + std::to_string(index) +
                        ",\"count\":" + std::to_string(count) + ",\"lines\":[" + lines + "]}";
   return error;

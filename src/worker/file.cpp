@@ -27,7 +27,9 @@ Error changed() {
 }
 
 // Attributes the kernel or the walls manage themselves are not ours to copy.
-bool is_ours_to_keep(std::string_view name) { return name.starts_with("user.") || name.starts_with("system.posix_acl"); }
+bool is_ours_to_keep(std::string_view name) {
+  return name.starts_with("user.") || name.starts_with("system.posix_acl");
+}
 
 Status copy_attributes(int from, int to) {
   const ssize_t size = ::flistxattr(from, nullptr, 0);
@@ -42,16 +44,18 @@ Status copy_attributes(int from, int to) {
     const ssize_t length = ::fgetxattr(from, name, value.data(), value.size());
     if (length < 0 && errno == ENODATA) continue;
     if (length < 0) return path_error("read attributes", errno);
-    if (::fsetxattr(to, name, value.data(), static_cast<std::size_t>(length), 0) != 0) return path_error("keep attributes", errno);
+    if (::fsetxattr(to, name, value.data(), static_cast<std::size_t>(length), 0) != 0)
+      return path_error("keep attributes", errno);
   }
   return ok();
 }
 
 Status keep_identity(int old_file, const struct stat& old_status, int new_file) {
-  struct stat fresh {};
+  struct stat fresh{};
   if (::fstat(new_file, &fresh) != 0) return path_error("stat", errno);
   const bool is_other_owner = fresh.st_uid != old_status.st_uid || fresh.st_gid != old_status.st_gid;
-  if (is_other_owner && ::fchown(new_file, old_status.st_uid, old_status.st_gid) != 0) return path_error("keep owner", errno);
+  if (is_other_owner && ::fchown(new_file, old_status.st_uid, old_status.st_gid) != 0)
+    return path_error("keep owner", errno);
   if (::fchmod(new_file, old_status.st_mode & 01777) != 0) return path_error("keep mode", errno);
   return copy_attributes(old_file, new_file);
 }
@@ -126,7 +130,7 @@ Result<UniqueFd> open_at(const Roots& roots, const Place& place, int flags) {
   UniqueFd fd(::openat(place.dir.get(), place.name.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (!fd && errno == ENXIO) return Error::make(Code::policy_denied, "not a regular file");
   if (!fd) return path_error("open", errno);
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd.get(), &status) != 0) return path_error("stat", errno);
   TRY(roots.check_regular(status));
   return fd;
@@ -142,16 +146,18 @@ Result<Snapshot> read_snapshot(int fd, std::uint64_t most) {
     snapshot.content.resize(static_cast<std::size_t>(snapshot.status.st_size));
     std::size_t filled = 0;
     while (filled < snapshot.content.size()) {
-      const ssize_t count = ::pread(fd, snapshot.content.data() + filled, snapshot.content.size() - filled, static_cast<off_t>(filled));
+      const ssize_t count =
+          ::pread(fd, snapshot.content.data() + filled, snapshot.content.size() - filled, static_cast<off_t>(filled));
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) return path_error("read", errno);
       if (count == 0) break;
       filled += static_cast<std::size_t>(count);
     }
-    struct stat after {};
+    struct stat after{};
     if (::fstat(fd, &after) != 0) return path_error("stat", errno);
     // The link count changes ctime without changing a byte; only what the content shows counts here.
-    const bool is_still = after.st_size == snapshot.status.st_size && after.st_mtim.tv_sec == snapshot.status.st_mtim.tv_sec &&
+    const bool is_still = after.st_size == snapshot.status.st_size &&
+                          after.st_mtim.tv_sec == snapshot.status.st_mtim.tv_sec &&
                           after.st_mtim.tv_nsec == snapshot.status.st_mtim.tv_nsec;
     if (is_still && filled == snapshot.content.size()) return snapshot;
   }
@@ -174,10 +180,11 @@ Status replace_file(const Roots& roots, const Place& place, std::string_view con
   auto old_file = open_at(roots, place, O_RDONLY);
   const bool is_new = !old_file && old_file.error().details_json == R"({"errno":"ENOENT"})";
   if (!old_file && !is_new) return std::move(old_file).error();
-  struct stat old_status {};
+  struct stat old_status{};
   if (!is_new && ::fstat(old_file->get(), &old_status) != 0) return path_error("stat", errno);
   // A rename asks only the directory; a file that may not be written must stay as it is.
-  if (!is_new && ::faccessat(dir, place.name.c_str(), W_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) != 0) return path_error("write", errno);
+  if (!is_new && ::faccessat(dir, place.name.c_str(), W_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) != 0)
+    return path_error("write", errno);
   if (expected != nullptr && expected->has_value() != !is_new) return changed();
 
   for (const bool nameless : {true, false}) {
@@ -195,9 +202,10 @@ Status replace_file(const Roots& roots, const Place& place, std::string_view con
     const int error = draft.take_temporary_name();
     if (error == ENOSPC || error == EDQUOT) return path_error("create", error);
     if (error != 0) continue;
-    struct stat now {};
+    struct stat now{};
     const bool is_there = ::fstatat(dir, place.name.c_str(), &now, AT_SYMLINK_NOFOLLOW) == 0;
-    if (expected != nullptr && (is_there != expected->has_value() || (is_there && !is_same_version(now, **expected)))) return changed();
+    if (expected != nullptr && (is_there != expected->has_value() || (is_there && !is_same_version(now, **expected))))
+      return changed();
     TRY(draft.rename_to(place.name, *options.calls));
     return options.durable ? sync_directory(dir, *options.calls) : ok();
   }

@@ -14,7 +14,7 @@ namespace sallyport::worker {
 
 struct Snapshot {
   std::string content;
-  struct stat status {};
+  struct stat status{};
 };
 
 // The system calls of a write that can fail half-way, so that tests can make them.

@@ -74,7 +74,8 @@ Result<GlobAnswer> find_paths(const Roots& roots, const GlobRequest& request, co
   if (text.starts_with(whole_root)) text.remove_prefix(whole_root.size());
   TRY(const PathPattern pattern, PathPattern::compile(text, false));
   std::string_view cursor = request.cursor;
-  if (!cursor.empty() && !cursor.starts_with(prefix)) return Error::invalid_param("params.cursor", "is not from a search of this root");
+  if (!cursor.empty() && !cursor.starts_with(prefix))
+    return Error::invalid_param("params.cursor", "is not from a search of this root");
   cursor.remove_prefix(std::min(prefix.size(), cursor.size()));
 
   Finder finder(pattern, request, cursor);

@@ -25,7 +25,7 @@ struct GlobRequest {
 struct GlobAnswer {
   std::vector<std::string> paths;  // as `root` was written, joined with what was found
   Skipped skipped;
-  std::uint64_t total = 0;         // matches behind the cursor, on this page or not
+  std::uint64_t total = 0;  // matches behind the cursor, on this page or not
   bool truncated = false;
 };
 

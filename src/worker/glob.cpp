@@ -104,7 +104,8 @@ std::size_t Glob::parse_set(std::string_view pattern, std::size_t at) {
       if (close == std::string_view::npos) return kBroken;
       if (close > at + 2 && pattern[close - 1] == ':') {
         const std::string_view name = pattern.substr(at + 2, close - 1 - (at + 2));
-        const auto* found = std::find_if(kClasses.begin(), kClasses.end(), [&](const Class& c) { return c.name == name; });
+        const auto* found =
+            std::find_if(kClasses.begin(), kClasses.end(), [&](const Class& c) { return c.name == name; });
         if (found == kClasses.end()) return kBroken;
         for (std::size_t c = 0; c < 256; ++c) {
           if (found->contains(static_cast<unsigned char>(c))) set.set(c);
@@ -128,10 +129,14 @@ std::size_t Glob::parse_set(std::string_view pattern, std::size_t at) {
 
 bool Glob::matches_one(const Token& token, char c) const {
   switch (token.kind) {
-    case Kind::byte: return static_cast<std::uint8_t>(c) == token.byte;
-    case Kind::any: return c != '/';
-    case Kind::set: return sets_[token.set].test(static_cast<unsigned char>(c));
-    default: return false;
+    case Kind::byte:
+      return static_cast<std::uint8_t>(c) == token.byte;
+    case Kind::any:
+      return c != '/';
+    case Kind::set:
+      return sets_[token.set].test(static_cast<unsigned char>(c));
+    default:
+      return false;
   }
 }
 
@@ -187,10 +192,13 @@ bool Glob::matches_tokens(std::string_view text) const {
 
 bool Glob::matches(std::string_view text) const {
   switch (shape_) {
-    case Shape::exact: return text == literal_;
+    case Shape::exact:
+      return text == literal_;
     case Shape::suffix:
-      return text.ends_with(literal_) && text.substr(0, text.size() - literal_.size()).find('/') == std::string_view::npos;
-    case Shape::general: return matches_tokens(text);
+      return text.ends_with(literal_) &&
+             text.substr(0, text.size() - literal_.size()).find('/') == std::string_view::npos;
+    case Shape::general:
+      return matches_tokens(text);
   }
   return false;
 }
@@ -207,21 +215,27 @@ Result<std::vector<std::string>> expand_braces(std::string_view pattern) {
     // The first brace that closes and has a comma of its own.
     bool is_expanded = false;
     for (std::size_t open = 0; open < text.size() && !is_expanded; ++open) {
-      if (text[open] == '\\') ++open;
+      if (text[open] == '\\')
+        ++open;
       else if (text[open] == '{') {
         int depth = 0;
         std::vector<std::size_t> cuts = {open};
         std::size_t close = open;
         for (; close < text.size(); ++close) {
-          if (text[close] == '\\') ++close;
-          else if (text[close] == '{') ++depth;
-          else if (text[close] == ',' && depth == 1) cuts.push_back(close);
-          else if (text[close] == '}' && --depth == 0) break;
+          if (text[close] == '\\')
+            ++close;
+          else if (text[close] == '{')
+            ++depth;
+          else if (text[close] == ',' && depth == 1)
+            cuts.push_back(close);
+          else if (text[close] == '}' && --depth == 0)
+            break;
         }
         if (close >= text.size() || cuts.size() < 2) continue;
         cuts.push_back(close);
         for (std::size_t i = cuts.size() - 1; i > 0; --i) {
-          waiting.push_back(text.substr(0, open) + text.substr(cuts[i - 1] + 1, cuts[i] - cuts[i - 1] - 1) + text.substr(close + 1));
+          waiting.push_back(text.substr(0, open) + text.substr(cuts[i - 1] + 1, cuts[i] - cuts[i - 1] - 1) +
+                            text.substr(close + 1));
         }
         is_expanded = true;
       }
@@ -251,7 +265,8 @@ Result<PathPattern> PathPattern::compile(std::string_view pattern, bool floats) 
       prefix.resize(prefix.rfind('/') == std::string::npos ? 0 : prefix.rfind('/') + 1);
     }
     const std::string_view behind = is_by_name ? std::string_view() : rest.substr(std::min(prefix.size(), rest.size()));
-    const bool is_deep = is_by_name || behind.find('/') != std::string_view::npos || behind.find("**") != std::string_view::npos;
+    const bool is_deep =
+        is_by_name || behind.find('/') != std::string_view::npos || behind.find("**") != std::string_view::npos;
     compiled.alternatives_.push_back({std::move(glob), is_by_name, std::move(prefix), is_deep});
   }
   return compiled;

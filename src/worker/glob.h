@@ -69,9 +69,9 @@ class PathPattern {
  private:
   struct Alternative {
     Glob glob;
-    bool is_by_name;       // **/x: only the last component counts
-    std::string prefix;    // literal directories, with the last slash
-    bool is_deep;          // may match below its prefix's own directory
+    bool is_by_name;     // **/x: only the last component counts
+    std::string prefix;  // literal directories, with the last slash
+    bool is_deep;        // may match below its prefix's own directory
   };
   std::vector<Alternative> alternatives_;
 };

@@ -53,7 +53,8 @@ class Filter {
       filter.include_.push_back(std::move(pattern));
     }
     for (const std::string& name : request.types) {
-      const auto* type = std::find_if(kFileTypes.begin(), kFileTypes.end(), [&](const FileType& t) { return t.name == name; });
+      const auto* type =
+          std::find_if(kFileTypes.begin(), kFileTypes.end(), [&](const FileType& t) { return t.name == name; });
       if (type == kFileTypes.end()) return Error::invalid_param("params.types", "has a name that is no file type");
       TRY(PathPattern pattern, PathPattern::compile(type->glob, true));
       filter.include_.push_back(std::move(pattern));
@@ -140,8 +141,8 @@ class Collector {
 
 class Grepper final : public WalkVisitor {
  public:
-  Grepper(const Pattern& pattern, const Filter& filter, const SearchOptions& options, const Cursor& cursor, const Stop& stop,
-          unsigned threads, Collector& collector)
+  Grepper(const Pattern& pattern, const Filter& filter, const SearchOptions& options, const Cursor& cursor,
+          const Stop& stop, unsigned threads, Collector& collector)
       : filter_(filter), cursor_(cursor), stop_(stop), collector_(collector) {
     for (unsigned i = 0; i < threads; ++i) workers_.emplace_back(FileSearcher(pattern, options));
   }
@@ -159,7 +160,8 @@ class Grepper final : public WalkVisitor {
     }
     if (++self.visited % 64 == 0 && stop_.should_stop()) return;
     // One component below a held directory, not followed: it cannot lead elsewhere.
-    const UniqueFd file(::openat(directory.fd.get(), name.data(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    const UniqueFd file(
+        ::openat(directory.fd.get(), name.data(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     if (!file) {
       ++self.skipped.unreadable;
       return;
@@ -200,10 +202,18 @@ class Grepper final : public WalkVisitor {
   void search(Worker& self, int file, std::uint64_t after_line, Path path) {
     FileHits found;
     switch (self.searcher.search(file, after_line, found)) {
-      case Outcome::searched: ++self.searched; break;
-      case Outcome::binary: ++self.skipped.binary; return;
-      case Outcome::too_large: ++self.skipped.too_large; return;
-      case Outcome::unreadable: ++self.skipped.unreadable; return;
+      case Outcome::searched:
+        ++self.searched;
+        break;
+      case Outcome::binary:
+        ++self.skipped.binary;
+        return;
+      case Outcome::too_large:
+        ++self.skipped.too_large;
+        return;
+      case Outcome::unreadable:
+        ++self.skipped.unreadable;
+        return;
     }
     if (found.matches > 0) collector_.add(path(), std::move(found));
   }
@@ -221,7 +231,8 @@ class Grepper final : public WalkVisitor {
 
 // Moves as many whole lines as a page takes from `from` to `to`; the line the page ends at, or nothing
 // if all of them fitted.
-std::optional<std::uint64_t> take_lines(FileHits& from, FileHits& to, std::size_t& lines_left, std::size_t& room, bool is_first) {
+std::optional<std::uint64_t> take_lines(FileHits& from, FileHits& to, std::size_t& lines_left, std::size_t& room,
+                                        bool is_first) {
   std::uint64_t last_line = 0;  // of a match that was taken
   std::size_t taken = 0;
   for (std::size_t i = 0; i < from.hits.size();) {
@@ -235,7 +246,8 @@ std::optional<std::uint64_t> take_lines(FileHits& from, FileHits& to, std::size_
     const bool is_over = line != 0 && (lines_left == 0 || (cost > room && !(is_first && taken == 0)));
     if (is_over) {
       // Context behind the last match stays with it.
-      for (; i < end && from.hits[i].is_context() && last_line != 0 && from.hits[i].line == to.hits.back().line + 1; ++i) {
+      for (; i < end && from.hits[i].is_context() && last_line != 0 && from.hits[i].line == to.hits.back().line + 1;
+           ++i) {
         to.hits.push_back(std::move(from.hits[i]));
       }
       return last_line;
@@ -294,7 +306,7 @@ Result<GrepAnswer> grep(const Roots& roots, const GrepRequest& request, const St
   std::string prefix = display_prefix(request.root);
   Collector collector(request.limit, options.mode != Mode::content);
   TRY(const UniqueFd target, roots.open_any(request.root, Follow::yes));
-  struct stat status {};
+  struct stat status{};
   if (::fstat(target.get(), &status) != 0) return path_error("stat", errno);
   if (S_ISDIR(status.st_mode)) {
     TRY(const Cursor cursor, parse_cursor(request.cursor, prefix));

@@ -15,12 +15,12 @@ namespace sallyport::worker {
 struct GrepRequest {
   std::string pattern;
   PatternOptions options;
-  std::string root = ".";             // a directory, or a file: that one is searched whatever it is
-  std::vector<std::string> include;   // globs; a file must match one of them, if there are any
-  std::vector<std::string> exclude;   // globs; a file must match none
-  std::vector<std::string> types;     // names of kFileTypes; as more includes
+  std::string root = ".";            // a directory, or a file: that one is searched whatever it is
+  std::vector<std::string> include;  // globs; a file must match one of them, if there are any
+  std::vector<std::string> exclude;  // globs; a file must match none
+  std::vector<std::string> types;    // names of kFileTypes; as more includes
   SearchOptions search;
-  std::size_t limit = kDefaultHits;   // matching lines in content mode, files in the others
+  std::size_t limit = kDefaultHits;  // matching lines in content mode, files in the others
   std::size_t max_bytes = kDefaultPageBytes;
   std::string cursor;
   WalkOptions walk;

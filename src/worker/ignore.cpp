@@ -51,7 +51,8 @@ void IgnoreRules::add(std::string_view line) {
   // git compares the literal beginning of a path rule first and matches the rest on its own, so that
   // in `b**/c` the stars stand at a beginning. Odd, but being equal matters more.
   const std::size_t literal = is_by_name ? 0 : std::min(line.find_first_of(kSigns), line.size());
-  rules_.push_back({std::string(line.substr(0, literal)), Glob(line.substr(literal)), is_negated, is_for_directories, is_by_name});
+  rules_.push_back(
+      {std::string(line.substr(0, literal)), Glob(line.substr(literal)), is_negated, is_for_directories, is_by_name});
   const std::string_view extension = line.starts_with("*.") ? line.substr(1) : std::string_view();
   if (is_by_name && !has_sign(line)) {
     by_name_[std::string(line)].push_back(number);
@@ -79,8 +80,9 @@ Verdict IgnoreRules::judge(std::string_view path, std::string_view name, bool is
   for (auto number = by_glob_.rbegin(); number != by_glob_.rend() && *number > last; ++number) {
     const Rule& rule = rules_[*number];
     if (rule.is_for_directories && !is_directory) continue;
-    const bool is_match = rule.is_by_name ? rule.glob.matches(name)
-                                          : path.starts_with(rule.prefix) && rule.glob.matches(path.substr(rule.prefix.size()));
+    const bool is_match = rule.is_by_name
+                              ? rule.glob.matches(name)
+                              : path.starts_with(rule.prefix) && rule.glob.matches(path.substr(rule.prefix.size()));
     if (is_match) last = *number;
   }
   if (last < 0) return Verdict::none;

@@ -45,8 +45,8 @@ class IgnoreRules {
   };
   using Index = std::unordered_map<std::string, std::vector<std::uint32_t>, Hash, std::equal_to<>>;
   Index by_name_;
-  Index by_extension_;                   // with the dot
-  std::vector<std::uint32_t> by_glob_;   // everything else
+  Index by_extension_;                  // with the dot
+  std::vector<std::uint32_t> by_glob_;  // everything else
 };
 
 // The rules in force in one directory: its own file's, then its parent's, up to the repository's top.

@@ -18,7 +18,7 @@ EntryKind kind_of(int directory, const char* name, unsigned char type) {
   if (type == DT_DIR) return EntryKind::directory;
   if (type == DT_LNK) return EntryKind::symlink;
   if (type != DT_UNKNOWN) return EntryKind::special;
-  struct stat status {};  // some file systems do not tell
+  struct stat status{};  // some file systems do not tell
   if (::fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0) return EntryKind::special;
   if (S_ISREG(status.st_mode)) return EntryKind::file;
   if (S_ISDIR(status.st_mode)) return EntryKind::directory;
@@ -53,7 +53,8 @@ void Listing::add(int directory, const char* name, unsigned char type) {
     has_git_ |= text == ".git";
   }
   const std::size_t length = std::strlen(name);
-  entries_.push_back({static_cast<std::uint32_t>(names_.size()), static_cast<std::uint16_t>(length), kind_of(directory, name, type)});
+  entries_.push_back(
+      {static_cast<std::uint32_t>(names_.size()), static_cast<std::uint16_t>(length), kind_of(directory, name, type)});
   names_.append(name, length + 1);
 }
 
@@ -63,7 +64,9 @@ void Listing::sort() {
     if (order != 0) return order < 0;
     // One is a prefix of the other: what follows the shorter is its slash, or nothing.
     const auto next = [this](const Entry& entry, std::size_t at) {
-      return at < entry.length ? static_cast<unsigned char>(c_name(entry)[at]) : entry.kind == EntryKind::directory ? '/' : 0U;
+      return at < entry.length                    ? static_cast<unsigned char>(c_name(entry)[at])
+             : entry.kind == EntryKind::directory ? '/'
+                                                  : 0U;
     };
     const std::size_t at = std::min(a.length, b.length);
     return next(a, at) < next(b, at);

@@ -155,7 +155,8 @@ class Reader {
       if (c == '{') {
         const std::size_t end = left_.find('}');
         const std::string_view count = left_.substr(1, end == std::string_view::npos ? 0 : end - 1);
-        if (count.empty() || count.find_first_not_of("0123456789,") != std::string_view::npos || count[0] == ',') return std::nullopt;
+        if (count.empty() || count.find_first_not_of("0123456789,") != std::string_view::npos || count[0] == ',')
+          return std::nullopt;
         if (count[0] == '0') at_least_once = false;
         left_.remove_prefix(end + 1);
       } else {
@@ -172,7 +173,8 @@ class Reader {
     if (i < left_.size() && left_[i] == '^') ++i;
     if (i < left_.size() && left_[i] == ']') ++i;
     for (; i < left_.size() && left_[i] != ']'; ++i) {
-      if (left_[i] == '\\') ++i;
+      if (left_[i] == '\\')
+        ++i;
       else if (left_.substr(i).starts_with("[:")) {
         i = left_.find(":]", i);
         if (i == std::string_view::npos) return false;

@@ -23,7 +23,9 @@ const char* line_end(const char* at, const char* end) {
 }
 
 // Without the '\r' of a CRLF.
-const char* text_end(const char* start, const char* newline) { return newline > start && newline[-1] == '\r' ? newline - 1 : newline; }
+const char* text_end(const char* start, const char* newline) {
+  return newline > start && newline[-1] == '\r' ? newline - 1 : newline;
+}
 
 // A newline that can never be found within a line: better refused than answered with no hits.
 bool wants_newline(std::string_view text, bool is_fixed) {
@@ -38,7 +40,8 @@ bool wants_newline(std::string_view text, bool is_fixed) {
 std::optional<Span> match(const re2::RE2& regex, const char* begin, const char* from, const char* end) {
   const re2::StringPiece text(begin, static_cast<std::size_t>(end - begin));
   re2::StringPiece found;
-  if (!regex.Match(text, static_cast<std::size_t>(from - begin), text.size(), re2::RE2::UNANCHORED, &found, 1)) return std::nullopt;
+  if (!regex.Match(text, static_cast<std::size_t>(from - begin), text.size(), re2::RE2::UNANCHORED, &found, 1))
+    return std::nullopt;
   return Span{found.data(), found.data() + found.size()};
 }
 
@@ -60,10 +63,13 @@ Result<Pattern> Pattern::compile(std::string_view text, const PatternOptions& op
                            (options.letter_case == PatternOptions::Case::smart && !has_capital);
   Pattern pattern;
   pattern.is_multiline_ = options.is_multiline;
-  const std::string regex = options.is_fixed ? re2::RE2::QuoteMeta(re2::StringPiece(text.data(), text.size())) : std::string(text);
+  const std::string regex =
+      options.is_fixed ? re2::RE2::QuoteMeta(re2::StringPiece(text.data(), text.size())) : std::string(text);
   RequiredLiteral literal;
-  if (options.is_fixed && !ignore_case) literal = {std::string(text), false, true};
-  else literal = required_literal(regex, ignore_case);
+  if (options.is_fixed && !ignore_case)
+    literal = {std::string(text), false, true};
+  else
+    literal = required_literal(regex, ignore_case);
   // A single byte is on most lines: RE2 alone is faster than asking it line by line.
   const bool is_worth_it = literal.is_whole || literal.text.size() > 1;
   if (is_worth_it && !literal.text.empty()) pattern.scanner_.emplace(literal.text, literal.ignore_case);
@@ -82,13 +88,16 @@ Result<Pattern> Pattern::compile(std::string_view text, const PatternOptions& op
   if (!pattern.regex_->ok()) {
     // The reason without RE2's echo of the wrapped text; on its own, so that the place is the caller's.
     const re2::RE2 alone(regex, settings);
-    return Error::invalid_param("params.pattern", "RE2 refuses it: " + (alone.ok() ? pattern.regex_->error() : alone.error()) +
-                                                      " (no back-references and no look-around)");
+    return Error::invalid_param("params.pattern",
+                                "RE2 refuses it: " + (alone.ok() ? pattern.regex_->error() : alone.error()) +
+                                    " (no back-references and no look-around)");
   }
   return pattern;
 }
 
-bool Pattern::may_match(const char* from, const char* end) const { return !scanner_ || scanner_->find(from, end) != nullptr; }
+bool Pattern::may_match(const char* from, const char* end) const {
+  return !scanner_ || scanner_->find(from, end) != nullptr;
+}
 
 std::optional<Span> Pattern::find(const char* begin, const char* from, const char* end) const {
   if (regex_) return match(*regex_, begin, from, end);
@@ -99,7 +108,8 @@ std::optional<Span> Pattern::find(const char* begin, const char* from, const cha
 
 std::optional<Span> Pattern::find_line(const char* from, const char* end) const {
   if (!regex_) return find(from, from, end);
-  const bool goes_by_line = scanner_ || (has_line_end_ && std::memchr(from, '\r', static_cast<std::size_t>(end - from)) != nullptr);
+  const bool goes_by_line =
+      scanner_ || (has_line_end_ && std::memchr(from, '\r', static_cast<std::size_t>(end - from)) != nullptr);
   if (!goes_by_line) {
     const auto found = match(*regex_, from, from, end);
     // An empty match behind the last newline is on no line.

@@ -91,7 +91,9 @@ Result<Census> take_census(int fd, std::uint64_t wanted_line, bool want_hash) {
 class Page {
  public:
   Page(const ReadRequest& request, Position at)
-      : request_(request), at_(at), room_(request.max_bytes),
+      : request_(request),
+        at_(at),
+        room_(request.max_bytes),
         longest_(request.max_line_bytes.value_or(request.line_numbers ? kNumberedLineBytes : SIZE_MAX)) {}
 
   // False when the line did not fit: the page is done.
@@ -149,7 +151,8 @@ class Page {
 };
 
 Status fill_base64(int fd, const ReadRequest& request, Position at, ReadAnswer& answer) {
-  const std::uint64_t end = std::min(answer.size, at.byte + std::min(request.byte_limit.value_or(UINT64_MAX), answer.size));
+  const std::uint64_t end =
+      std::min(answer.size, at.byte + std::min(request.byte_limit.value_or(UINT64_MAX), answer.size));
   const std::uint64_t wanted = end > at.byte ? end - at.byte : 0;
   const std::uint64_t fits = std::max<std::uint64_t>(request.max_bytes / 4 * 3, 3);
   TRY(const std::string bytes, read_range(fd, at.byte, std::min(wanted, fits)));
@@ -199,7 +202,7 @@ Status fill_text(int fd, const ReadRequest& request, Position at, std::uint64_t 
 
 Result<ReadAnswer> read_file(const Roots& roots, const ReadRequest& request) {
   TRY(const UniqueFd file, roots.open_file(request.path, O_RDONLY));
-  struct stat status {};
+  struct stat status{};
   if (::fstat(file.get(), &status) != 0) return path_error("stat", errno);
   ReadAnswer answer;
   answer.size = static_cast<std::uint64_t>(status.st_size);
@@ -223,13 +226,15 @@ Result<ReadAnswer> read_file(const Roots& roots, const ReadRequest& request) {
   const bool is_small = answer.size <= kMaxCountedBytes;
   const bool is_start = is_by_line && at.line <= 1;
   if (is_small || request.want_sha256 || (is_by_line && !is_start)) {
-    TRY(Census census, take_census(file.get(), is_by_line ? at.line : 1, request.want_sha256 || (is_small && is_start && !request.limit)));
+    TRY(Census census, take_census(file.get(), is_by_line ? at.line : 1,
+                                   request.want_sha256 || (is_small && is_start && !request.limit)));
     answer.lines = census.lines;
     answer.sha256 = std::move(census.sha256);
     if (is_by_line) at.byte = census.start;
   }
   std::uint64_t end = answer.size;
-  if (request.byte_limit && *request.byte_limit < answer.size - at.byte && request.cursor.empty()) end = at.byte + *request.byte_limit;
+  if (request.byte_limit && *request.byte_limit < answer.size - at.byte && request.cursor.empty())
+    end = at.byte + *request.byte_limit;
 
   TRY(const std::string head, read_range(file.get(), 0, kBinaryProbeBytes));
   answer.is_binary = looks_binary(head);

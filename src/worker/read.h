@@ -15,8 +15,8 @@ struct ReadRequest {
   enum class Encoding : std::uint8_t { automatic, utf8, base64 };
 
   std::string path;
-  std::uint64_t offset = 1;             // the first line wanted, from 1
-  std::optional<std::uint64_t> limit;   // how many lines
+  std::uint64_t offset = 1;                  // the first line wanted, from 1
+  std::optional<std::uint64_t> limit;        // how many lines
   std::optional<std::uint64_t> byte_offset;  // instead of lines; from 0
   std::optional<std::uint64_t> byte_limit;
   std::size_t max_bytes = kDefaultPageBytes;  // of content, counted as escaped JSON
@@ -36,8 +36,8 @@ struct ReadAnswer {
   std::uint64_t first_line = 0;        // of the content; 0 if none was counted
   std::uint64_t cut_lines = 0;
   std::int64_t mtime_ns = 0;
-  std::string sha256;                  // of the whole file; empty if it was not read
-  std::string cursor;                  // where to go on; empty when all that was asked for is here
+  std::string sha256;  // of the whole file; empty if it was not read
+  std::string cursor;  // where to go on; empty when all that was asked for is here
   bool is_binary = false;
 };
 

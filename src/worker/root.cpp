@@ -24,7 +24,9 @@ UniqueFd open_beneath_once(int root, const char* path, int flags) {
   return UniqueFd(static_cast<int>(::syscall(SYS_openat2, root, path, &how, sizeof how)));
 }
 
-Error outside() { return Error::make(Code::policy_denied, "the path leads outside of the directories this worker serves"); }
+Error outside() {
+  return Error::make(Code::policy_denied, "the path leads outside of the directories this worker serves");
+}
 
 // The components of a path, without empty ones and dots.
 std::vector<std::string_view> components(std::string_view path) {
@@ -65,7 +67,7 @@ Result<std::string> read_link(int dir, const std::string& name) {
 }
 
 bool is_link(int dir, const std::string& name) {
-  struct stat status {};
+  struct stat status{};
   return ::fstatat(dir, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
 }
 
@@ -137,7 +139,7 @@ Result<UniqueFd> Roots::open_beneath(std::string_view path, int flags) const {
     if (!fd && !became_link) return path_error("open", errno);
     // With O_PATH a link is opened instead of refused.
     if (fd && (flags & O_PATH) != 0 && (flags & O_NOFOLLOW) == 0) {
-      struct stat status {};
+      struct stat status{};
       if (::fstat(fd.get(), &status) != 0) return path_error("stat", errno);
       if (S_ISLNK(status.st_mode)) continue;
     }
@@ -163,7 +165,7 @@ Result<UniqueFd> Roots::open_file(std::string_view path, int flags) const {
     return Error::make(Code::policy_denied, "not a regular file");
   }
   if (!fd) return fd;
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd->get(), &status) != 0) return path_error("stat", errno);
   TRY(check_regular(status));
   return fd;
@@ -207,8 +209,10 @@ Result<Place> Roots::walk(std::string_view path, Follow follow) const {
       const std::string name = left.front();
       left.pop_front();
       if (name == "..") {
-        if (held.empty()) restart = clean(from.root->path + "/..");
-        else held.pop_back();
+        if (held.empty())
+          restart = clean(from.root->path + "/..");
+        else
+          held.pop_back();
         if (!restart.empty() && from.root->path == "/") restart.clear();  // /.. is /
         continue;
       }
@@ -216,7 +220,7 @@ Result<Place> Roots::walk(std::string_view path, Follow follow) const {
       UniqueFd next(::openat(here(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
       if (!next && errno == ENOENT && is_last) return Place{UniqueFd(::fcntl(here(), F_DUPFD_CLOEXEC, 0)), name};
       if (!next) return path_error("open", errno);
-      struct stat status {};
+      struct stat status{};
       if (::fstat(next.get(), &status) != 0) return path_error("stat", errno);
       if (S_ISLNK(status.st_mode) && (!is_last || follow == Follow::yes)) {
         if (++links > kMaxLinks) return path_error("open", ELOOP);
@@ -257,13 +261,15 @@ Result<UniqueFd> Roots::make_directories(std::string_view path, int& made) const
   UniqueFd here = *std::move(dir);
   for (auto name = missing.rbegin(); name != missing.rend(); ++name) {
     if (*name == "." || name->empty()) continue;
-    if (::mkdirat(here.get(), name->c_str(), 0777) == 0) ++made;
-    else if (errno != EEXIST) return path_error("create directory", errno);
+    if (::mkdirat(here.get(), name->c_str(), 0777) == 0)
+      ++made;
+    else if (errno != EEXIST)
+      return path_error("create directory", errno);
     UniqueFd next(::openat(here.get(), name->c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!next) return path_error("create directory", errno);
     here = std::move(next);
   }
-  struct stat status {};
+  struct stat status{};
   if (::fstat(here.get(), &status) != 0) return path_error("stat", errno);
   if (!S_ISDIR(status.st_mode)) return path_error("create directory", ENOTDIR);
   return here;

@@ -19,7 +19,8 @@ constexpr std::string_view kFrequent =
 constexpr auto kRarity = [] {
   std::array<std::uint8_t, 256> rarity{};
   rarity.fill(255);
-  for (std::size_t i = 0; i < kFrequent.size(); ++i) rarity[static_cast<unsigned char>(kFrequent[i])] = static_cast<std::uint8_t>(i);
+  for (std::size_t i = 0; i < kFrequent.size(); ++i)
+    rarity[static_cast<unsigned char>(kFrequent[i])] = static_cast<std::uint8_t>(i);
   return rarity;
 }();
 
@@ -28,11 +29,13 @@ constexpr char upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c
 
 }  // namespace
 
-LiteralScanner::LiteralScanner(std::string literal, bool ignore_case) : literal_(std::move(literal)), ignore_case_(ignore_case) {
+LiteralScanner::LiteralScanner(std::string literal, bool ignore_case)
+    : literal_(std::move(literal)), ignore_case_(ignore_case) {
   if (ignore_case) std::transform(literal_.begin(), literal_.end(), literal_.begin(), lower);
   const auto rarity = [&](std::size_t i) {
     const auto byte = static_cast<unsigned char>(literal_[i]);
-    return ignore_case_ ? std::min(kRarity[byte], kRarity[static_cast<unsigned char>(upper(literal_[i]))]) : kRarity[byte];
+    return ignore_case_ ? std::min(kRarity[byte], kRarity[static_cast<unsigned char>(upper(literal_[i]))])
+                        : kRarity[byte];
   };
   for (std::size_t i = 1; i < literal_.size(); ++i) {
     if (rarity(i) > rarity(first_)) first_ = i;
@@ -98,7 +101,8 @@ const char* LiteralScanner::find_sse2(const LiteralScanner& scanner, const char*
   return nullptr;
 }
 
-__attribute__((target("avx2"))) const char* LiteralScanner::find_avx2(const LiteralScanner& scanner, const char* from, const char* end) {
+__attribute__((target("avx2"))) const char* LiteralScanner::find_avx2(const LiteralScanner& scanner, const char* from,
+                                                                      const char* end) {
   const std::size_t length = scanner.literal_.size();
   if (static_cast<std::size_t>(end - from) < length) return nullptr;
   const char* const last = end - length;
@@ -130,7 +134,8 @@ __attribute__((target("avx2,popcnt"))) std::size_t count_newlines_avx2(const cha
   std::size_t count = 0;
   for (; end - from >= 32; from += 32) {
     const __m256i block = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-    count += static_cast<std::size_t>(__builtin_popcount(static_cast<unsigned>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(block, newline)))));
+    count += static_cast<std::size_t>(
+        __builtin_popcount(static_cast<unsigned>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(block, newline)))));
   }
   return count + static_cast<std::size_t>(std::count(from, end, '\n'));
 }
@@ -144,7 +149,9 @@ std::size_t count_newlines_fast(const char* from, const char* end) {
 
 #else
 
-std::size_t count_newlines_fast(const char* from, const char* end) { return static_cast<std::size_t>(std::count(from, end, '\n')); }
+std::size_t count_newlines_fast(const char* from, const char* end) {
+  return static_cast<std::size_t>(std::count(from, end, '\n'));
+}
 
 #endif
 

@@ -37,7 +37,7 @@ class LiteralScanner {
 
   std::string literal_;  // lower case where case is ignored
   bool ignore_case_;
-  std::size_t first_ = 0;   // places of the two rarest bytes in the literal
+  std::size_t first_ = 0;  // places of the two rarest bytes in the literal
   std::size_t second_ = 0;
   Find find_;
 };

@@ -29,7 +29,8 @@ const char* next_line(const char* at, const char* end) {
 
 }  // namespace
 
-FileSearcher::FileSearcher(const Pattern& pattern, const SearchOptions& options) : pattern_(pattern), options_(options) {}
+FileSearcher::FileSearcher(const Pattern& pattern, const SearchOptions& options)
+    : pattern_(pattern), options_(options) {}
 
 void FileSearcher::reserve(std::size_t capacity) {
   if (capacity <= capacity_) return;
@@ -62,11 +63,13 @@ Outcome FileSearcher::search(int fd, std::uint64_t after_line, FileHits& found) 
   State state{&found, after_line, begin(), 1, begin(), 0};
   if (filled < capacity_) {
     // The usual case: all of it, in one read.
-    if (!pattern_.is_multiline()) scan(begin(), begin(), begin() + filled, state);
-    else return search_whole(fd, filled, state);
+    if (!pattern_.is_multiline())
+      scan(begin(), begin(), begin() + filled, state);
+    else
+      return search_whole(fd, filled, state);
     return Outcome::searched;
   }
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return Outcome::unreadable;
   if (static_cast<std::uint64_t>(status.st_size) > kMaxSearchedBytes) return Outcome::too_large;
   return pattern_.is_multiline() ? search_whole(fd, filled, state) : search_lines(fd, filled, state);
@@ -125,7 +128,8 @@ Outcome FileSearcher::search_whole(int fd, std::size_t filled, State& state) {
     const auto match = pattern_.find(begin(), from, end);
     if (!match || match->begin == end) break;
     const char* const line = line_start(begin(), match->begin);
-    const char* const line_end = next_line(std::max(match->begin, match->end - (match->end > match->begin ? 1 : 0)), end);
+    const char* const line_end =
+        next_line(std::max(match->begin, match->end - (match->end > match->begin ? 1 : 0)), end);
     add_match(begin(), *match, line, line_end, state);
     from = std::max(match->end, match->begin + 1);
   }

@@ -25,9 +25,9 @@ struct SearchOptions {
   std::uint32_t before = 0;
   std::uint32_t after = 0;
   bool only_matching = false;
-  bool with_binary = false;                 // search binary files as if they were text
-  std::size_t line_bytes = kHitLineBytes;   // longer texts are cut around the match
-  std::uint64_t most_lines = UINT64_MAX;    // matching lines after which a file is left
+  bool with_binary = false;                // search binary files as if they were text
+  std::size_t line_bytes = kHitLineBytes;  // longer texts are cut around the match
+  std::uint64_t most_lines = UINT64_MAX;   // matching lines after which a file is left
 };
 
 struct FileHits {
@@ -49,10 +49,10 @@ class FileSearcher {
   struct State {
     FileHits* found;
     std::uint64_t after_line;
-    const char* counted;          // where `line` was counted to
-    std::uint64_t line;           // number of the line at `counted`
-    const char* emitted;          // end of what was shown already
-    std::uint32_t context_left;   // lines of context still owed behind a match
+    const char* counted;         // where `line` was counted to
+    std::uint64_t line;          // number of the line at `counted`
+    const char* emitted;         // end of what was shown already
+    std::uint32_t context_left;  // lines of context still owed behind a match
   };
 
   Outcome search_lines(int fd, std::size_t filled, State& state);

@@ -15,7 +15,8 @@ Sha256::Sha256() {
   static const int initialised = ::OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
   context_ = ::EVP_MD_CTX_new();
   // Only an exhausted or broken library fails here, and a wrong hash is worse than no worker.
-  if (initialised != 1 || context_ == nullptr || ::EVP_DigestInit_ex(context_, ::EVP_sha256(), nullptr) != 1) std::abort();
+  if (initialised != 1 || context_ == nullptr || ::EVP_DigestInit_ex(context_, ::EVP_sha256(), nullptr) != 1)
+    std::abort();
 }
 
 Sha256::~Sha256() { ::EVP_MD_CTX_free(context_); }

@@ -23,12 +23,12 @@ std::size_t sequence_length(std::string_view bytes) {
   if (lead < 0xe0) return follows(1) ? 2 : 0;
   if (lead < 0xf0) {
     if (!follows(1) || !follows(2)) return 0;
-    if (lead == 0xe0 && at(1) < 0xa0) return 0;             // overlong
-    return lead == 0xed && at(1) >= 0xa0 ? 0 : 3;           // surrogates
+    if (lead == 0xe0 && at(1) < 0xa0) return 0;    // overlong
+    return lead == 0xed && at(1) >= 0xa0 ? 0 : 3;  // surrogates
   }
   if (lead > 0xf4 || !follows(1) || !follows(2) || !follows(3)) return 0;
-  if (lead == 0xf0 && at(1) < 0x90) return 0;               // overlong
-  return lead == 0xf4 && at(1) >= 0x90 ? 0 : 4;             // above U+10FFFF
+  if (lead == 0xf0 && at(1) < 0x90) return 0;    // overlong
+  return lead == 0xf4 && at(1) >= 0x90 ? 0 : 4;  // above U+10FFFF
 }
 
 // The length of the run of ASCII at the start, found eight bytes at a time.
@@ -45,7 +45,8 @@ std::size_t ascii_run(std::string_view bytes) {
 
 constexpr auto make_costs() {
   std::array<std::uint8_t, 256> costs{};
-  for (std::size_t i = 0; i < costs.size(); ++i) costs[i] = static_cast<std::uint8_t>(escaped_cost(static_cast<char>(i)));
+  for (std::size_t i = 0; i < costs.size(); ++i)
+    costs[i] = static_cast<std::uint8_t>(escaped_cost(static_cast<char>(i)));
   return costs;
 }
 constexpr auto kCosts = make_costs();
@@ -106,7 +107,9 @@ std::size_t fitting_prefix(std::string_view text, std::size_t room) {
 std::string to_base64(std::string_view bytes) {
   std::string text;
   text.reserve((bytes.size() + 2) / 3 * 4);
-  const auto at = [&](std::size_t i) -> unsigned { return i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0; };
+  const auto at = [&](std::size_t i) -> unsigned {
+    return i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0;
+  };
   for (std::size_t i = 0; i < bytes.size(); i += 3) {
     const unsigned bits = (at(i) << 16) | (at(i + 1) << 8) | at(i + 2);
     text += kBase64[bits >> 18];
@@ -122,7 +125,8 @@ std::optional<std::string> from_base64(std::string_view text) {
   static constexpr auto kValues = [] {
     std::array<std::int8_t, 256> values{};
     values.fill(-1);
-    for (std::size_t i = 0; i < kBase64.size(); ++i) values[static_cast<unsigned char>(kBase64[i])] = static_cast<std::int8_t>(i);
+    for (std::size_t i = 0; i < kBase64.size(); ++i)
+      values[static_cast<unsigned char>(kBase64[i])] = static_cast<std::int8_t>(i);
     return values;
   }();
   const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;

@@ -26,8 +26,8 @@ std::size_t escaped_size(std::string_view text);
 // How many bytes of text fit into `room` once escaped, never splitting a character.
 std::size_t fitting_prefix(std::string_view text, std::size_t room);
 
-std::string to_base64(std::string_view bytes);                        // RFC 4648, with padding
-std::optional<std::string> from_base64(std::string_view text);        // strict: one spelling per value
+std::string to_base64(std::string_view bytes);                  // RFC 4648, with padding
+std::optional<std::string> from_base64(std::string_view text);  // strict: one spelling per value
 
 std::size_t count_lines(std::string_view bytes);  // a last line without a newline counts
 std::size_t count_newlines(std::string_view bytes);

@@ -39,7 +39,8 @@ std::string read_rules(int directory, const char* path) {
   return text;
 }
 
-std::shared_ptr<const IgnoreScope> add_scope(std::shared_ptr<const IgnoreScope> parent, std::size_t base, std::string_view text) {
+std::shared_ptr<const IgnoreScope> add_scope(std::shared_ptr<const IgnoreScope> parent, std::size_t base,
+                                             std::string_view text) {
   IgnoreRules rules = IgnoreRules::parse(text);
   if (rules.empty()) return parent;
   return std::make_shared<const IgnoreScope>(IgnoreScope{std::move(parent), base, std::move(rules)});
@@ -47,8 +48,8 @@ std::shared_ptr<const IgnoreScope> add_scope(std::shared_ptr<const IgnoreScope> 
 
 // The rules in force in a directory, given its parent's. A repository starts afresh: what lies above
 // it has no say inside.
-std::shared_ptr<const IgnoreScope> scope_for(std::shared_ptr<const IgnoreScope> parent, int directory, std::size_t base, bool has_git,
-                                             bool has_gitignore) {
+std::shared_ptr<const IgnoreScope> scope_for(std::shared_ptr<const IgnoreScope> parent, int directory, std::size_t base,
+                                             bool has_git, bool has_gitignore) {
   if (has_git) parent = add_scope(nullptr, base, read_rules(directory, ".git/info/exclude"));
   if (has_gitignore) parent = add_scope(std::move(parent), base, read_rules(directory, ".gitignore"));
   return parent;
@@ -59,16 +60,20 @@ bool exists(int directory, const char* name) { return ::faccessat(directory, nam
 // Work is a directory to open and list, or files of a listed directory to visit. The stack is last in,
 // first out: the walk goes deep before it goes wide, which keeps few descriptors open.
 struct Task {
-  Directory parent;      // to open `name` in; or, with files, the directory itself
+  Directory parent;  // to open `name` in; or, with files, the directory itself
   std::string name;
   std::shared_ptr<const IgnoreScope> scope;
-  std::string files;     // kind byte, name, NUL; again
+  std::string files;  // kind byte, name, NUL; again
 };
 
 class Walk {
  public:
   Walk(std::string prefix, const WalkOptions& options, const Stop& stop, WalkVisitor& visitor)
-      : prefix_(std::move(prefix)), options_(options), stop_(stop), visitor_(visitor), threads_(walk_threads(options)) {}
+      : prefix_(std::move(prefix)),
+        options_(options),
+        stop_(stop),
+        visitor_(visitor),
+        threads_(walk_threads(options)) {}
 
   Skipped run(Directory start, std::shared_ptr<const IgnoreScope> scope) {
     start_ = std::move(start);
@@ -93,9 +98,12 @@ class Walk {
     }
     Task task;
     while (next(task)) {
-      if (stop_.should_stop()) abandon();
-      else if (!task.files.empty()) visit_files(worker, task);
-      else enter(worker, task, listing, found, skipped);
+      if (stop_.should_stop())
+        abandon();
+      else if (!task.files.empty())
+        visit_files(worker, task);
+      else
+        enter(worker, task, listing, found, skipped);
       task = Task();
       if (finish(found) > kShareFrom && helpers != nullptr) {
         start(*helpers);
@@ -136,8 +144,10 @@ class Walk {
     --pending_;
     // Reversed, so that the first is taken first.
     for (auto task = found.rbegin(); task != found.rend(); ++task) tasks_.push_back(std::move(*task));
-    if (waiting_ > 0 && (found.size() > 1 || pending_ == 0)) changed_.notify_all();
-    else if (waiting_ > 0 && !found.empty()) changed_.notify_one();
+    if (waiting_ > 0 && (found.size() > 1 || pending_ == 0))
+      changed_.notify_all();
+    else if (waiting_ > 0 && !found.empty())
+      changed_.notify_one();
     found.clear();
     return tasks_.size();
   }
@@ -155,7 +165,8 @@ class Walk {
     directory->path.append(task.parent->path).append(task.name).append(1, '/');
     directory->depth = task.parent->depth + 1;
     if (!visitor_.wants_directory(directory->path)) return;
-    directory->fd = UniqueFd(::openat(task.parent->fd.get(), task.name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+    directory->fd = UniqueFd(::openat(task.parent->fd.get(), task.name.c_str(),
+                                      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
     if (!directory->fd) {
       ++skipped.unreadable;
       return;
@@ -172,7 +183,8 @@ class Walk {
     if (visitor_.wants_order()) listing.sort();
     const bool is_start = directory == start_;
     if (!options_.with_ignored && !is_start && (listing.has_git() || listing.has_gitignore())) {
-      scope = scope_for(std::move(scope), directory->fd.get(), prefix_.size() + directory->path.size(), listing.has_git(), listing.has_gitignore());
+      scope = scope_for(std::move(scope), directory->fd.get(), prefix_.size() + directory->path.size(),
+                        listing.has_git(), listing.has_gitignore());
     }
     std::string path = prefix_ + directory->path;
     const std::size_t base = path.size();
@@ -200,8 +212,10 @@ class Walk {
       }
       if (is_directory) {
         visitor_.visit(worker, *directory, name, entry.kind);
-        if (directory->depth + 1 >= kMaxWalkDepth) ++skipped.too_deep;
-        else found.push_back({directory, std::string(name), scope, {}});
+        if (directory->depth + 1 >= kMaxWalkDepth)
+          ++skipped.too_deep;
+        else
+          found.push_back({directory, std::string(name), scope, {}});
       } else if (!is_large) {
         visitor_.visit(worker, *directory, name, entry.kind);
       } else {
@@ -294,7 +308,8 @@ unsigned walk_threads(const WalkOptions& options) {
   return std::clamp(std::thread::hardware_concurrency(), 1U, kMaxWalkThreads);
 }
 
-Result<Skipped> walk(const Roots& roots, std::string_view start, const WalkOptions& options, const Stop& stop, WalkVisitor& visitor) {
+Result<Skipped> walk(const Roots& roots, std::string_view start, const WalkOptions& options, const Stop& stop,
+                     WalkVisitor& visitor) {
   TRY(stop.check());
   auto directory = std::make_shared<WalkDirectory>();
   TRY(directory->fd, roots.open_directory(start));

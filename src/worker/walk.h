@@ -81,6 +81,7 @@ unsigned walk_threads(const WalkOptions& options);
 
 // Walks below `start`. The ignore files of the directories above it, up to the repository's top or the
 // view's root, count too. CANCELLED and TIMEOUT come back as errors; what was visited stays visited.
-Result<Skipped> walk(const Roots& roots, std::string_view start, const WalkOptions& options, const Stop& stop, WalkVisitor& visitor);
+Result<Skipped> walk(const Roots& roots, std::string_view start, const WalkOptions& options, const Stop& stop,
+                     WalkVisitor& visitor);
 
 }  // namespace sallyport::worker

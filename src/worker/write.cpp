@@ -60,7 +60,7 @@ Result<std::optional<struct stat>> expect(const Roots& roots, const Place& place
     return stale(kAbsent);
   }
   if (!file) return file.error();
-  struct stat status {};
+  struct stat status{};
   if (::fstat(file->get(), &status) != 0) return path_error("stat", errno);
   TRY(const std::string actual, hash_file(file->get()));
   if (actual != wanted) return stale(actual);

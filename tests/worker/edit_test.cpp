@@ -18,8 +18,12 @@ Result<Edited> edit(std::string_view content, std::string old_text, std::string 
 }
 
 TEST(Edit, KeepsCrlfBomLatin1AndAMissingLastNewlineOutsideTheMatch) {
-  const std::string content = "\xef\xbb\xbf" "a\r\nb\n\xe9\xff\r\nlast";
-  EXPECT_EQ(edit(content, "b\n", "c\n")->content, "\xef\xbb\xbf" "a\r\nc\n\xe9\xff\r\nlast");
+  const std::string content =
+      "\xef\xbb\xbf"
+      "a\r\nb\n\xe9\xff\r\nlast";
+  EXPECT_EQ(edit(content, "b\n", "c\n")->content,
+            "\xef\xbb\xbf"
+            "a\r\nc\n\xe9\xff\r\nlast");
 }
 
 TEST(Edit, TextWithLineFeedsMatchesACrlfFileAndStaysCrlf) {
@@ -45,7 +49,9 @@ TEST(Edit, ReplaceAllReplacesFromTheLeftWithoutOverlap) {
   EXPECT_EQ(result->replacements, 2U);
 }
 
-TEST(Edit, ReplaceAllDoesNotReplaceWithinItsOwnReplacement) { EXPECT_EQ(edit("a-a", "a", "aa", true)->content, "aa-aa"); }
+TEST(Edit, ReplaceAllDoesNotReplaceWithinItsOwnReplacement) {
+  EXPECT_EQ(edit("a-a", "a", "aa", true)->content, "aa-aa");
+}
 
 TEST(Edit, NotFoundShowsTheNearestLines) {
   const auto result = edit("int main() {\n\treturn 0;\n}\n", "  return 0;", "return 1;");
@@ -133,7 +139,9 @@ TEST(Text, JudgesUtf8AsTheStandardDoes) {
 }
 
 TEST(Text, APrefixThatFitsNeverSplitsACharacter) {
-  const std::string text = "a\"\xe2\x82\xac" "b";
+  const std::string text =
+      "a\"\xe2\x82\xac"
+      "b";
   EXPECT_EQ(fitting_prefix(text, 3), 2U);
   EXPECT_EQ(fitting_prefix(text, 5), 2U);
   EXPECT_EQ(fitting_prefix(text, 6), 5U);

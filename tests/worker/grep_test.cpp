@@ -26,7 +26,8 @@ std::string lines(const GrepAnswer& answer) {
   std::string out;
   for (const GrepFile& file : answer.files) {
     for (const Hit& hit : file.found.hits) {
-      out += file.path + (hit.is_context() ? "-" : ":") + std::to_string(hit.line) + (hit.is_context() ? "-" : ":") + hit.text + "\n";
+      out += file.path + (hit.is_context() ? "-" : ":") + std::to_string(hit.line) + (hit.is_context() ? "-" : ":") +
+             hit.text + "\n";
     }
   }
   return out;
@@ -137,7 +138,8 @@ TEST(Grep, IgnoreFilesAboveTheStartCountUpToTheRepository) {
   box.write(".gitignore", "/repo/src/not-mine\n");
   box.write("repo/.git/info/exclude", "excluded\n");
   box.write("repo/.gitignore", "/src/top\n*.o\n");
-  for (const char* name : {"not-mine", "excluded", "top", "x.o", "kept"}) box.write(std::string("repo/src/") + name, "hit\n");
+  for (const char* name : {"not-mine", "excluded", "top", "x.o", "kept"})
+    box.write(std::string("repo/src/") + name, "hit\n");
   GrepRequest grep_request = request("hit");
   grep_request.root = "repo/src";
   EXPECT_EQ(run(box, grep_request), "repo/src/kept:1:hit\nrepo/src/not-mine:1:hit\n");
@@ -208,7 +210,8 @@ TEST(Grep, LargeFilesAreSearchedInWindowsWithTheirContext) {
   for (int i = 40000; i <= 200000; i += 40000) {
     for (int j = i - 2; j <= std::min(i + 1, 200000); ++j) {
       const char* mark = j == i ? ":" : "-";
-      expected += "big" + std::string(mark) + std::to_string(j) + mark + "line " + std::to_string(j) + (j == i ? " needle" : "") + "\n";
+      expected += "big" + std::string(mark) + std::to_string(j) + mark + "line " + std::to_string(j) +
+                  (j == i ? " needle" : "") + "\n";
     }
   }
   EXPECT_EQ(run(box, grep_request), expected);
@@ -250,7 +253,8 @@ TEST(Grep, AgreesWithRipgrep) {
   if (std::system("command -v rg >/dev/null") != 0) GTEST_SKIP() << "no ripgrep";
   std::mt19937 random(99);
   SandboxDir box;
-  const std::vector<std::string> words = {"alpha", "Beta", "gamma(", "foo_bar", "x->y", "\xc3\xa9t\xc3\xa9", "", "return 0;", "\t", "TODO"};
+  const std::vector<std::string> words = {"alpha", "Beta",      "gamma(", "foo_bar", "x->y", "\xc3\xa9t\xc3\xa9",
+                                          "",      "return 0;", "\t",     "TODO"};
   for (int i = 0; i < 400; ++i) {
     std::string text;
     for (std::size_t j = random() % 40; j > 0; --j) {
@@ -258,13 +262,16 @@ TEST(Grep, AgreesWithRipgrep) {
       text += "\n";
     }
     const char* extensions[] = {".c", ".h", ".o", ".txt", ""};
-    box.write("d" + std::to_string(random() % 9) + "/" + (random() % 12 == 0 ? "." : "") + "e" + std::to_string(random() % 5) + "/f" +
-                  std::to_string(i) + extensions[random() % 5], text);
+    box.write("d" + std::to_string(random() % 9) + "/" + (random() % 12 == 0 ? "." : "") + "e" +
+                  std::to_string(random() % 5) + "/f" + std::to_string(i) + extensions[random() % 5],
+              text);
   }
   box.write(".gitignore", "*.o\n/d3/\n!d4/e1/*.o\n");
   box.write("d5/.gitignore", "e2\nf*0.c\n");
   const auto compare = [&](const GrepRequest& grep_request, const std::string& flags) {
-    const std::string command = "cd " + box.root() + " && rg --no-config --no-require-git --no-heading -n --sort path " + flags + " . | sed 's#^\\./##' > " + box.outside() + "/out";
+    const std::string command = "cd " + box.root() +
+                                " && rg --no-config --no-require-git --no-heading -n --sort path " + flags +
+                                " . | sed 's#^\\./##' > " + box.outside() + "/out";
     ASSERT_LE(WEXITSTATUS(std::system(command.c_str())), 1);
     std::multiset<std::string> theirs;
     std::istringstream out(box.read_outside("out"));

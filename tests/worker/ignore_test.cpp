@@ -44,15 +44,20 @@ TEST(Ignore, CommentsSpacesEscapesBomAndCrlf) {
   EXPECT_TRUE(is_ignored("\\!a", "!a"));
   EXPECT_TRUE(is_ignored("a   ", "a"));
   EXPECT_TRUE(is_ignored("a\\ ", "a "));
-  EXPECT_TRUE(is_ignored("\xef\xbb\xbf" "a\r\nb\r\n", "a"));
+  EXPECT_TRUE(
+      is_ignored("\xef\xbb\xbf"
+                 "a\r\nb\r\n",
+                 "a"));
 }
 
 // git is the judge: random rules in random directories over a random tree. SALLYPORT_LONG=1 runs many more.
 TEST(Ignore, AgreesWithGitOnGeneratedTrees) {
   if (std::system("git --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "no git";
-  const std::vector<std::string> names = {"a", "b", "ab", "a.o", "b.o", "foo", "foo.txt", "bar", ".x", "a b", "[a]", "x#y"};
-  const std::vector<std::string> atoms = {"a",  "b",   "*",    "**",  "?",       "[ab]", "[!a]", "*.o",      "foo",   ".*",  "a*",
-                                          "*b", "\\a", "\\[a]", "f?o", "***", "[[:alpha:]]", "[a-f]*", "{a,b}", "**a", "b**", "*.t*t"};
+  const std::vector<std::string> names = {"a",       "b",   "ab", "a.o", "b.o", "foo",
+                                          "foo.txt", "bar", ".x", "a b", "[a]", "x#y"};
+  const std::vector<std::string> atoms = {"a",           "b",      "*",     "**",  "?",   "[ab]",  "[!a]", "*.o",
+                                          "foo",         ".*",     "a*",    "*b",  "\\a", "\\[a]", "f?o",  "***",
+                                          "[[:alpha:]]", "[a-f]*", "{a,b}", "**a", "b**", "*.t*t"};
   std::mt19937 random(20240601);
   const auto pick = [&](const auto& from) { return from[random() % from.size()]; };
   std::size_t compared = 0;
@@ -71,9 +76,11 @@ TEST(Ignore, AgreesWithGitOnGeneratedTrees) {
       }
       const std::string file = path + pick(names);
       bool is_clash = directories.contains(file + "/");
-      for (std::size_t at = file.find('/'); at != std::string::npos; at = file.find('/', at + 1)) is_clash |= files.contains(file.substr(0, at));
+      for (std::size_t at = file.find('/'); at != std::string::npos; at = file.find('/', at + 1))
+        is_clash |= files.contains(file.substr(0, at));
       if (is_clash) continue;
-      for (std::size_t at = file.find('/'); at != std::string::npos; at = file.find('/', at + 1)) directories.insert(file.substr(0, at + 1));
+      for (std::size_t at = file.find('/'); at != std::string::npos; at = file.find('/', at + 1))
+        directories.insert(file.substr(0, at + 1));
       files.insert(file);
     }
     for (const std::string& file : files) box.write(file, "");
@@ -109,21 +116,26 @@ TEST(Ignore, AgreesWithGitOnGeneratedTrees) {
     };
     for (const std::string& file : files) {
       bool is_hidden = judge(file, false);
-      for (std::size_t at = file.find('/'); at != std::string::npos && !is_hidden; at = file.find('/', at + 1)) is_hidden = judge(file.substr(0, at), true);
+      for (std::size_t at = file.find('/'); at != std::string::npos && !is_hidden; at = file.find('/', at + 1))
+        is_hidden = judge(file.substr(0, at), true);
       if (is_hidden) ours.insert(file);
     }
     std::string input;
     for (const std::string& file : files) input += file + '\n';
     const std::string scratch = box.outside();
     box.write_outside("in", input);
-    const int status = std::system(("cd " + box.root() + " && git -c core.quotePath=false -c core.excludesFile=/dev/null check-ignore --no-index --stdin < " +
-                                    scratch + "/in > " + scratch + "/out 2>/dev/null").c_str());
+    const int status = std::system(
+        ("cd " + box.root() +
+         " && git -c core.quotePath=false -c core.excludesFile=/dev/null check-ignore --no-index --stdin < " + scratch +
+         "/in > " + scratch + "/out 2>/dev/null")
+            .c_str());
     ASSERT_TRUE(WEXITSTATUS(status) <= 1);
     std::set<std::string> theirs;
     std::istringstream out(box.read_outside("out"));
     for (std::string line; std::getline(out, line);) theirs.insert(line);
     std::string all_rules;
-    for (const auto& [directory, unused] : rules) all_rules += "-- " + directory + "\n" + box.read(directory + ".gitignore");
+    for (const auto& [directory, unused] : rules)
+      all_rules += "-- " + directory + "\n" + box.read(directory + ".gitignore");
     ASSERT_EQ(ours, theirs) << all_rules;
     compared += files.size();
   }

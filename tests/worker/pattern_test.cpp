@@ -26,10 +26,12 @@ TEST(LiteralScanner, EveryEngineAgreesWithStringFind) {
     for (std::size_t i = random() % 200; i > 0; --i) text += static_cast<char>('a' + random() % 3);
     for (std::size_t i = 1 + random() % 5; i > 0; --i) literal += static_cast<char>('a' + random() % 3);
     const std::size_t expected = text.find(literal);
-    for (const auto engine : {LiteralScanner::Engine::best, LiteralScanner::Engine::sse2, LiteralScanner::Engine::plain}) {
+    for (const auto engine :
+         {LiteralScanner::Engine::best, LiteralScanner::Engine::sse2, LiteralScanner::Engine::plain}) {
       LiteralScanner scanner(literal, false);
       scanner.use(engine);
-      ASSERT_EQ(find(scanner, text), expected == std::string::npos ? -1 : static_cast<std::ptrdiff_t>(expected)) << text << " " << literal;
+      ASSERT_EQ(find(scanner, text), expected == std::string::npos ? -1 : static_cast<std::ptrdiff_t>(expected))
+          << text << " " << literal;
     }
   }
 }
@@ -78,13 +80,15 @@ TEST(RequiredLiteral, BreaksWhereUnicodeFoldsFurther) {
 
 // Soundness: whatever RE2 matches contains the literal.
 TEST(RequiredLiteral, OccursInEverythingThatMatches) {
-  const std::vector<std::string> atoms = {"a", "b", "ab", ".", "[ab]", "[^a]", "(a)", "(?:ab)", "(a|b)", "\\.", "\\w", "^", "$", "\\b", "(a(b)c)"};
+  const std::vector<std::string> atoms = {"a",     "b",   "ab",  ".", "[ab]", "[^a]", "(a)",    "(?:ab)",
+                                          "(a|b)", "\\.", "\\w", "^", "$",    "\\b",  "(a(b)c)"};
   const std::vector<std::string> repeats = {"", "", "", "*", "+", "?", "{0,2}", "{2}", "*?"};
   std::mt19937 random(11);
   int tried = 0;
   for (int round = 0; round < 20000; ++round) {
     std::string regex;
-    for (std::size_t i = 1 + random() % 5; i > 0; --i) regex += atoms[random() % atoms.size()] + repeats[random() % repeats.size()];
+    for (std::size_t i = 1 + random() % 5; i > 0; --i)
+      regex += atoms[random() % atoms.size()] + repeats[random() % repeats.size()];
     const RequiredLiteral literal = required_literal(regex, false);
     re2::RE2::Options options;
     options.set_log_errors(false);
@@ -97,7 +101,8 @@ TEST(RequiredLiteral, OccursInEverythingThatMatches) {
       const re2::StringPiece all(text);
       if (!compiled.Match(all, 0, all.size(), re2::RE2::UNANCHORED, &found, 1)) continue;
       ++tried;
-      ASSERT_NE(found.as_string().find(literal.text), std::string::npos) << regex << " in " << text << " wants " << literal.text;
+      ASSERT_NE(found.as_string().find(literal.text), std::string::npos)
+          << regex << " in " << text << " wants " << literal.text;
     }
   }
   EXPECT_GT(tried, 1000);

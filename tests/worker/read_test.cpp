@@ -73,7 +73,8 @@ TEST(Read, CutsLongLinesWithAMarkAndCountsThem) {
 TEST(Read, PagesJoinToTheFileAndEachFitsItsEscapedSize) {
   SandboxDir box;
   std::string text;
-  for (int i = 0; i < 3000; ++i) text += std::string(static_cast<std::size_t>(i % 70), i % 3 == 0 ? '"' : '\x01') + "\xe2\x82\xac\n";
+  for (int i = 0; i < 3000; ++i)
+    text += std::string(static_cast<std::size_t>(i % 70), i % 3 == 0 ? '"' : '\x01') + "\xe2\x82\xac\n";
   text += std::string(5000, '\\');
   box.write("f", text);
   ReadRequest read = request("f");

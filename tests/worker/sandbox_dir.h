@@ -42,7 +42,9 @@ class SandboxDir {
   }
   std::string read(std::string_view name) const { return get(path(name)); }
   std::string read_outside(std::string_view name) const { return get(outside() + "/" + std::string(name)); }
-  bool exists(std::string_view name) const { return std::filesystem::exists(std::filesystem::symlink_status(path(name))); }
+  bool exists(std::string_view name) const {
+    return std::filesystem::exists(std::filesystem::symlink_status(path(name)));
+  }
   void link(std::string_view name, std::string_view target) const {
     std::filesystem::create_directories(std::filesystem::path(path(name)).parent_path());
     std::filesystem::create_symlink(target, path(name));

@@ -6,9 +6,9 @@
 #include <sys/wait.h>
 #include <sys/xattr.h>
 
+#include <sched.h>
 #include <cerrno>
 #include <csignal>
-#include <sched.h>
 #include <thread>
 
 #include "worker/sandbox_dir.h"
@@ -49,7 +49,7 @@ TEST(Write, KeepsModeOwnerAndAttributes) {
   ASSERT_EQ(::chown(box.path("f").c_str(), uid, gid), 0);
   const bool has_attributes = ::setxattr(box.path("f").c_str(), "user.note", "kept", 4, 0) == 0;
   ASSERT_TRUE(write_file(box.open(), request("f", "new")));
-  struct stat status {};
+  struct stat status{};
   ASSERT_EQ(::stat(box.path("f").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 07777, 0751U);
   EXPECT_EQ(status.st_uid, uid);
@@ -156,13 +156,13 @@ TEST(EditFile, AnswersDiffHashAndCount) {
 TEST(EditFile, AFailedEditLeavesTheFileUntouched) {
   SandboxDir box;
   box.write("f", "a");
-  struct stat before {};
+  struct stat before{};
   ::stat(box.path("f").c_str(), &before);
   EditRequest edit;
   edit.path = "f";
   edit.edits = {{"a", "b", false}, {"zzz", "c", false}};
   EXPECT_FALSE(edit_file(box.open(), edit));
-  struct stat after {};
+  struct stat after{};
   ::stat(box.path("f").c_str(), &after);
   EXPECT_EQ(before.st_ino, after.st_ino);
   EXPECT_EQ(box.read("f"), "a");
@@ -174,7 +174,9 @@ ssize_t fail_write(int, const void*, std::size_t) {
   errno = EIO;
   return -1;
 }
-ssize_t short_write(int fd, const void* from, std::size_t count) { return ::write(fd, from, std::min<std::size_t>(count, 3)); }
+ssize_t short_write(int fd, const void* from, std::size_t count) {
+  return ::write(fd, from, std::min<std::size_t>(count, 3));
+}
 int fail_sync(int) {
   errno = EIO;
   return -1;
