@@ -176,6 +176,12 @@ Status write_all(int fd, std::string_view content, const FileCalls& calls) {
 
 Status replace_file(const Roots& roots, const Place& place, std::string_view content, const WriteOptions& options,
                     const std::optional<struct stat>* expected) {
+  const NewContent whole{[&](int fd) { return write_all(fd, content, *options.calls); }, std::nullopt};
+  return replace_file(roots, place, whole, options, expected);
+}
+
+Status replace_file(const Roots& roots, const Place& place, const NewContent& content, const WriteOptions& options,
+                    const std::optional<struct stat>* expected) {
   const int dir = place.dir.get();
   auto old_file = open_at(roots, place, O_RDONLY);
   const bool is_new = !old_file && old_file.error().details_json == R"({"errno":"ENOENT"})";
@@ -188,9 +194,13 @@ Status replace_file(const Roots& roots, const Place& place, std::string_view con
   if (expected != nullptr && expected->has_value() != !is_new) return changed();
 
   for (const bool nameless : {true, false}) {
+    // A nameless draft may turn out useless only after it was filled.
+    if (nameless && !content.can_repeat) continue;
     Draft draft(dir);
     TRY(nameless ? draft.open() : draft.open_named());
-    TRY(write_all(draft.fd(), content, *options.calls));
+    TRY(content.fill(draft.fd()));
+    if (is_new && content.mode && ::fchmod(draft.fd(), *content.mode & 01777) != 0)
+      return path_error("set mode", errno);
     if (!is_new) TRY(keep_identity(old_file->get(), old_status, draft.fd()));
     if (options.durable && options.calls->fsync(draft.fd()) != 0) return path_error("sync", errno);
     if (is_new && !draft.has_name()) {

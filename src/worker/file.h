@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -45,6 +46,15 @@ Result<Snapshot> read_snapshot(int fd, std::uint64_t most);
 // nothing may be there). If another has taken its place, CONFLICT. The check is made immediately
 // before the rename; a writer that ignores us can still slip into the microseconds between.
 Status replace_file(const Roots& roots, const Place& place, std::string_view content, const WriteOptions& options,
+                    const std::optional<struct stat>* expected);
+
+// The same with content that `fill` writes to the draft it is given; for a new file also with a mode.
+struct NewContent {
+  std::function<Status(int fd)> fill;
+  std::optional<mode_t> mode;  // of a file that was not there before; default: by the umask
+  bool can_repeat = true;      // false: `fill` may be called only once
+};
+Status replace_file(const Roots& roots, const Place& place, const NewContent& content, const WriteOptions& options,
                     const std::optional<struct stat>* expected);
 
 Status write_all(int fd, std::string_view content, const FileCalls& calls);

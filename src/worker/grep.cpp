@@ -158,7 +158,10 @@ class Grepper final : public WalkVisitor {
       if (!filter_.accepts(self.path, name)) return;
       if (is_before_the_cursor(self.path) || collector_.is_behind_the_page(self.path)) return;
     }
-    if (++self.visited % 64 == 0 && stop_.should_stop()) return;
+    if (++self.visited % 64 == 0) {
+      if (worker == 0) stop_.poll();
+      if (stop_.should_stop()) return;
+    }
     // One component below a held directory, not followed: it cannot lead elsewhere.
     const UniqueFd file(
         ::openat(directory.fd.get(), name.data(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));

@@ -1,6 +1,7 @@
 // Every number that bounds the file worker, with its reason.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -54,5 +55,16 @@ inline constexpr std::size_t kMaxGlobAlternatives = 256;
 inline constexpr std::size_t kMaxHitBytes = 32 << 20;
 inline constexpr std::size_t kDefaultHits = 1000;
 inline constexpr std::size_t kDefaultPaths = 10000;
+// Requests without a deadline of their own; the warden's are shorter.
+inline constexpr std::chrono::seconds kDefaultDeadline{120};
+// How late a cancelled search may notice it, and how often a look costs a system call.
+inline constexpr std::chrono::milliseconds kPollInterval{5};
+// A chunk that keeps both ends of a stream busy without hogging the socket's buffer.
+inline constexpr std::size_t kStreamChunkBytes = 256 << 10;
+// Waking a sleeping core costs more than a small call: while calls follow each other, wait awake this
+// long. After kSpinMisses waits in vain only every kSpinRetry-th wait tries again.
+inline constexpr std::chrono::microseconds kSpinTime{50};
+inline constexpr int kSpinMisses = 3;
+inline constexpr int kSpinRetry = 64;
 
 }  // namespace sallyport::worker

@@ -73,12 +73,15 @@ Result<WriteAnswer> write_file(const Roots& roots, const WriteRequest& request) 
   TRY(check_if_match(request.if_match));
   if (request.path.ends_with('/')) return path_error("write", EISDIR);
   TRY(const Place place, place_for_write(roots, request));
+  const auto write_content = [&](int draft) { return write_all(draft, request.content, *request.options.calls); };
+  const NewContent content{request.fill ? request.fill : write_content, std::nullopt, !request.fill};
   if (request.if_match) {
     TRY(const std::optional<struct stat> expected, expect(roots, place, *request.if_match));
-    TRY(replace_file(roots, place, request.content, request.options, &expected));
+    TRY(replace_file(roots, place, content, request.options, &expected));
   } else {
-    TRY(replace_file(roots, place, request.content, request.options, nullptr));
+    TRY(replace_file(roots, place, content, request.options, nullptr));
   }
+  if (request.fill) return WriteAnswer();
   return WriteAnswer{request.content.size(), sha256_hex(request.content)};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,7 +20,8 @@ inline constexpr std::string_view kAbsent = "absent";
 struct WriteRequest {
   std::string path;
   std::string_view content;
-  std::optional<std::string> if_match;  // sha256 in hex of what is replaced, or kAbsent
+  std::function<Status(int draft)> fill;  // instead of content, where set; the caller then knows size and hash
+  std::optional<std::string> if_match;    // sha256 in hex of what is replaced, or kAbsent
   bool create_dirs = false;
   WriteOptions options;
 };
