@@ -157,6 +157,7 @@ void run_child(const ChildContext& context) {
   InitContext init{&plan, &reporter, context.terminal, 0, {}};
   if (!plan.is_weak) {
     map_user(plan, reporter);
+    if (!plan.pid_max.empty()) reporter.must(Step::limits, write_whole("/proc/sys/kernel/pid_max", plan.pid_max.c_str()));
     if (context.cgroup_count > 0) reporter.must(Step::join_cgroup, ::unshare(CLONE_NEWCGROUP));
     build_root(plan, reporter);
     reporter.must(Step::hostname, ::sethostname(plan.hostname.c_str(), plan.hostname.size()));

@@ -6,6 +6,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -89,7 +90,7 @@ class Supervisor {
                            {covers_.poll_fd(), POLLPRI, 0}};
       if (::poll(watched, 4, timeout()) < 0 && errno != EINTR) break;
       if (watched[2].revents != 0 && !violations_.serve(listener)) listener = -1;
-      if (watched[3].revents != 0) covers_.check(report.lost_mounts);
+      if (watched[3].revents != 0 || is_cover_missing_) is_cover_missing_ = covers_.check(report.lost_mounts) > 0;
       if (watched[1].revents != 0) pass_signals();
       if (watched[0].revents != 0) is_over = handle(running_.next_event(), report);
       if (deadline_ && Clock::now() >= *deadline_) {
@@ -105,9 +106,11 @@ class Supervisor {
 
  private:
   int timeout() const {
-    if (!deadline_) return -1;
+    const int retry = is_cover_missing_ ? static_cast<int>(CoverWatch::kRetry.count()) : -1;
+    if (!deadline_) return retry;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(*deadline_ - Clock::now()).count();
-    return left < 0 ? 0 : left > 60'000 ? 60'000 : static_cast<int>(left) + 1;
+    const int until_deadline = left < 0 ? 0 : left > 60'000 ? 60'000 : static_cast<int>(left) + 1;
+    return retry < 0 ? until_deadline : std::min(retry, until_deadline);
   }
 
   void pass_signals() {
@@ -147,6 +150,7 @@ class Supervisor {
   const Terminal& terminal_;
   const SignalReader& signals_;
   CoverWatch covers_;
+  bool is_cover_missing_ = false;
   ViolationLog violations_;
   std::optional<Clock::time_point> deadline_;
 };

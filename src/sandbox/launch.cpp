@@ -176,9 +176,14 @@ struct Running::State {
 
 namespace {
 
+// Whether nothing cheaper would hold: see Limits::use_cgroup.
+bool needs_cgroup(const Limits& limits, const Plan& plan) {
+  const bool is_uncounted_root = ::geteuid() == 0 && limits.processes != 0 && plan.pid_max.empty() && !plan.is_weak;
+  return limits.use_cgroup || limits.cpus > 0 || is_uncounted_root;
+}
+
 Status make_cgroup(const Spec& spec, const LaunchOptions& options, os::Cgroup& cgroup) {
   const os::CgroupLimits wanted{spec.limits.memory_bytes, spec.limits.processes, spec.limits.cpus};
-  if (!wanted.any()) return ok();
   if (options.faults.fail_at == Step::cgroup) return Error::from_errno("cannot make a control group", options.faults.error);
   const os::CgroupParent found = options.cgroups != nullptr ? os::CgroupParent() : os::CgroupParent::find();
   static std::atomic<unsigned> counter{0};  // names only have to differ within this process
@@ -197,7 +202,7 @@ Protections describe(const Spec& spec, const Plan& plan, const os::Cgroup& cgrou
   in_force.memory = kernel.memory_bytes != 0 ? Force::kernel : plan.supervised_memory != 0 ? Force::supervised : Force::none;
   // In a fresh user namespace the count starts at zero; the host's root is never counted.
   const bool is_counted = !plan.is_weak && ::geteuid() != 0 && spec.limits.processes != 0;
-  in_force.processes = kernel.processes != 0 || is_counted ? Force::kernel : Force::none;
+  in_force.processes = kernel.processes != 0 || is_counted || !plan.pid_max.empty() ? Force::kernel : Force::none;
   in_force.cpu = kernel.cpus > 0 ? Force::kernel : Force::none;
   if (plan.is_weak) in_force.lost = weak_losses(machine);
   if (!in_force.enforces_exec_list) in_force.lost.push_back("no exec list: this kernel has no Landlock of ABI 2");
@@ -226,7 +231,7 @@ Result<Running> launch(const Spec& spec, const LaunchOptions& options) {
     state->placeholder = UniqueFd(::open(plan.findings.placeholder.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (state->placeholder) ::flock(state->placeholder.get(), LOCK_SH | LOCK_NB);
   }
-  TRY(make_cgroup(spec, options, state->cgroup));
+  if (needs_cgroup(spec.limits, plan)) TRY(make_cgroup(spec, options, state->cgroup));
   if (state->cgroup.in_force().memory_bytes == 0 && !plan.is_weak) plan.supervised_memory = spec.limits.memory_bytes;
 
   std::array<int, 2> pair{-1, -1};

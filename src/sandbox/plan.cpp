@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <linux/mount.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <climits>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -274,7 +276,14 @@ void add_landlock(const Spec& spec, const RootTree& tree, Plan& plan) {
   }
 }
 
-void add_limits(const Limits& limits, Plan& plan) {
+// The kernel keeps the first 300 numbers of a namespace for those that were there first, so that many
+// more processes than asked for can exist at once. For the host's root nothing else counts them.
+constexpr std::uint32_t kReservedPids = 301;
+
+void add_limits(const Limits& limits, const Machine& machine, Plan& plan) {
+  if (::geteuid() == 0 && machine.has_own_pid_max && limits.processes != 0 && !plan.is_weak) {
+    plan.pid_max = std::to_string(limits.processes + kReservedPids);
+  }
   const auto add = [&](int resource, std::uint64_t value) {
     if (value != 0) plan.limits.push_back({resource, {value, value}});
   };
@@ -311,6 +320,12 @@ void add_command(const Spec& spec, Plan& plan) {
 Machine Machine::probe() {
   Machine machine;
   machine.landlock_abi = landlock::abi();
+  utsname kernel{};
+  int major = 0;
+  int minor = 0;
+  if (::uname(&kernel) == 0 && std::sscanf(kernel.release, "%d.%d", &major, &minor) == 2) {
+    machine.has_own_pid_max = major > 6 || (major == 6 && minor >= 14);
+  }
   return machine;
 }
 
@@ -353,7 +368,7 @@ Result<Plan> make_plan(const Spec& spec, const Machine& machine) {
   if (plan.directory.empty()) plan.directory = "/";
   add_covers(plan);
   add_landlock(spec, tree, plan);
-  add_limits(spec.limits, plan);
+  add_limits(spec.limits, machine, plan);
   plan.filter = plan.is_weak                                                  ? Filter::weak
                 : spec.report_violations && machine.has_notifications ? Filter::command_notified
                                                                       : Filter::command;

@@ -57,6 +57,7 @@ struct Plan {
   std::vector<ExecRule> landlock_rules;
   Filter filter = Filter::command;
   std::vector<std::pair<int, rlimit>> limits;
+  std::string pid_max;  // of the new pid namespace; empty: left alone
   std::uint64_t supervised_memory = 0;  // bytes; 0: not by init
   bool accepts_exec = false;
 
@@ -73,6 +74,7 @@ struct Machine {
   int landlock_abi = 0;
   bool has_user_namespaces = true;
   bool has_notifications = true;
+  bool has_own_pid_max = false;  // per pid namespace, Linux 6.14
 
   static Machine probe();  // user namespaces are assumed: clone3 itself is the proof
 };
