@@ -34,12 +34,25 @@ if(SALLYPORT_SANITIZE)
   add_compile_options(-fsanitize=${SALLYPORT_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${SALLYPORT_SANITIZE})
 endif()
+if(SALLYPORT_FUZZ)
+  # Coverage for libFuzzer in every module; its main is linked into the targets of fuzz/ only.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
 if(SALLYPORT_HARDEN)
   include(CheckPIESupported)
   check_pie_supported()
   add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection
                       -fcf-protection)
   add_link_options(-Wl,-z,relro,-z,now,-z,noexecstack)
+endif()
+
+# Platform code lives in files of its own. A platform that cannot say who a peer is gets no build at all.
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  set(SALLYPORT_FOREIGN_SOURCES "_macos\\.cpp$")
+elseif(CMAKE_SYSTEM_NAME STREQUAL "Darwin")
+  set(SALLYPORT_FOREIGN_SOURCES "_linux\\.cpp$")
+else()
+  message(FATAL_ERROR "Sallyport needs kernel-verified peer identity; ${CMAKE_SYSTEM_NAME} is not supported.")
 endif()
 
 # Reads tools/layers.txt: makes sp_<module> from src/<module>/*.cpp and links it to what its line names.
@@ -52,7 +65,7 @@ function(sallyport_modules)
     separate_arguments(deps UNIX_COMMAND "${CMAKE_MATCH_2}")
     list(TRANSFORM deps PREPEND sp_)
     file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${module}/*.cpp)
-    list(FILTER sources EXCLUDE REGEX "_macos\\.cpp$")
+    list(FILTER sources EXCLUDE REGEX ${SALLYPORT_FOREIGN_SOURCES})
     if(sources)
       add_library(sp_${module} STATIC ${sources})
       target_include_directories(sp_${module} PUBLIC ${CMAKE_SOURCE_DIR}/src)
@@ -76,4 +89,21 @@ function(sallyport_test name)
     set(arg_TIMEOUT 120)
   endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${arg_TIMEOUT})
+endfunction()
+
+# sallyport_must_not_compile(name FILE file LINK libs...): a test that FILE compiles as it is and does
+# not with -DBYPASS. The first half keeps the second honest: FILE cannot fail for another reason than
+# what stands between `#ifdef BYPASS` and its `#endif`.
+function(sallyport_must_not_compile name)
+  cmake_parse_arguments(arg "" "FILE" "LINK" ${ARGN})
+  cmake_path(ABSOLUTE_PATH arg_FILE BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  set(flags -std=c++20)
+  foreach(library IN LISTS arg_LINK)
+    set(directories $<TARGET_PROPERTY:${library},INTERFACE_INCLUDE_DIRECTORIES>)
+    list(APPEND flags "$<$<BOOL:${directories}>:-I$<JOIN:${directories},;-I>>")
+  endforeach()
+  add_test(NAME must_not_compile.${name}
+           COMMAND ${CMAKE_SOURCE_DIR}/tools/must_not_compile ${arg_FILE} ${CMAKE_CXX_COMPILER} "${flags}"
+           COMMAND_EXPAND_LISTS)
+  set_tests_properties(must_not_compile.${name} PROPERTIES TIMEOUT 120)
 endfunction()

@@ -7,5 +7,6 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/result.h"
+#include "base/spin.h"
 #include "base/task.h"
 #include "base/unique_fd.h"

@@ -18,9 +18,7 @@ using ByteView = std::span<const std::uint8_t>;
 inline ByteView as_bytes(std::string_view text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
-inline std::string_view as_text(ByteView bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+inline std::string_view as_text(ByteView bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 // Always keeps kPadding readable bytes behind its capacity, because the JSON parser reads past the
 // end of its input in whole vectors.

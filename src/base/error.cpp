@@ -8,10 +8,10 @@ namespace {
 
 // Indexed by Code.
 constexpr std::array<std::string_view, 19> kNames = {
-    "PROTOCOL_ERROR",   "INVALID_REQUEST",  "METHOD_NOT_FOUND", "INVALID_PARAMS", "PAYLOAD_TOO_LARGE",
-    "UNAUTHENTICATED",  "POLICY_DENIED",    "APPROVAL_DENIED",  "APPROVAL_EXPIRED", "RATE_LIMITED",
-    "QUOTA_EXCEEDED",   "NOT_FOUND",        "CONFLICT",         "IO_ERROR",       "TIMEOUT",
-    "CANCELLED",        "UNAVAILABLE",      "UNIMPLEMENTED",    "INTERNAL_ERROR",
+    "PROTOCOL_ERROR",  "INVALID_REQUEST", "METHOD_NOT_FOUND", "INVALID_PARAMS",   "PAYLOAD_TOO_LARGE",
+    "UNAUTHENTICATED", "POLICY_DENIED",   "APPROVAL_DENIED",  "APPROVAL_EXPIRED", "RATE_LIMITED",
+    "QUOTA_EXCEEDED",  "NOT_FOUND",       "CONFLICT",         "IO_ERROR",         "TIMEOUT",
+    "CANCELLED",       "UNAVAILABLE",     "UNIMPLEMENTED",    "INTERNAL_ERROR",
 };
 static_assert(kNames.size() == static_cast<std::size_t>(Code::internal_error) + 1);
 

@@ -35,7 +35,7 @@ enum class Code : std::uint8_t {
   internal_error,
 };
 
-std::string_view to_string(Code code);                      // "POLICY_DENIED"
+std::string_view to_string(Code code);                        // "POLICY_DENIED"
 std::optional<Code> code_from_string(std::string_view text);  // exact spelling only
 
 struct [[nodiscard]] Error {

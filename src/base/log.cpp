@@ -47,11 +47,11 @@ std::size_t decode_utf8(std::string_view text, char32_t& point) {
 }
 
 bool is_deceptive(char32_t point) {
-  return point < 0x20 || (point >= 0x7f && point < 0xa0) ||                 // C0, DEL, C1
-         (point >= 0x200b && point <= 0x200f) ||                            // zero width, direction marks
-         (point >= 0x2028 && point <= 0x202e) ||                            // separators, bidi overrides
+  return point < 0x20 || (point >= 0x7f && point < 0xa0) ||  // C0, DEL, C1
+         (point >= 0x200b && point <= 0x200f) ||             // zero width, direction marks
+         (point >= 0x2028 && point <= 0x202e) ||             // separators, bidi overrides
          (point >= 0x2060 && point <= 0x206f) || point == 0x61c || point == 0xfeff ||
-         (point >= 0xe0000 && point <= 0xe007f);                            // tags
+         (point >= 0xe0000 && point <= 0xe007f);  // tags
 }
 
 void append_escape(std::string& out, const char* pattern, unsigned value) {
@@ -100,7 +100,8 @@ std::string Log::format(LogLevel level, std::string_view event, Fields fields) c
   const std::string time = timestamp(clock_.unix_millis());
   std::string line;
   if (format_ == LogFormat::json) {
-    line = "{\"time\":\"" + time + "\",\"level\":\"" + std::string(name) + "\",\"event\":\"" + escape_for_display(event) + '"';
+    line = "{\"time\":\"" + time + "\",\"level\":\"" + std::string(name) + "\",\"event\":\"" +
+           escape_for_display(event) + '"';
     for (const LogField& field : fields) {
       line += ",\"" + escape_for_display(field.key) + "\":";
       line += field.is_number ? field.value : '"' + escape_for_display(field.value) + '"';

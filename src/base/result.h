@@ -70,15 +70,15 @@ inline Status ok() { return {}; }
 #define SALLYPORT_CONCAT_(a, b) a##b
 #define SALLYPORT_CONCAT(a, b) SALLYPORT_CONCAT_(a, b)
 
-#define SALLYPORT_TRY_VALUE_(ret, tmp, decl, ...)                \
-  auto tmp = (__VA_ARGS__);                                      \
-  if (!tmp) [[unlikely]]                                         \
-    ret std::move(tmp).error();                                  \
+#define SALLYPORT_TRY_VALUE_(ret, tmp, decl, ...) \
+  auto tmp = (__VA_ARGS__);                       \
+  if (!tmp) [[unlikely]]                          \
+    ret std::move(tmp).error();                   \
   decl = std::move(tmp).value()
-#define SALLYPORT_TRY_STATUS_(ret, ...)                          \
-  do {                                                           \
+#define SALLYPORT_TRY_STATUS_(ret, ...)                            \
+  do {                                                             \
     if (auto try_status = (__VA_ARGS__); !try_status) [[unlikely]] \
-      ret std::move(try_status).error();                         \
+      ret std::move(try_status).error();                           \
   } while (false)
 
 #define SALLYPORT_TRY_2_(ret, decl, ...) \
@@ -88,7 +88,7 @@ inline Status ok() { return {}; }
 // With one argument a Status is checked; with more, the first declares what receives the value and
 // the rest is the expression (which may contain commas).
 #define SALLYPORT_PICK_(_1, _2, _3, _4, _5, _6, _7, _8, NAME, ...) NAME
-#define SALLYPORT_TRY_(ret, ...)                                                                      \
+#define SALLYPORT_TRY_(ret, ...)                                                                       \
   SALLYPORT_PICK_(__VA_ARGS__, SALLYPORT_TRY_2_, SALLYPORT_TRY_2_, SALLYPORT_TRY_2_, SALLYPORT_TRY_2_, \
                   SALLYPORT_TRY_2_, SALLYPORT_TRY_2_, SALLYPORT_TRY_2_, SALLYPORT_TRY_1_, 0)           \
   (ret, __VA_ARGS__)

@@ -2,8 +2,8 @@
 //
 // Task<T> is a lazily started computation that ends with one T; awaiting it starts it. A Task may
 // also be born finished (Task<T>::ready), which costs no coroutine frame. Fire is started at once
-// and owned by nobody: it runs until it returns. Neither carries exceptions: one that leaves a
-// coroutine body ends the process, because errors are values here.
+// and owned by nobody: it runs until it returns. Errors are values here; what a library throws inside a
+// Task is handed to whoever awaits it, and ends the process if it leaves a Fire.
 #pragma once
 
 #include <coroutine>
@@ -31,6 +31,7 @@ class [[nodiscard]] Task {
 
   struct promise_type {
     std::optional<T> value;
+    std::exception_ptr thrown;
     std::coroutine_handle<> waiter = std::noop_coroutine();
 
     Task get_return_object() { return Task(Handle::from_promise(*this)); }
@@ -45,7 +46,7 @@ class [[nodiscard]] Task {
     void return_value(U&& from) {
       value.emplace(std::forward<U>(from));
     }
-    void unhandled_exception() { std::terminate(); }
+    void unhandled_exception() { thrown = std::current_exception(); }
   };
 
   static Task ready(T value) { return Task(std::move(value)); }
@@ -63,7 +64,11 @@ class [[nodiscard]] Task {
     handle_.promise().waiter = waiter;
     return handle_;
   }
-  T await_resume() { return value_ ? std::move(*value_) : std::move(*handle_.promise().value); }
+  T await_resume() {
+    if (value_) return std::move(*value_);
+    if (handle_.promise().thrown) std::rethrow_exception(handle_.promise().thrown);
+    return std::move(*handle_.promise().value);
+  }
 
  private:
   explicit Task(Handle handle) : handle_(handle) {}

@@ -5,229 +5,233 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <map>
-#include <memory>
 #include <optional>
 
 #include "sandbox/cover_watch.h"
 #include "sandbox/exit_scan.h"
-#include "sandbox/launcher_wire.h"
-#include "sandbox/packet.h"
-#include "sandbox/spec_codec.h"
+#include "sandbox/launch.h"
+#include "sandbox/launcher_protocol.h"
 #include "sandbox/violations.h"
 
 namespace sallyport::sandbox {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-using Kind = LauncherEvent::Kind;
+using SteadyClock = std::chrono::steady_clock;
 
 struct Container {
-  Container(Spec wanted, Running started) : spec(std::move(wanted)), running(std::move(started)), covers(running) {
-    if (spec.limits.duration.count() > 0) deadline = Clock::now() + spec.limits.duration;
-    listener = running.violations();
-  }
   Spec spec;
   Running running;
-  CoverWatch covers;  // refers to running: a Container never moves
-  ViolationLog violations;
-  std::size_t told_violations = 0;
-  int listener;
+  CoverWatch covers;
   bool is_cover_missing = false;
-  int status = SIGKILL;  // unless its first command says otherwise
-  std::optional<Clock::time_point> deadline;
+  ViolationLog violations;
+  std::size_t violations_told = 0;
+  int listener = -1;
+  std::optional<SteadyClock::time_point> deadline;
+  Ended ending;
+
+  Container(Handle handle, const Spec& wanted, Running started)
+      : spec(wanted), running(std::move(started)), covers(running) {
+    listener = running.violations();
+    ending.container = handle;
+  }
+  Container(const Container&) = delete;
+  Container& operator=(const Container&) = delete;
 };
 
 class Launcher {
  public:
-  explicit Launcher(UniqueFd socket) : socket_(std::move(socket)), cgroups_(os::CgroupParent::find()) {}
+  explicit Launcher(int socket) : socket_(socket) {}
 
   int run() {
-    for (;;) {
-      collect();
-      if (::poll(watched_.data(), watched_.size(), timeout()) < 0 && errno != EINTR) return 1;
-      if (watched_[0].revents != 0 && !serve()) return 0;  // the containers die with containers_
-      look_after_containers();
-    }
+    while (is_open_) turn();
+    containers_.clear();
+    return 0;
   }
 
  private:
-  // Three descriptors per container, in the order of containers_; -1 is skipped by poll.
-  void collect() {
-    watched_.assign(1, {socket_.get(), POLLIN, 0});
-    for (const auto& [id, container] : containers_) {
-      watched_.push_back({container->running.control(), POLLIN, 0});
-      watched_.push_back({container->listener, POLLIN, 0});
-      watched_.push_back({container->covers.poll_fd(), POLLPRI, 0});
+  void turn() {
+    std::vector<pollfd> watched = {{socket_, POLLIN, 0}};
+    std::vector<Handle> handles;
+    for (const auto& [handle, container] : containers_) {
+      handles.push_back(handle);
+      watched.push_back({container->running.control(), POLLIN, 0});
+      watched.push_back({container->listener, POLLIN, 0});
+      watched.push_back({container->covers.poll_fd(), POLLPRI, 0});
     }
-  }
-
-  int timeout() const {
-    int least = -1;
-    const auto consider = [&](std::int64_t millis) {
-      const int bounded = static_cast<int>(std::clamp<std::int64_t>(millis, 0, 60'000));
-      least = least < 0 ? bounded : std::min(least, bounded);
-    };
-    for (const auto& [id, container] : containers_) {
-      if (container->is_cover_missing) consider(CoverWatch::kRetry.count());
-      if (!container->deadline) continue;
-      consider(std::chrono::duration_cast<std::chrono::milliseconds>(*container->deadline - Clock::now()).count() + 1);
+    if (::poll(watched.data(), watched.size(), next_deadline()) < 0 && errno != EINTR) {
+      is_open_ = false;
+      return;
     }
-    return least;
-  }
-
-  void tell(Kind kind, std::uint32_t id, std::uint32_t job, int value, const std::string& text = {}, int fd = -1) {
-    const LauncherAnswer head{kind, id, job, value, 0, 0};
-    const std::span<const int> fds(&fd, fd >= 0 ? 1 : 0);
-    (void)send_packet(socket_.get(), with_head(head, text), fds);  // its end is seen by the next read
-  }
-
-  void tell_failure(std::uint32_t id, std::uint32_t job, const Error& error) {
-    const LauncherAnswer head{Kind::failed, id, job, 0, static_cast<std::uint32_t>(error.code),
-                              static_cast<std::uint32_t>(error.message.size())};
-    (void)send_packet(socket_.get(), with_head(head, error.message + error.detail), {});
-  }
-
-  bool serve() {
-    Result<Packet> packet = receive_packet(socket_.get());
-    LauncherRequest head{};
-    if (!packet || !take_head(packet->bytes, head)) return false;
-    switch (head.kind) {
-      case LauncherRequest::Kind::launch: start(head, *packet); break;
-      case LauncherRequest::Kind::exec: execute(head, *packet); break;
-      case LauncherRequest::Kind::signal:
-        if (Container* container = find(head.container)) (void)container->running.signal(head.value, head.job);
-        break;
-      case LauncherRequest::Kind::kill:
-        if (find(head.container) != nullptr) finish(head.container);
-        break;
+    for (std::size_t i = 0; i < handles.size(); ++i) {
+      Container& container = *containers_.at(handles[i]);
+      if (watched[3 * i + 2].revents != 0) serve_violations(container);
+      if (watched[3 * i + 3].revents != 0 || container.is_cover_missing) serve_covers(container);
+      if (container.deadline && SteadyClock::now() >= *container.deadline) {
+        container.ending.was_over_time = true;
+        end(handles[i]);
+      } else if (watched[3 * i + 1].revents != 0) {
+        serve_event(handles[i], container);
+      }
     }
-    return true;
+    if (watched[0].revents != 0) serve_warden();
   }
 
-  Container* find(std::uint32_t id) {
-    const auto at = containers_.find(id);
-    return at == containers_.end() ? nullptr : at->second.get();
-  }
-
-  void start(const LauncherRequest& head, const Packet& packet) {
-    Result<Spec> spec = decode_spec(packet.bytes);
-    if (!spec) return tell_failure(head.container, 0, spec.error());
-    if (find(head.container) != nullptr || packet.fds.size() != 3) {
-      return tell_failure(head.container, 0, Error::make(Code::invalid_params, "number in use, or not three descriptors"));
+  int next_deadline() const {
+    std::optional<SteadyClock::time_point> first;
+    for (const auto& [handle, container] : containers_) {
+      const auto retry = SteadyClock::now() + CoverWatch::kRetry;
+      if (container->is_cover_missing && (!first || retry < *first)) first = retry;
+      if (container->deadline && (!first || *container->deadline < *first)) first = container->deadline;
     }
+    if (!first) return -1;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*first - SteadyClock::now()).count();
+    return left < 0 ? 0 : left > 60'000 ? 60'000 : static_cast<int>(left);
+  }
+
+  void tell(const FromLauncher& notice, const std::vector<int>& fds = {}) {
+    const auto packet = encode(notice);
+    // A warden that cannot be told is gone or going: the next read says which.
+    if (packet) [[maybe_unused]] const Status sent = send_packet(socket_, *packet, fds, 0);
+  }
+
+  void fail(Handle container, std::uint32_t job, const Error& error) {
+    tell(LaunchFailed{container, job, error.message, error.detail});
+  }
+
+  void serve_warden() {
+    auto packet = receive_packet(socket_, 0);
+    if (!packet || packet->bytes.empty()) {
+      is_open_ = false;
+      return;
+    }
+    auto request = decode_request(packet->bytes.view());
+    if (!request) return;
+    std::visit([&](auto& message) { serve(message, packet->fds); }, *request);
+  }
+
+  void serve(const LaunchRequest& request, const std::vector<UniqueFd>& fds) {
     LaunchOptions options;
-    for (int i = 0; i < 3; ++i) options.stdio[i] = packet.fds[static_cast<std::size_t>(i)].get();
+    for (std::size_t i = 0; i < 3; ++i) options.stdio[i] = i < fds.size() ? fds[i].get() : -1;
     options.wants_pid_namespace = true;
     options.machine = machine_;
     options.cgroups = &cgroups_;
-    Result<Running> running = launch(*spec, options);
-    if (!running) return tell_failure(head.container, 0, running.error());
-    tell(Kind::launched, head.container, 0, running->pid(), running->protections().to_json(), running->pid_namespace());
-    containers_.emplace(head.container, std::make_unique<Container>(std::move(*spec), std::move(*running)));
+    auto running = launch(request.spec, options);
+    if (!running) return fail(request.container, 0, running.error());
+    auto container = std::make_unique<Container>(request.container, request.spec, std::move(*running));
+    if (request.spec.limits.duration.count() > 0) {
+      container->deadline = SteadyClock::now() + request.spec.limits.duration;
+    }
+    std::vector<int> beside;
+    if (container->running.pid_namespace() >= 0) beside.push_back(container->running.pid_namespace());
+    tell(Launched{request.container, container->running.pid(), container->running.protections().to_json()}, beside);
+    containers_.emplace(request.container, std::move(container));
   }
 
-  void execute(const LauncherRequest& head, const Packet& packet) {
-    Container* container = find(head.container);
-    if (container == nullptr) return tell_failure(head.container, head.job, Error::make(Code::not_found, "no such container"));
-    Result<Command> command = decode_command(packet.bytes);
-    if (!command) return tell_failure(head.container, head.job, command.error());
-    for (const UniqueFd& fd : packet.fds) command->fds.push_back(fd.get());
-    if (head.job == 0) return tell_failure(head.container, 0, Error::invalid_param("job", "0 is the first command"));
-    if (Status passed = container->running.exec(head.job, *command); !passed) {
-      tell_failure(head.container, head.job, passed.error());
+  void serve(const ExecRequest& request, const std::vector<UniqueFd>& fds) {
+    const auto found = containers_.find(request.container);
+    if (found == containers_.end()) {
+      return fail(request.container, request.job, Error::make(Code::not_found, "the container has ended"));
+    }
+    Command command{request.arguments, request.environment, request.directory, {}};
+    for (const UniqueFd& fd : fds) command.fds.push_back(fd.get());
+    const Status asked = found->second->running.exec(request.job, command);
+    if (!asked) fail(request.container, request.job, asked.error());
+  }
+
+  void serve(const SignalRequest& request, const std::vector<UniqueFd>&) {
+    const auto found = containers_.find(request.container);
+    // One that has just ended needs no signal any more.
+    if (found != containers_.end()) {
+      [[maybe_unused]] const Status sent = found->second->running.signal(request.signal, request.job);
     }
   }
 
-  void look_after_containers() {
-    std::vector<std::uint32_t> over;
-    std::size_t at = 1;
-    for (auto& [id, container] : containers_) {
-      // One that was started in this turn was not polled yet.
-      const bool was_polled = at + 2 < watched_.size() && watched_[at].fd == container->running.control();
-      if (was_polled) {
-        if (watched_[at + 1].revents != 0) serve_violations(id, *container);
-        if (watched_[at + 2].revents != 0 || container->is_cover_missing) check_covers(id, *container);
-        if (watched_[at].revents != 0 && handle(id, *container)) over.push_back(id);
-        at += 3;
-      }
-      if (container->deadline && Clock::now() >= *container->deadline) {
-        tell(Kind::over_time, id, 0, 0);
-        over.push_back(id);
-      }
-    }
-    for (std::uint32_t id : over) finish(id);
+  void serve(const KillRequest& request, const std::vector<UniqueFd>&) {
+    if (containers_.contains(request.container)) end(request.container);
   }
 
-  void serve_violations(std::uint32_t id, Container& container) {
+  void serve_violations(Container& container) {
     if (!container.violations.serve(container.listener)) container.listener = -1;
     const auto& entries = container.violations.entries();
-    for (; container.told_violations < entries.size(); ++container.told_violations) {
-      const Violation& violation = entries[container.told_violations];
-      tell(Kind::violation, id, 0, violation.error, violation.operation + "\t" + violation.target + "\t" + violation.rule);
+    for (; container.violations_told < entries.size(); ++container.violations_told) {
+      const Violation& violation = entries[container.violations_told];
+      tell(Violated{container.ending.container, violation.operation, violation.target, violation.rule, violation.error});
     }
   }
 
-  void check_covers(std::uint32_t id, Container& container) {
+  void serve_covers(Container& container) {
     std::vector<std::string> lost;
     container.is_cover_missing = container.covers.check(lost) > 0;
-    for (const std::string& path : lost) tell(Kind::lost_cover, id, 0, 0, path);
+    for (const std::string& path : lost) {
+      const std::string report = "the host replaced " + path + "; its protection was put back";
+      auto& reports = container.ending.reports;
+      if (std::find(reports.begin(), reports.end(), report) == reports.end()) reports.push_back(report);
+    }
   }
 
-  // True when the container is ending.
-  bool handle(std::uint32_t id, Container& container) {
+  void serve_event(Handle handle, Container& container) {
     const Event event = container.running.next_event();
     switch (event.kind) {
-      case Event::Kind::started: tell(Kind::started, id, event.job, event.value); return false;
-      case Event::Kind::failed: tell_failure(id, event.job, exec_error(event)); return false;
-      case Event::Kind::stopped: return false;
-      case Event::Kind::over_memory: tell(Kind::over_memory, id, 0, event.value); return false;
+      case Event::Kind::started:
+        tell(JobStarted{handle, event.job});
+        break;
+      case Event::Kind::failed:
+        fail(handle, event.job, exec_error(event));
+        break;
       case Event::Kind::exited:
-        tell(Kind::exited, id, event.job, event.value);
-        if (event.job == 0) container.status = event.value;
-        return event.job == 0;
-      case Event::Kind::ended: return true;
+        tell(JobExited{handle, event.job, event.value});
+        if (event.job == 0) end(handle);
+        break;
+      case Event::Kind::over_memory:
+        container.ending.was_over_memory = true;
+        break;
+      case Event::Kind::ended:
+        end(handle);
+        break;
+      case Event::Kind::stopped:
+        break;
     }
-    return false;
   }
 
   static Error exec_error(const Event& event) {
     if (event.step == Step::exec && event.value == ENOENT) return Error::make(Code::not_found, "command not found");
-    if (event.step == Step::exec && event.value == EACCES) return Error::make(Code::policy_denied, "may not be executed");
+    if (event.step == Step::exec && event.value == EACCES) {
+      return Error::make(Code::policy_denied, "the command may not be executed",
+                         "not on the exec list, or without the execute permission");
+    }
     return Error::from_errno("cannot start the command: " + std::string(to_string(event.step)), event.value);
   }
 
-  void finish(std::uint32_t id) {
-    Container* container = find(id);
-    if (container == nullptr) return;
-    if (container->listener >= 0) serve_violations(id, *container);
-    const int status = container->status;
-    const Spec spec = container->spec;
-    const Findings findings = container->running.findings();
-    containers_.erase(id);  // kills, reaps and cleans up before the scan looks
-    if (!spec.workspace.empty() && spec.is_workspace_writable && spec.protect_workspace) {
-      std::vector<std::string> quarantined;
-      std::vector<std::string> suspicious;
-      scan_at_exit(spec.workspace, findings, quarantined, suspicious);
-      for (const std::string& path : quarantined) tell(Kind::quarantined, id, 0, 0, path);
-      for (const std::string& path : suspicious) tell(Kind::suspicious, id, 0, 0, path);
-    }
-    tell(Kind::ended, id, 0, status);
+  // What no mount could protect because it was not there at launch.
+  static void scan(const Container& container, std::vector<std::string>& reports) {
+    const Spec& spec = container.spec;
+    if (spec.workspace.empty() || !spec.is_workspace_writable || !spec.protect_workspace) return;
+    std::vector<std::string> quarantined;
+    std::vector<std::string> suspicious;
+    scan_at_exit(spec.workspace, container.running.findings(), quarantined, suspicious);
+    for (const std::string& path : quarantined) reports.push_back("quarantined: " + path);
+    for (const std::string& path : suspicious) reports.push_back("new, and may run code on the host: " + path);
   }
 
-  UniqueFd socket_;
-  os::CgroupParent cgroups_;
+  void end(Handle handle) {
+    auto node = containers_.extract(handle);
+    Container& container = *node.mapped();
+    if (container.listener >= 0) serve_violations(container);
+    container.running.kill();
+    scan(container, container.ending.reports);
+    tell(container.ending);
+  }
+
+  int socket_;
+  bool is_open_ = true;
   Machine machine_ = Machine::probe();
-  std::map<std::uint32_t, std::unique_ptr<Container>> containers_;
-  std::vector<pollfd> watched_;
+  os::CgroupParent cgroups_ = os::CgroupParent::find();
+  std::map<Handle, std::unique_ptr<Container>> containers_;
 };
 
 }  // namespace
 
-int run_launcher(UniqueFd socket) {
-  // The warden's death is seen as the end of the socket, also when it was killed.
-  return Launcher(std::move(socket)).run();
-}
+int run_launcher(int socket) { return Launcher(socket).run(); }
 
 }  // namespace sallyport::sandbox

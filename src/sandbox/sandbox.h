@@ -3,7 +3,6 @@
 
 #include "sandbox/foreground.h"
 #include "sandbox/launch.h"
-#include "sandbox/launcher.h"
 #include "sandbox/spec.h"
 #include "sandbox/steps.h"
 #include "sandbox/violations.h"

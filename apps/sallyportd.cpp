@@ -1,0 +1,105 @@
+// The warden daemon. Runs in the foreground and logs to stderr; `sallyport up` starts it detached.
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "warden/warden.h"
+
+using namespace sallyport;
+
+namespace {
+
+constexpr const char* kUsage =
+    "Usage: sallyportd [OPTIONS]\n"
+    "The Sallyport warden: serves one user's control door until it is told to stop.\n\n"
+    "  --tcp               also serve on loopback TCP, with mutual proof\n"
+    "  --stdio             also serve the parent process on stdin and stdout; end with it\n"
+    "  --log-format FORMAT text (default) or json\n"
+    "  --log-level LEVEL   debug, info (default), warn or error\n"
+    "  --no-spin           always sleep while waiting, even when the next request is imminent\n"
+    "  --ready-fd N        write a byte to this descriptor once the doors are open\n"
+    "  --version, --help\n";
+
+struct Arguments {
+  warden::Options options;
+  LogFormat log_format = LogFormat::text;
+  LogLevel log_level = LogLevel::info;
+  int ready_fd = -1;
+  bool is_done = false;  // --help or --version was answered
+};
+
+Result<Arguments> parse(int argc, char** argv) {
+  Arguments arguments;
+  const auto usage = [](std::string problem) { return Error::make(Code::invalid_params, std::move(problem)); };
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view option = argv[i];
+    const bool takes_value = option == "--log-format" || option == "--log-level" || option == "--ready-fd";
+    if (takes_value && i + 1 == argc) return usage(std::string(option) + " needs a value");
+    const std::string_view value = takes_value ? argv[++i] : "";
+    if (option == "--tcp") {
+      arguments.options.with_loopback = true;
+    } else if (option == "--stdio") {
+      arguments.options.with_stdio = true;
+    } else if (option == "--no-spin") {
+      arguments.options.spin = Spinner::Mode::never;
+    } else if (option == "--log-format" && (value == "text" || value == "json")) {
+      arguments.log_format = value == "json" ? LogFormat::json : LogFormat::text;
+    } else if (option == "--log-level") {
+      constexpr std::string_view kLevels[] = {"debug", "info", "warn", "error"};
+      std::size_t level = 0;
+      while (level < 4 && kLevels[level] != value) ++level;
+      if (level == 4) return usage("--log-level must be debug, info, warn or error");
+      arguments.log_level = static_cast<LogLevel>(level);
+    } else if (option == "--ready-fd" &&
+               std::from_chars(value.data(), value.data() + value.size(), arguments.ready_fd).ec == std::errc()) {
+      continue;
+    } else if (option == "--help" || option == "-h") {
+      std::fputs(kUsage, stdout);
+      arguments.is_done = true;
+    } else if (option == "--version") {
+      std::puts("sallyportd " SALLYPORT_VERSION);
+      arguments.is_done = true;
+    } else {
+      return usage("unknown option or value: " + std::string(option) + " " + std::string(value));
+    }
+  }
+  return arguments;
+}
+
+int serve(const Arguments& arguments) {
+  const SystemClock clock;
+  const Log log(STDERR_FILENO, arguments.log_format, arguments.log_level, clock);
+  auto warden = warden::Warden::start(arguments.options, log, clock);
+  if (!warden) {
+    log.error("cannot start", {{"error", warden.error().describe()}});
+    return 1;
+  }
+  if (arguments.ready_fd >= 0) {
+    [[maybe_unused]] const ssize_t written = ::write(arguments.ready_fd, "1", 1);
+    ::close(arguments.ready_fd);
+  }
+  (*warden)->run();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto arguments = parse(argc, argv);
+  if (!arguments) {
+    std::fprintf(stderr, "sallyportd: %s\n%s", arguments.error().message.c_str(), kUsage);
+    return 2;
+  }
+  if (arguments->is_done) return 0;
+  auto paths = os::paths_from_environment();
+  if (!paths) {
+    std::fprintf(stderr, "sallyportd: %s\n", paths.error().message.c_str());
+    return 2;
+  }
+  arguments->options.paths = std::move(*paths);
+  arguments->options.version = SALLYPORT_VERSION;
+  return serve(*arguments);
+}

@@ -1,0 +1,48 @@
+// What every command shares: where things live, how to print, how errors become exit codes.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/base.h"
+#include "os/paths.h"
+#include "wire/json.h"
+
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's own name
+class App;
+}
+
+namespace sallyport::cli {
+
+enum class Exit : int { done = 0, failed = 1, usage = 2, denied = 3, unreachable = 4 };
+
+struct Context {
+  os::Paths paths;
+  std::string version;
+  bool wants_json = false;
+  int exit_code = 0;  // set by the command that ran
+};
+
+// Each adds its subcommands to the program.
+void add_warden_commands(CLI::App& app, Context& context);
+void add_doctor_command(CLI::App& app, Context& context);
+void add_run_command(CLI::App& app, Context& context);
+void add_policy_commands(CLI::App& app, Context& context);
+
+// Runs a command when it was named, and turns its error into an exit code.
+void on_run(CLI::App* command, Context& context, std::function<Status()> work);
+
+// Prints an error (as JSON with --json) and returns the exit code that fits it.
+Exit report(const Context& context, const Error& error);
+
+// ---- printing ----
+bool is_terminal();
+// Wraps text in a colour, on a terminal only and unless NO_COLOR is set.
+std::string green(std::string_view text);
+std::string red(std::string_view text);
+std::string yellow(std::string_view text);
+std::string dim(std::string_view text);
+void print(std::string_view line);  // to stdout, with a newline
+
+}  // namespace sallyport::cli

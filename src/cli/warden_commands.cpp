@@ -1,0 +1,142 @@
+// up, down, status, ping, call
+#include <poll.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <iostream>
+#include <iterator>
+
+#include "cli/command.h"
+#include "cli/warden_link.h"
+
+namespace sallyport::cli {
+namespace {
+
+constexpr Millis kDownTimeout{15'000};
+
+void print_json_or(const Context& context, const std::string& json, std::string_view text) {
+  print(context.wants_json ? std::string_view(json) : text);
+}
+
+Status up(Context& context) {
+  TRY(const Started started, ensure_warden(context.paths));
+  TRY(const Answer status, started.client->call("warden.status"));
+  const std::int64_t pid = status.value().get("pid").as_int().value_or(0);
+  const std::string json = wire::to_json([&](wire::JsonWriter& writer) {
+    writer.begin_object().member("pid", pid).member("was_running", started.was_running);
+    writer.member("socket", context.paths.control_socket()).end_object();
+  });
+  print_json_or(context, json,
+                (started.was_running ? "warden is already running, pid " : "warden is up, pid ") + std::to_string(pid));
+  return ok();
+}
+
+Status down(Context& context) {
+  auto client = connect_warden(context.paths);
+  if (!client && client.error().code == Code::unavailable) {
+    print_json_or(context, R"({"was_running":false})", "no warden is running");
+    return ok();
+  }
+  if (!client) return std::move(client).error();
+  TRY((*client)->call("warden.shutdown"));
+  // It is down when it hangs up: after everything in flight was answered.
+  pollfd event{(*client)->fd(), POLLIN | POLLRDHUP, 0};
+  if (::poll(&event, 1, static_cast<int>(kDownTimeout.count())) == 0) {
+    return Error::make(Code::timeout, "the warden is still busy; it will stop when its requests are done");
+  }
+  print_json_or(context, R"({"was_running":true})", "warden is down");
+  return ok();
+}
+
+Status status(Context& context) {
+  TRY(const auto client, connect_warden(context.paths));
+  TRY(const Answer answer, client->call("warden.status"));
+  if (context.wants_json) {
+    print(answer.json());
+    return ok();
+  }
+  const wire::Value root = answer.value();
+  const auto number = [&](wire::Value from, const char* name) {
+    return std::to_string(from.get(name).as_int().value_or(0));
+  };
+  const wire::Value counters = root.get("counters");
+  print(green("running") + "   pid " + number(root, "pid") + ", version " +
+        std::string(root.get("version").as_string().value_or("?")) + ", up " +
+        std::to_string(root.get("uptime_ms").as_int().value_or(0) / 1000) + " s, " + number(root, "memory_kib") +
+        " KiB");
+  print("door      " + context.paths.control_socket());
+  print("sessions  " + number(root, "sessions") + " open, " + number(counters, "accepted") + " accepted, " +
+        number(counters, "refused") + " refused");
+  print("requests  " + number(counters, "requests") + " handled, " + number(root, "in_flight") + " in flight, " +
+        number(counters, "malformed") + " malformed, " + number(counters, "timeouts") + " timed out");
+  const wire::Value config = root.get("config");
+  print("config    " + (config.get("ok").as_bool().value_or(false)
+                            ? green("ok")
+                            : red("faulty") + ", the last good one is in force: " +
+                                  std::string(config.get("error").as_string().value_or(""))));
+  return ok();
+}
+
+Status ping(Context& context) {
+  TRY(const Started started, ensure_warden(context.paths));
+  const auto before = std::chrono::steady_clock::now();
+  TRY(const Answer answer, started.client->call("test.ping"));
+  const auto micros =
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - before).count();
+  if (answer.value().get("pong").as_bool() != true) return Error::make(Code::protocol_error, "no pong came back");
+  print_json_or(context, R"({"pong":true,"micros":)" + std::to_string(micros) + "}",
+                "pong in " + std::to_string(micros) + " us");
+  return ok();
+}
+
+struct CallArguments {
+  std::string method, params, token;
+  std::int64_t deadline_ms = 30'000;
+};
+
+// Prints the result as JSON; an error goes to stderr as JSON whatever the output format.
+Status call(Context& context, const CallArguments& arguments) {
+  std::string params = arguments.params;
+  if (params == "-") params.assign(std::istreambuf_iterator<char>(std::cin), {});
+  context.wants_json = true;
+  if (!params.empty()) {
+    wire::Decoder decoder;
+    const auto parsed = decoder.parse(params);
+    if (!parsed || !parsed->root().is_object()) {
+      context.exit_code = static_cast<int>(Exit::usage);
+      return Error::make(Code::invalid_params,
+                         parsed ? "the parameters must be a JSON object" : parsed.error().message);
+    }
+  }
+  TRY(const Started started, ensure_warden(context.paths));
+  TRY(const Answer answer, started.client->call(arguments.method, params,
+                                                {.deadline = Millis(arguments.deadline_ms), .token = arguments.token}));
+  print(answer.json());
+  return ok();
+}
+
+}  // namespace
+
+void add_warden_commands(CLI::App& app, Context& context) {
+  on_run(app.add_subcommand("up", "Start the warden, if it is not running, and wait until it answers"), context,
+         [&context] { return up(context); });
+  on_run(app.add_subcommand("down", "Stop the warden after the requests in flight"), context,
+         [&context] { return down(context); });
+  on_run(app.add_subcommand("status", "Show the warden's state and counters"), context,
+         [&context] { return status(context); });
+  on_run(app.add_subcommand("ping", "Send a ping through the control door"), context,
+         [&context] { return ping(context); });
+
+  auto* command = app.add_subcommand("call", "Call a method and print its result as JSON");
+  const auto arguments = std::make_shared<CallArguments>();
+  command->add_option("METHOD", arguments->method, "For example warden.hello")->required();
+  command->add_option("JSON", arguments->params, "Parameters, an object; - reads them from stdin");
+  command->add_option("--deadline-ms", arguments->deadline_ms, "How long the call may take")
+      ->check(CLI::Range(1, 24 * 60 * 60 * 1000))
+      ->capture_default_str();
+  command->add_option("--token", arguments->token, "A capability token, where the method needs one");
+  on_run(command, context, [&context, arguments] { return call(context, *arguments); });
+}
+
+}  // namespace sallyport::cli

@@ -1,0 +1,140 @@
+#include "cli/warden_link.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+#include "os/files.h"
+
+extern char** environ;
+
+namespace sallyport::cli {
+namespace {
+
+constexpr Millis kStartTimeout{10'000};
+constexpr Millis kPingTimeout{5'000};
+constexpr std::size_t kLastWordsBytes = 4096;
+constexpr int kTriesAfterLosing = 20;
+constexpr Millis kRetryAfterLosing{10};
+
+// The daemon's stderr: appended to a log of ours, whose end tells why it died.
+struct LogFile {
+  UniqueFd fd;
+  off_t before = 0;
+};
+
+Result<LogFile> open_log(const os::Paths& paths) {
+  TRY(const UniqueFd directory, os::open_private_directory(paths.state_dir));
+  LogFile log;
+  log.fd = UniqueFd(::open(paths.log_file().c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!log.fd) return Error::from_errno("cannot open " + paths.log_file(), errno);
+  log.before = ::lseek(log.fd.get(), 0, SEEK_END);
+  return log;
+}
+
+std::string last_words(const LogFile& log) {
+  std::array<char, kLastWordsBytes> text{};
+  const ssize_t count = ::pread(log.fd.get(), text.data(), text.size(), log.before);
+  std::string words(text.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
+  while (!words.empty() && words.back() == '\n') words.pop_back();
+  return words.empty() ? "it said nothing" : words;
+}
+
+Result<pid_t> spawn_daemon(const std::string& program, const LogFile& log, int ready) {
+  constexpr int kReadyFd = 3;
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, log.fd.get(), STDERR_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, ready, kReadyFd);
+  // The caller's current directory must stay removable.
+  ::posix_spawn_file_actions_addchdir_np(&actions, "/");
+  const std::string ready_text = std::to_string(kReadyFd);
+  const std::array<const char*, 4> argv = {program.c_str(), "--ready-fd", ready_text.c_str(), nullptr};
+  pid_t pid = -1;
+  const int failed =
+      ::posix_spawn(&pid, program.c_str(), &actions, &attributes, const_cast<char**>(argv.data()), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  if (failed != 0) return Error::from_errno("cannot start " + program, failed);
+  return pid;
+}
+
+// Waits for the byte that says the doors are open. End of file without it: the daemon is dead.
+Status wait_until_ready(int ready, const LogFile& log) {
+  const auto until = std::chrono::steady_clock::now() + kStartTimeout;
+  for (;;) {
+    const auto left = std::chrono::ceil<Millis>(until - std::chrono::steady_clock::now());
+    pollfd event{ready, POLLIN, 0};
+    const int polled = left.count() > 0 ? ::poll(&event, 1, static_cast<int>(left.count())) : 0;
+    if (polled < 0 && errno == EINTR) continue;
+    if (polled == 0) return Error::make(Code::timeout, "the warden did not get ready in time: " + last_words(log));
+    char byte = 0;
+    const ssize_t count = ::read(ready, &byte, 1);
+    if (count < 0 && errno == EINTR) continue;
+    if (count == 1) return ok();
+    return Error::make(Code::unavailable, "the warden died while starting: " + last_words(log));
+  }
+}
+
+Status check_pong(Client& client) {
+  TRY(const Answer answer, client.call("test.ping", {}, {.deadline = kPingTimeout, .token = {}}));
+  if (answer.value().get("pong").as_bool() == true) return ok();
+  return Error::make(Code::protocol_error, "the warden did not answer a ping with a pong");
+}
+
+Status start_warden(const os::Paths& paths) {
+  TRY(const std::string program, os::sibling_program("sallyportd"));
+  TRY(const LogFile log, open_log(paths));
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return Error::from_errno("cannot make a pipe", errno);
+  const UniqueFd read_end{ends[0]};
+  UniqueFd write_end{ends[1]};
+  TRY(const pid_t pid, spawn_daemon(program, log, write_end.get()));
+  write_end.reset();
+  const Status ready = wait_until_ready(read_end.get(), log);
+  if (!ready) ::waitpid(pid, nullptr, WNOHANG);
+  return ready;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Client>> connect_warden(const os::Paths& paths) {
+  auto client = Client::connect_unix(paths.control_socket());
+  if (client) return client;
+  const Code code = client.error().code;
+  if (code != Code::not_found && code != Code::unavailable) return client;
+  return Error::make(Code::unavailable, "no warden is running; start one with: sallyport up",
+                     "no answer at " + paths.control_socket());
+}
+
+Result<Started> ensure_warden(const os::Paths& paths) {
+  auto running = connect_warden(paths);
+  if (running) return Started{std::move(*running), true};
+  if (running.error().code != Code::unavailable) return std::move(running).error();
+  const Status started = start_warden(paths);
+  auto client = connect_warden(paths);
+  // Whoever else was starting one at the same moment may have been quicker: that one will do, once it
+  // has come as far as its socket.
+  for (int i = 0; !started && !client && i < kTriesAfterLosing; ++i) {
+    std::this_thread::sleep_for(kRetryAfterLosing);
+    client = connect_warden(paths);
+  }
+  if (!client) return started ? std::move(client).error() : started.error();
+  TRY(check_pong(**client));
+  return Started{std::move(*client), false};
+}
+
+}  // namespace sallyport::cli

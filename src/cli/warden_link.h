@@ -1,0 +1,23 @@
+// The command line's connection to the warden.
+#pragma once
+
+#include <memory>
+
+#include "base/base.h"
+#include "client/client.h"
+#include "os/paths.h"
+
+namespace sallyport::cli {
+
+// Connects to a warden that runs; UNAVAILABLE, with what to do, if none does.
+Result<std::unique_ptr<Client>> connect_warden(const os::Paths& paths);
+
+struct Started {
+  std::unique_ptr<Client> client;
+  bool was_running = false;
+};
+// Connects, starting the warden first if none runs: detached, its log in the state directory. It counts
+// as started when it answered a framed test.ping; one that dies says why with its last words.
+Result<Started> ensure_warden(const os::Paths& paths);
+
+}  // namespace sallyport::cli

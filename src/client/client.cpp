@@ -1,0 +1,445 @@
+#include "client/client.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+
+#include "base/random.h"
+#include "os/files.h"
+#include "os/process.h"
+#include "os/sockets.h"
+
+namespace sallyport {
+namespace {
+
+// We give the peer this much longer than we told it, so that its own TIMEOUT answer wins.
+constexpr Millis kGrace{2'000};
+constexpr std::size_t kPieceBytes = (64U << 10) - wire::kHeaderBytes - wire::kChunkHeaderBytes;
+constexpr Millis kStreamWait{30'000};
+constexpr Millis kLongestReceive{1'000};
+
+SteadyTime steady_now() { return std::chrono::steady_clock::now(); }
+
+int poll_millis(SteadyTime until) {
+  const auto left = std::chrono::ceil<Millis>(until - steady_now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30));
+}
+
+Error lost(std::string detail) { return Error::make(Code::unavailable, "the connection is lost", std::move(detail)); }
+
+}  // namespace
+
+Answer::~Answer() {
+  if (decoder_) decoder_->recycle(std::move(message_.document));
+}
+
+// ---- connecting ----
+
+Client::Client(UniqueFd in, UniqueFd out, wire::Side side)
+    : in_(std::move(in)), out_(std::move(out)), decoder_(std::make_shared<wire::Decoder>()), book_(side) {
+  struct stat info{};
+  is_socket_ = ::fstat(in_.get(), &info) == 0 && S_ISSOCK(info.st_mode);
+  if (!is_socket_) return;
+  // A blocking receive that returns now and then: one system call where poll and receive are two.
+  constexpr timeval kWait{kLongestReceive.count() / 1000, 0};
+  ::setsockopt(in_.get(), SOL_SOCKET, SO_RCVTIMEO, &kWait, sizeof kWait);
+  ::fcntl(in_.get(), F_SETFL, ::fcntl(in_.get(), F_GETFL) & ~O_NONBLOCK);
+}
+
+Client::~Client() { [[maybe_unused]] const Error error = fail(lost("closed by this side")); }
+
+Result<std::unique_ptr<Client>> Client::connect_unix(const std::string& path) {
+  TRY(UniqueFd connection, os::connect_unix(path));
+  return adopt(std::move(connection), UniqueFd(), wire::Side::connecting);
+}
+
+Result<std::unique_ptr<Client>> Client::connect_loopback(const LoopbackAddress& address) {
+  TRY(UniqueFd connection, os::connect_loopback(address.binding.address));
+  return prove(std::move(connection), address);
+}
+
+Result<std::unique_ptr<Client>> Client::adopt(UniqueFd in, UniqueFd out, wire::Side side) {
+  return std::unique_ptr<Client>(new Client(std::move(in), std::move(out), side));
+}
+
+Result<std::unique_ptr<Client>> Client::prove(UniqueFd connection, const LoopbackAddress& address) {
+  std::unique_ptr<Client> client(new Client(std::move(connection), UniqueFd(), wire::Side::connecting));
+  wire::Nonce nonce;
+  fill_random(nonce);
+  wire::HandshakeClient handshake(address.token, address.binding, nonce);
+  Bytes out;
+  handshake.start(out);
+  TRY(client->send(out));
+  const SteadyTime until = steady_now() + wire::kHandshakeTimeout;
+  for (;;) {
+    TRY(const auto frame, client->reader_.next());
+    if (frame) {
+      out.clear();
+      TRY(handshake.receive(*frame, out));
+      TRY(client->send(out));
+      return client;
+    }
+    TRY(const bool came, client->receive(until));
+    if (!came) return Error::make(Code::timeout, "no answer to the handshake from " + address.binding.address);
+  }
+}
+
+Result<LoopbackAddress> read_loopback_file(const std::string& path) {
+  TRY(const std::string text, os::read_private_file(path, 4096));
+  wire::Decoder decoder;
+  TRY(const wire::Document document, decoder.parse(text));
+  const wire::Value root = document.root();
+  LoopbackAddress address;
+  const auto token = from_hex(root.get("token").as_string().value_or(""));
+  if (root.get("protocol").as_int() != wire::kHandshakeVersion || !token || token->size() != wire::kTokenBytes) {
+    return Error::make(Code::protocol_error, path + " is not a loopback door of this version");
+  }
+  std::copy(token->begin(), token->end(), address.token.begin());
+  address.binding = {std::string(root.get("address").as_string().value_or("")),
+                     std::string(root.get("boot_id").as_string().value_or("")), root.get("pid").as_uint().value_or(0),
+                     root.get("start_time").as_uint().value_or(0)};
+  const auto boot = os::boot_id();
+  if (!boot || *boot != address.binding.boot_id ||
+      !os::is_process_alive(static_cast<pid_t>(address.binding.pid), address.binding.start_time)) {
+    return Error::make(Code::unavailable, "the daemon that wrote " + path + " is not running any more");
+  }
+  return address;
+}
+
+// ---- bytes ----
+
+Error Client::fail(Error error) {
+  if (!failure_) failure_ = error;
+  auto pending = std::exchange(pending_, {});
+  for (auto& [id, on_answer] : pending) on_answer(error);
+  return error;
+}
+
+// Never waits for the peer to read without reading itself: two sides that both only write would wait
+// forever.
+Status Client::send(const Bytes& frame) {
+  if (failure_) return *failure_;
+  std::size_t sent = 0;
+  while (sent < frame.size()) {
+    const ssize_t count = is_socket_
+                              ? ::send(output(), frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT)
+                              : ::write(output(), frame.data() + sent, frame.size() - sent);
+    if (count >= 0) {
+      sent += static_cast<std::size_t>(count);
+      continue;
+    }
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN) return fail(lost(errno_name(errno)));
+    std::array<pollfd, 2> events = {{{in_.get(), POLLIN, 0}, {output(), POLLOUT, 0}}};
+    if (::poll(events.data(), events.size(), -1) < 0 && errno != EINTR) return fail(lost(errno_name(errno)));
+    if ((events[0].revents & (POLLIN | POLLHUP)) != 0) {
+      TRY(const bool came, receive(steady_now()));
+      // Handled later, by whoever waits: here only the kernel's buffer is emptied.
+      if (!came && has_ended_) return fail(lost("ended by the peer"));
+    }
+  }
+  return ok();
+}
+
+ssize_t Client::receive_once(std::span<std::uint8_t> room, int flags) {
+  ssize_t count = 0;
+  do {
+    count =
+        is_socket_ ? ::recv(in_.get(), room.data(), room.size(), flags) : ::read(in_.get(), room.data(), room.size());
+  } while (count < 0 && errno == EINTR);
+  return count;
+}
+
+Result<bool> Client::receive(SteadyTime until) {
+  if (failure_) return *failure_;
+  const auto room = reader_.writable();
+  ssize_t count = -1;
+  errno = EAGAIN;
+  if (is_socket_ && spinner_.should_spin()) {
+    const SteadyTime spin_until = steady_now() + Spinner::kLongest;
+    do {
+      count = receive_once(room, MSG_DONTWAIT);
+      if (count >= 0 || errno != EAGAIN) break;
+      cpu_relax();
+    } while (steady_now() < spin_until);
+    count >= 0 ? spinner_.hit() : spinner_.miss();
+  }
+  if (count < 0 && errno == EAGAIN) {
+    const int wait = poll_millis(until);
+    if (is_socket_ && wait >= kLongestReceive.count()) {
+      count = receive_once(room, 0);
+    } else {
+      pollfd event{in_.get(), POLLIN, 0};
+      if (::poll(&event, 1, wait) <= 0) return false;
+      count = receive_once(room, MSG_DONTWAIT);
+    }
+    if (count < 0 && errno == EAGAIN) return false;
+  }
+  if (count < 0) return fail(lost(errno_name(errno)));
+  if (count == 0) {
+    if (const Status end = reader_.finish(); !end) return fail(lost(end.error().message));
+    has_ended_ = true;
+    return fail(lost("ended by the peer"));
+  }
+  reader_.commit(static_cast<std::size_t>(count));
+  return true;
+}
+
+bool Client::is_open() const {
+  if (failure_) return false;
+  pollfd event{in_.get(), POLLIN | POLLRDHUP, 0};
+  return ::poll(&event, 1, 0) == 0 || (event.revents & (POLLHUP | POLLRDHUP | POLLERR)) == 0;
+}
+
+// ---- what arrives ----
+
+Status Client::handle_frames() {
+  for (;;) {
+    const auto frame = reader_.next();
+    if (!frame) return fail(frame.error());
+    if (!*frame) return ok();
+    switch (wire::frame_kind(**frame)) {
+      case wire::FrameKind::message:
+        TRY(handle_message(**frame));
+        break;
+      case wire::FrameKind::chunk:
+        TRY(handle_chunk(**frame));
+        break;
+      default:
+        return fail(Error::make(Code::protocol_error, "the peer sent an unknown kind of frame"));
+    }
+  }
+}
+
+Status Client::handle_message(ByteView body) {
+  auto message = wire::decode_message(*decoder_, body);
+  if (!message) return fail(message.malformed().error);
+  for (const std::uint32_t stream : message->streams) {
+    if (const Status announced = book_.announce(stream); !announced) return fail(announced.error());
+    incoming_.emplace(stream, Incoming());
+  }
+  switch (message->type) {
+    case wire::MessageType::response:
+      handle_response(std::move(*message));
+      return ok();
+    case wire::MessageType::event:
+      return handle_event(*message);
+    case wire::MessageType::request:
+      return handle_request(*message);
+  }
+  return ok();
+}
+
+void Client::handle_response(wire::Message message) {
+  // The peer could not read something of ours, or refuses to serve us at all.
+  if (message.id.empty()) {
+    if (waiting_id_.empty()) return;
+    waiting_answer_ = *message.error;
+    return;
+  }
+  const std::string id(message.id);
+  Result<Answer> answer = message.error ? Result<Answer>(*message.error) : Answer(decoder_, std::move(message));
+  if (id == waiting_id_) {
+    waiting_answer_ = std::move(answer);
+    return;
+  }
+  const auto found = pending_.find(id);
+  if (found == pending_.end()) return;  // cancelled or timed out here before
+  const OnAnswer on_answer = std::move(found->second);
+  pending_.erase(found);
+  on_answer(std::move(answer));
+}
+
+Status Client::handle_event(const wire::Message& event) {
+  const auto stream = static_cast<std::uint32_t>(event.params.get("stream").as_int().value_or(0));
+  if (event.method == "stream.credit") {
+    if (const Status credited = book_.credit(stream, event.params.get("bytes").as_int().value_or(0)); !credited) {
+      return fail(credited.error());
+    }
+  } else if (event.method == "stream.reset") {
+    const Error why = wire::read_error(event.params.get("error"));
+    if (book_.is_sending(stream)) reset_.emplace(stream, why);
+    if (const auto found = incoming_.find(stream); found != incoming_.end()) found->second.error = why;
+    book_.close(stream);
+  } else if (event.method != "cancel" && on_event_) {
+    // A served method answers before the next message is read: there is nothing left to cancel.
+    on_event_(event);
+  }
+  return ok();
+}
+
+Status Client::handle_request(const wire::Message& request) {
+  const auto found = served_.find(request.method);
+  Bytes reply;
+  if (found == served_.end()) {
+    wire::append_error(reply, request.id, Error::make(Code::method_not_found, "no such method"));
+    return send(reply);
+  }
+  const auto result = found->second(request);
+  if (!result) {
+    wire::append_error(reply, request.id, result.error());
+  } else if (const Status fits = wire::append_result(reply, request.id, *result); !fits) {
+    wire::append_error(reply, request.id, fits.error());
+  }
+  return send(reply);
+}
+
+Status Client::handle_chunk(ByteView body) {
+  const auto chunk = wire::parse_chunk(body);
+  if (!chunk) return fail(chunk.error());
+  const auto arrival = book_.arrive(chunk->stream, chunk->data.size());
+  if (!arrival) return fail(arrival.error());
+  const auto found = incoming_.find(chunk->stream);
+  if (found == incoming_.end() || *arrival == wire::Streams::Arrival::ignored) return ok();
+  if (*arrival == wire::Streams::Arrival::end) {
+    found->second.is_ended = true;
+  } else {
+    found->second.bytes.append(chunk->data);
+  }
+  return ok();
+}
+
+Result<bool> Client::wait_for(const std::function<bool()>& done, SteadyTime until) {
+  for (;;) {
+    TRY(handle_frames());
+    if (done()) return true;
+    if (steady_now() >= until) return false;
+    TRY(receive(until));
+  }
+}
+
+Status Client::dispatch(Millis wait) {
+  TRY(handle_frames());
+  TRY(const bool came, receive(steady_now() + wait));
+  return came ? handle_frames() : ok();
+}
+
+Status Client::run() {
+  for (;;) {
+    const Status status = dispatch(Millis(60'000));
+    if (!status) return has_ended_ ? ok() : status;
+  }
+}
+
+// ---- calls ----
+
+Result<Answer> Client::call(std::string_view method, std::string_view params, const CallOptions& options) {
+  if (!waiting_id_.empty()) return Error::make(Code::invalid_request, "a handler of this client cannot block on it");
+  std::array<char, 24> id_text{};
+  const auto id_end = std::to_chars(id_text.data(), id_text.data() + id_text.size(), ++last_id_).ptr;
+  const std::string_view id(id_text.data(), static_cast<std::size_t>(id_end - id_text.data()));
+  frame_.clear();
+  TRY(wire::append_request(frame_, {id, method, static_cast<std::uint32_t>(options.deadline.count()), options.token},
+                           params));
+  TRY(send(frame_));
+  waiting_id_ = id;
+  waiting_answer_.reset();
+  const auto answered =
+      wait_for([this] { return waiting_answer_.has_value(); }, steady_now() + options.deadline + kGrace);
+  waiting_id_.clear();
+  if (!answered) return answered.error();
+  if (!*answered) {
+    cancel(id);
+    return Error::make(Code::timeout, "no answer in time");
+  }
+  Result<Answer> answer = std::move(*waiting_answer_);
+  waiting_answer_.reset();
+  return answer;
+}
+
+Result<std::string> Client::start(std::string_view method, std::string_view params, OnAnswer on_answer,
+                                  const CallOptions& options) {
+  std::string id = std::to_string(++last_id_);
+  Bytes frame;
+  TRY(wire::append_request(frame, {id, method, static_cast<std::uint32_t>(options.deadline.count()), options.token},
+                           params));
+  TRY(send(frame));
+  pending_.emplace(id, std::move(on_answer));
+  return id;
+}
+
+void Client::cancel(std::string_view id) {
+  Bytes frame;
+  if (wire::append_event(frame, id, "cancel", {})) {
+    // A lost connection is reported by the next call.
+    [[maybe_unused]] const Status sent = send(frame);
+  }
+}
+
+Status Client::notify(std::string_view method, std::string_view params) {
+  Bytes frame;
+  TRY(wire::append_event(frame, {}, method, params));
+  return send(frame);
+}
+
+// ---- streams ----
+
+Status Client::write_stream(std::uint32_t stream, ByteView bytes) {
+  while (!bytes.empty()) {
+    if (const auto refused = reset_.find(stream); refused != reset_.end()) return refused->second;
+    if (!book_.is_sending(stream)) return Error::make(Code::invalid_params, "not an open stream of this side");
+    if (book_.sendable(stream) == 0) {
+      TRY(const bool granted,
+          wait_for([&] { return book_.sendable(stream) > 0 || reset_.contains(stream); }, steady_now() + kStreamWait));
+      if (!granted) return Error::make(Code::timeout, "the peer grants no more credit");
+      continue;
+    }
+    const std::size_t size = std::min({bytes.size(), std::size_t{book_.sendable(stream)}, kPieceBytes});
+    frame_.clear();
+    TRY(wire::append_chunk(frame_, stream, bytes.first(size)));
+    book_.sent(stream, static_cast<std::uint32_t>(size));
+    TRY(send(frame_));
+    bytes = bytes.subspan(size);
+  }
+  return ok();
+}
+
+Status Client::finish_stream(std::uint32_t stream) {
+  if (const auto refused = reset_.find(stream); refused != reset_.end()) return refused->second;
+  frame_.clear();
+  TRY(wire::append_chunk(frame_, stream, {}));
+  book_.close(stream);
+  return send(frame_);
+}
+
+Result<Bytes> Client::read_stream(std::uint32_t stream, Millis wait) {
+  const auto found = incoming_.find(stream);
+  if (found == incoming_.end()) return Error::make(Code::not_found, "no such stream");
+  Incoming& incoming = found->second;
+  TRY(const bool came,
+      wait_for([&] { return !incoming.bytes.empty() || incoming.is_ended || incoming.error; }, steady_now() + wait));
+  if (!came) return Error::make(Code::timeout, "nothing came on the stream in time");
+  if (!incoming.bytes.empty()) {
+    Bytes bytes = std::exchange(incoming.bytes, Bytes());
+    if (const std::uint32_t grant = book_.consumed(stream, static_cast<std::uint32_t>(bytes.size())); grant != 0) {
+      TRY(notify("stream.credit", wire::to_json([&](wire::JsonWriter& json) {
+                   json.begin_object().member("stream", stream).member("bytes", grant).end_object();
+                 })));
+    }
+    return bytes;
+  }
+  const std::optional<Error> error = incoming.error;
+  incoming_.erase(found);
+  if (error) return *error;
+  return Bytes();
+}
+
+void Client::reset_stream(std::uint32_t stream, const Error& error) {
+  book_.close(stream);
+  incoming_.erase(stream);
+  [[maybe_unused]] const Status sent = notify("stream.reset", wire::to_json([&](wire::JsonWriter& json) {
+                                                json.begin_object().member("stream", stream).key("error");
+                                                wire::write_error(json, error);
+                                                json.end_object();
+                                              }));
+}
+
+}  // namespace sallyport

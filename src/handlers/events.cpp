@@ -1,0 +1,46 @@
+#include "handlers/events.h"
+
+#include "policy/tokens.h"
+#include "wire/json.h"
+
+namespace sallyport::handlers {
+namespace {
+
+// A few thousand events; less than what stops a session from being read.
+constexpr std::size_t kMaxQueuedBytes = 1U << 20;
+
+}  // namespace
+
+void EventHub::subscribe(ipc::Session& session, std::string id, std::vector<std::string> patterns) {
+  session.set_never_idle(true);
+  session.on_close([this, &session] {
+    std::erase_if(subscribers_, [&](const Subscriber& subscriber) { return subscriber.session == &session; });
+  });
+  subscribers_.push_back({&session, std::move(id), std::move(patterns)});
+}
+
+void EventHub::publish(std::string_view name, std::string_view params) {
+  struct Delivery {
+    std::shared_ptr<ipc::Session> session;
+    std::string id;
+    std::uint64_t lost;
+  };
+  // First choose, then send: sending can end a session, which removes its subscriptions.
+  std::vector<Delivery> deliveries;
+  for (Subscriber& subscriber : subscribers_) {
+    if (!policy::matches_any(subscriber.patterns, name)) continue;
+    if (subscriber.session->unsent_bytes() > kMaxQueuedBytes) {
+      ++subscriber.lost;
+    } else {
+      deliveries.push_back({subscriber.session->shared_from_this(), subscriber.id, std::exchange(subscriber.lost, 0)});
+    }
+  }
+  for (const Delivery& delivery : deliveries) {
+    if (delivery.lost != 0) {
+      delivery.session->send_event(delivery.id, "events.lost", "{\"count\":" + std::to_string(delivery.lost) + "}");
+    }
+    delivery.session->send_event(delivery.id, name, params);
+  }
+}
+
+}  // namespace sallyport::handlers

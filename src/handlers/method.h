@@ -1,0 +1,63 @@
+// A method is a row of a table: its name, what it takes, how long it may last, how it is recorded, and
+// the function that does it.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/base.h"
+#include "handlers/events.h"
+#include "ipc/ipc.h"
+#include "os/peer.h"
+#include "permit/permit.h"
+#include "policy/policy.h"
+#include "wire/wire.h"
+
+namespace sallyport::handlers {
+
+// Who asks. Filled from the door and the kernel when the session opens, never from a message.
+struct RequestContext {
+  Principal principal = Principal::host();
+  std::string container_id;  // empty for the host
+  std::string plugin_name;
+  std::vector<std::string> capability_tags;
+  os::PeerIdentity peer;
+  std::uint64_t process = 0;
+  std::string identity;  // how it is known: "pidfd", "pid-checked", "proof", "inherited"
+  bool is_narrowed = false;
+};
+
+// What handlers may use of the warden. The warden outlives every handler.
+struct Host {
+  ipc::Sessions& sessions;
+  policy::Engine& engine;
+  const policy::Tokens& tokens;
+  EventHub& events;
+  const Clock& clock;
+  std::string version;
+  std::int64_t started_unix_ms = 0;
+  std::string config_error;  // of the last reload; empty when all is well
+  std::function<Status()> reload;
+  std::function<void()> shut_down;
+};
+
+// Recorded never, in the log, or (with the ledger) before the handler runs.
+enum class Audit : std::uint8_t { none, buffered, durable };
+
+using Handler = Task<ipc::Reply> (*)(const Permit&, ipc::Call&, RequestContext&, Host&);
+
+struct Method {
+  std::string_view name;
+  Handler handle = nullptr;
+  wire::Schema params = {};
+  Millis timeout{30'000};  // 0: as long as it takes
+  Audit audit = Audit::none;
+};
+
+// One function per method group.
+std::span<const Method> warden_methods();
+
+}  // namespace sallyport::handlers

@@ -1,0 +1,76 @@
+#include "ipc/call.h"
+
+#include <algorithm>
+
+#include "ipc/streams.h"
+
+namespace sallyport::ipc {
+
+Call::Call(std::shared_ptr<Session> session, wire::Message message)
+    : session_(std::move(session)), message_(std::move(message)), started_(session_->last_activity_) {
+  session_->newest_call_ = this;
+  ++session_->open_calls_;
+  session_->open_bytes_ += message_.bytes;
+  ++session_->shared_.in_flight_;
+}
+
+Call::~Call() {
+  if (!is_answered_) answer(Error::make(Code::internal_error, "the request was dropped"));
+  if (session_->newest_call_ == this) session_->newest_call_ = nullptr;
+  --session_->open_calls_;
+  session_->open_bytes_ -= message_.bytes;
+  --session_->shared_.in_flight_;
+  session_->shared_.decoder().recycle(std::move(message_.document));
+  session_->wake_reader();
+  session_->maybe_done();
+}
+
+void Call::answer(Reply reply) {
+  if (is_answered_) return;
+  is_answered_ = true;
+  if (timer_ != 0) session_->shared_.loop().cancel(timer_);
+  if (is_in_flight_) std::erase(session_->calls_, this);
+  if (reply.error()) {
+    session_->send_error(message_.id, *reply.error());
+  } else {
+    session_->send(std::move(reply.frame()));
+  }
+  if (after_reply_) std::exchange(after_reply_, nullptr)();
+  if (!message_.streams.empty()) session_->streams().drop_untaken(message_.streams);
+}
+
+void Call::enter_flight() {
+  is_in_flight_ = true;
+  session_->calls_.push_back(this);
+  Millis left = timeout_;
+  if (message_.deadline_ms) {
+    const Millis wanted{*message_.deadline_ms};
+    left = left.count() == 0 ? wanted : std::min(left, wanted);
+  }
+  if (left.count() == 0) return;
+  timer_ = session_->shared_.loop().after(left, [this] {
+    timer_ = 0;
+    ++session_->shared_.counters_.timeouts;
+    give_up(Error::make(Code::timeout, "the deadline passed"));
+  });
+}
+
+void Call::give_up(const Error& error) {
+  if (is_answered_) return;
+  answer(Reply(error));
+  // May end the coroutine this call lives in: the last thing done here.
+  if (const auto work = std::exchange(on_cancel_, nullptr)) work();
+}
+
+Result<std::shared_ptr<InStream>> Call::take_stream(wire::Value named, std::string_view field) {
+  const auto number = named.get("$stream").as_int();
+  auto stream = number && *number > 0 && *number <= UINT32_MAX
+                    ? session_->streams().take(static_cast<std::uint32_t>(*number))
+                    : nullptr;
+  if (!stream) return Error::invalid_param(field, "names no stream of this request");
+  return stream;
+}
+
+Result<std::shared_ptr<OutStream>> Call::open_stream() { return session_->streams().open(); }
+
+}  // namespace sallyport::ipc

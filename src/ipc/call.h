@@ -1,0 +1,88 @@
+// One request on its way to its reply.
+//
+// A Call lives in the coroutine that answers it. It is answered exactly once: by its handler, or before
+// that by its deadline, by `cancel`, or by the end of the session; whatever comes later is dropped.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "base/base.h"
+#include "ipc/session.h"
+#include "wire/wire.h"
+
+namespace sallyport::ipc {
+
+class InStream;
+class OutStream;
+
+// What a handler returns: a whole frame ready to be sent, or an error.
+class [[nodiscard]] Reply {
+ public:
+  Reply(Error error) : error_(std::move(error)) {}  // NOLINT(*-explicit-*)
+  explicit Reply(Bytes frame) : frame_(std::move(frame)) {}
+
+  const std::optional<Error>& error() const { return error_; }
+  Bytes& frame() { return frame_; }
+
+ private:
+  Bytes frame_;
+  std::optional<Error> error_;
+};
+
+class Call {
+ public:
+  Call(std::shared_ptr<Session> session, wire::Message message);
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  const wire::Message& message() const { return message_; }
+  wire::Value params() const { return message_.params; }
+  Session& session() { return *session_; }
+  std::shared_ptr<Session> share_session() { return session_; }
+
+  // The longest this call may take; the request's own deadline counts if it is shorter.
+  void set_timeout(Millis timeout) { timeout_ = timeout; }
+
+  // Builds a reply in place: call.result([](wire::JsonWriter& json) { ... one value ... }).
+  template <typename Fill>
+  Reply result(Fill&& fill) {
+    Bytes out = session_->shared().take_buffer();
+    wire::ResultFrame frame(out, message_.id);
+    fill(frame.json());
+    if (auto status = frame.finish(); !status) return Reply(std::move(status).error());
+    return Reply(std::move(out));
+  }
+
+  // Sends the reply unless the call was answered already.
+  void answer(Reply reply);
+  bool is_answered() const { return is_answered_; }
+
+  // Runs if the call is answered without its handler: time to stop working on it.
+  void on_cancel(std::function<void()> work) { on_cancel_ = std::move(work); }
+  // Runs after the reply was queued: for chunks of a stream that the reply names.
+  void after_reply(std::function<void()> work) { after_reply_ = std::move(work); }
+
+  // The stream that {"$stream":n} names. INVALID_PARAMS if it is none, or taken already.
+  Result<std::shared_ptr<InStream>> take_stream(wire::Value named, std::string_view field);
+  Result<std::shared_ptr<OutStream>> open_stream();
+
+ private:
+  friend class Session;
+  void enter_flight();               // the turn is over and no answer is there: start the clock
+  void give_up(const Error& error);  // answered by someone else than the handler
+
+  std::shared_ptr<Session> session_;
+  wire::Message message_;
+  Millis timeout_{0};
+  SteadyTime started_;
+  Loop::TimerId timer_ = 0;
+  std::function<void()> on_cancel_, after_reply_;
+  bool is_answered_ = false;
+  bool is_in_flight_ = false;
+};
+
+}  // namespace sallyport::ipc

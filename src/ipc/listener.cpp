@@ -1,0 +1,59 @@
+#include "ipc/listener.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+
+namespace sallyport::ipc {
+namespace {
+
+constexpr Millis kPauseWhenExhausted{50};
+
+bool is_exhaustion(int error_number) {
+  return error_number == EMFILE || error_number == ENFILE || error_number == ENOBUFS || error_number == ENOMEM;
+}
+
+}  // namespace
+
+struct Listener::State {
+  Sessions& shared;
+  std::unique_ptr<Watch> watch;
+  std::string name;
+  Accept accept;
+  bool is_closed = false;
+};
+
+Result<std::unique_ptr<Listener>> Listener::open(Sessions& shared, UniqueFd listening, std::string name,
+                                                 Accept accept) {
+  TRY(auto watch, Watch::open(shared.loop(), std::move(listening)));
+  auto state = std::make_shared<State>(State{shared, std::move(watch), std::move(name), std::move(accept)});
+  accept_all(state);
+  return std::unique_ptr<Listener>(new Listener(std::move(state)));
+}
+
+Listener::~Listener() {
+  state_->is_closed = true;
+  state_->watch->cancel();
+}
+
+Fire Listener::accept_all(std::shared_ptr<State> state) {
+  bool is_exhausted = false;
+  while (!state->is_closed && co_await state->watch->readable() && !state->is_closed) {
+    UniqueFd connection{::accept4(state->watch->fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+    if (connection) {
+      if (std::exchange(is_exhausted, false)) state->shared.log().info("accepting again", {{"door", state->name}});
+      ++state->shared.counters().accepted;
+      state->accept(std::move(connection));
+    } else if (is_exhaustion(errno)) {
+      ++state->shared.counters().accept_failures;
+      if (!std::exchange(is_exhausted, true)) {
+        state->shared.log().warn("cannot accept: out of descriptors; new connections wait",
+                                 {{"door", state->name}, {"error", errno_name(errno)}});
+      }
+      co_await state->shared.loop().sleep(kPauseWhenExhausted);
+    }
+    // Anything else (a connection that ended before it was accepted) concerns only that connection.
+  }
+}
+
+}  // namespace sallyport::ipc

@@ -1,0 +1,94 @@
+// The event loop: one thread, readiness of descriptors, timers, signals. Boost.Asio is inside and
+// stays there.
+//
+// Everything but post() belongs to the thread that runs the loop. Coroutines suspended here are
+// resumed by the loop, never destroyed by it: whoever ends a Watch cancels it first and lets its waiter
+// run to its end.
+#pragma once
+
+#include <coroutine>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/spin.h"
+#include "base/unique_fd.h"
+
+namespace sallyport::ipc {
+
+class Loop {
+ public:
+  explicit Loop(Spinner::Mode spin = Spinner::Mode::adaptive);
+  ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  void run();   // until stop()
+  void stop();  // from a handler: run() returns after it
+
+  void post(std::function<void()> work);  // from any thread; runs on the loop's
+  void on_signals(std::initializer_list<int> signals, std::function<void(int)> handle);
+
+  using TimerId = std::uint64_t;  // never 0
+  TimerId after(Millis delay, std::function<void()> work);
+  void cancel(TimerId timer);  // a timer that fired or was cancelled already is ignored
+
+  // Suspends the caller: co_await loop.sleep(delay).
+  struct Sleep {
+    Loop& loop;
+    Millis delay;
+    bool await_ready() const { return false; }
+    void await_suspend(std::coroutine_handle<> waiter) {
+      loop.after(delay, [waiter] { waiter.resume(); });
+    }
+    void await_resume() const {}
+  };
+  Sleep sleep(Millis delay) { return {*this, delay}; }
+
+  struct Impl;
+  Impl& impl() { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+// A descriptor whose readiness is awaited. Owns it.
+class Watch {
+ public:
+  // Fails for what cannot be waited on (a regular file), and when the kernel is out of room.
+  static Result<std::unique_ptr<Watch>> open(Loop& loop, UniqueFd fd);
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  int fd() const;
+
+  enum class For : std::uint8_t { read, write, hangup };
+  // co_await: true when ready, false when cancelled. At most one waiter per kind.
+  struct Wait {
+    Watch& watch;
+    For what;
+    bool is_ready = false;
+    bool await_ready() const { return watch.is_cancelled_; }
+    void await_suspend(std::coroutine_handle<> waiter);
+    bool await_resume() const { return is_ready; }
+  };
+  Wait readable() { return {*this, For::read}; }
+  Wait writable() { return {*this, For::write}; }
+  Wait hangup() { return {*this, For::hangup}; }
+
+  // Ends all waiting, now and later. The descriptor stays open until the Watch goes.
+  void cancel();
+
+ private:
+  struct Impl;
+  explicit Watch(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+  bool is_cancelled_ = false;
+};
+
+}  // namespace sallyport::ipc

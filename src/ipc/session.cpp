@@ -1,0 +1,378 @@
+#include "ipc/session.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "ipc/call.h"
+#include "ipc/streams.h"
+#include "os/sockets.h"
+
+namespace sallyport::ipc {
+namespace {
+
+bool is_socket(int fd) {
+  struct stat info{};
+  return ::fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode);
+}
+
+// Below this, the bytes of an unfinished frame are moved out of a shared-size buffer while they wait.
+constexpr std::size_t kSmallRemainder = 4096;
+
+}  // namespace
+
+Result<std::shared_ptr<Session>> Session::open(Sessions& shared, UniqueFd in, UniqueFd out, wire::Side side,
+                                               std::string name) {
+  const bool socket = is_socket(in.get());
+  if (socket) os::enlarge_buffers(in.get());
+  TRY(auto in_watch, Watch::open(shared.loop(), std::move(in)));
+  std::unique_ptr<Watch> out_watch;
+  if (out) {
+    TRY(out_watch, Watch::open(shared.loop(), std::move(out)));
+  }
+  std::shared_ptr<Session> session(
+      new Session(shared, std::move(in_watch), std::move(out_watch), side, std::move(name)));
+  session->is_socket_ = socket;
+  return session;
+}
+
+Session::Session(Sessions& shared, std::unique_ptr<Watch> in, std::unique_ptr<Watch> out, wire::Side side,
+                 std::string name)
+    : shared_(shared),
+      in_(std::move(in)),
+      out_(std::move(out)),
+      name_(std::move(name)),
+      last_activity_(std::chrono::steady_clock::now()),
+      side_(side) {
+  shared_.add(*this);
+}
+
+Session::~Session() { close(); }
+
+// ---- reading ----
+
+bool Session::may_read() const {
+  return open_calls_ < wire::kMaxInFlight && open_bytes_ < wire::kMaxInFlightBytes &&
+         unsent_bytes() < wire::kMaxUnsentBytes;
+}
+
+Task<bool> Session::receive() {
+  struct Pause {
+    Session& session;
+    bool await_ready() const { return false; }
+    void await_suspend(std::coroutine_handle<> waiter) { session.paused_reader_ = waiter; }
+    void await_resume() const {}
+  };
+  for (;;) {
+    if (is_closed_ || is_over_) co_return false;
+    if (!may_read()) {
+      co_await Pause{*this};
+      continue;
+    }
+    if (!std::exchange(has_unread_frames_, false)) {
+      if (!co_await in_->readable() || is_closed_ || is_over_) co_return false;
+      if (!read_some()) co_return false;
+    }
+    is_in_turn_ = true;
+    co_return true;
+  }
+}
+
+void Session::wake_reader() {
+  if (!paused_reader_ || (!may_read() && !is_closed_)) return;
+  shared_.loop().post([reader = std::exchange(paused_reader_, nullptr)] { reader.resume(); });
+}
+
+bool Session::read_some() {
+  reader_.adopt(shared_.take_buffer());
+  const auto room = reader_.writable();
+  ssize_t count = 0;
+  int flags = 0;
+  do {
+    if (is_socket_) {
+      // Without room for control data the kernel drops any descriptors that came along, and says so.
+      iovec part{room.data(), room.size()};
+      msghdr header{};
+      header.msg_iov = &part;
+      header.msg_iovlen = 1;
+      count = ::recvmsg(in_->fd(), &header, MSG_DONTWAIT);
+      flags = header.msg_flags;
+    } else {
+      count = ::read(in_->fd(), room.data(), room.size());
+    }
+  } while (count < 0 && errno == EINTR);
+  if (count < 0 && errno == EAGAIN) return true;
+  if (count < 0) {
+    shared_.log().info("connection lost", {{"session", name_}, {"error", errno_name(errno)}});
+    close();
+    return false;
+  }
+  if ((flags & MSG_CTRUNC) != 0) {
+    ++shared_.counters().descriptors_dropped;
+    shared_.log().warn("dropped descriptors nobody asked for", {{"session", name_}});
+  }
+  if (count == 0) {
+    if (const Status end = reader_.finish(); !end) {
+      shared_.log().warn("connection ended inside a frame", {{"session", name_}, {"error", end.error().message}});
+    }
+    is_over_ = true;
+    return false;
+  }
+  reader_.commit(static_cast<std::size_t>(count));
+  last_activity_ = std::chrono::steady_clock::now();
+  return true;
+}
+
+void Session::settle_newest_call() {
+  if (newest_call_ != nullptr && !newest_call_->is_answered()) newest_call_->enter_flight();
+  newest_call_ = nullptr;
+}
+
+std::optional<wire::Message> Session::next_request() {
+  settle_newest_call();
+  while (!is_closed_ && !is_over_) {
+    if (!may_read()) {
+      has_unread_frames_ = true;
+      return std::nullopt;
+    }
+    auto frame = reader_.next();
+    if (!frame) {
+      break_off(frame.error());
+      return std::nullopt;
+    }
+    if (!*frame) return std::nullopt;
+    frame_begun_.reset();
+    switch (wire::frame_kind(**frame)) {
+      case wire::FrameKind::message:
+        if (auto request = accept_message(**frame)) return request;
+        break;
+      case wire::FrameKind::chunk:
+        accept_chunk(**frame);
+        break;
+      case wire::FrameKind::handshake:
+      case wire::FrameKind::unknown:
+        slip({}, Error::make(Code::protocol_error, "a body starts with '{' or a chunk tag"));
+        break;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<wire::Message> Session::accept_message(ByteView body) {
+  auto message = wire::decode_message(shared_.decoder(), body);
+  if (!message) {
+    slip(message.malformed().id, message.malformed().error);
+    return std::nullopt;
+  }
+  if (message->type == wire::MessageType::event) {
+    accept_event(*message);
+    return std::nullopt;
+  }
+  if (message->type == wire::MessageType::response) {
+    slip({}, Error::make(Code::protocol_error, "a response nobody asked for"));
+    return std::nullopt;
+  }
+  if (find_call(message->id) != nullptr) {
+    slip({}, Error::make(Code::conflict, "a request with this id is still in flight"));
+    return std::nullopt;
+  }
+  if (!message->streams.empty()) {
+    if (const Status announced = streams().announce(message->streams); !announced) {
+      slip(message->id, announced.error());
+      return std::nullopt;
+    }
+  }
+  ++shared_.counters().requests;
+  return std::move(*message);
+}
+
+void Session::accept_event(const wire::Message& event) {
+  Status status = ok();
+  if (event.method == "cancel") {
+    // One that is answered already lost a race; that is no fault.
+    if (Call* call = find_call(event.id)) {
+      ++shared_.counters().cancelled;
+      call->give_up(Error::make(Code::cancelled, "cancelled by the caller"));
+    }
+  } else if (event.method == "stream.credit") {
+    status = streams().credit(event.params);
+  } else if (event.method == "stream.reset") {
+    status = streams().reset(event.params);
+  } else {
+    status = Error::make(Code::protocol_error, "an event nobody asked for");
+  }
+  if (!status) slip({}, status.error());
+}
+
+void Session::accept_chunk(ByteView body) {
+  const auto chunk = wire::parse_chunk(body);
+  const Status status = chunk ? streams().arrive(*chunk) : Status(chunk.error());
+  if (status) return;
+  if (chunk && status.error().code == Code::protocol_error) return break_off(status.error());
+  slip({}, status.error());
+}
+
+// A fault that leaves the framing intact: answered, counted, and forgiven a few times.
+void Session::slip(std::string_view id, const Error& error) {
+  ++shared_.counters().malformed;
+  if (id.empty() && ++slips_ >= wire::kMaxMalformed) return break_off(error);
+  send_error(id, error);
+}
+
+void Session::break_off(const Error& error) {
+  ++shared_.counters().protocol_closes;
+  shared_.log().warn("closing a connection that broke the protocol", {{"session", name_}, {"error", error.message}});
+  is_in_turn_ = true;
+  send_error({}, error);
+  if (!is_draining_output_) write_some();
+  close();
+}
+
+Call* Session::find_call(std::string_view id) {
+  const auto found = std::find_if(calls_.begin(), calls_.end(), [&](Call* call) { return call->message().id == id; });
+  return found == calls_.end() ? nullptr : *found;
+}
+
+void Session::end_turn() {
+  settle_newest_call();
+  is_in_turn_ = false;
+  flush();
+  if (reader_.is_between_frames()) {
+    shared_.give_buffer(reader_.surrender());
+  } else if (!has_unread_frames_) {
+    if (!frame_begun_) frame_begun_ = last_activity_;
+    if (reader_.buffered() < kSmallRemainder) reader_.trim();
+  }
+}
+
+// ---- writing ----
+
+void Session::send(Bytes frame) {
+  if (is_closed_) return shared_.give_buffer(std::move(frame));
+  if (unsent_.empty()) {
+    std::swap(unsent_, frame);
+  } else {
+    unsent_.append(frame.view());
+  }
+  shared_.give_buffer(std::move(frame));
+  if (!is_in_turn_) flush();
+}
+
+void Session::send_error(std::string_view id, const Error& error) {
+  Bytes frame = shared_.take_buffer();
+  wire::append_error(frame, id, error);
+  send(std::move(frame));
+}
+
+void Session::send_event(std::string_view id, std::string_view method, std::string_view params) {
+  Bytes frame = shared_.take_buffer();
+  if (const Status status = wire::append_event(frame, id, method, params); !status) {
+    shared_.log().error("event dropped", {{"session", name_}, {"method", method}, {"error", status.error().message}});
+    return;
+  }
+  send(std::move(frame));
+}
+
+void Session::flush() {
+  if (is_closed_ || is_draining_output_ || unsent_.empty()) return;
+  if (!write_some() && !is_closed_) drain_output();
+}
+
+// True when nothing is left to send.
+bool Session::write_some() {
+  while (unsent_from_ < unsent_.size()) {
+    const std::uint8_t* from = unsent_.data() + unsent_from_;
+    const std::size_t size = unsent_.size() - unsent_from_;
+    const ssize_t count = is_socket_ ? ::send(output().fd(), from, size, MSG_NOSIGNAL | MSG_DONTWAIT)
+                                     : ::write(output().fd(), from, size);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return false;
+    if (count < 0) {
+      shared_.log().info("connection lost", {{"session", name_}, {"error", errno_name(errno)}});
+      close();
+      return false;
+    }
+    unsent_from_ += static_cast<std::size_t>(count);
+  }
+  unsent_from_ = 0;
+  unsent_.clear();
+  shared_.give_buffer(std::exchange(unsent_, Bytes()));
+  return true;
+}
+
+Fire Session::drain_output() {
+  const auto self = shared_from_this();
+  is_draining_output_ = true;
+  while (!is_closed_ && co_await output().writable() && !is_closed_) {
+    last_activity_ = std::chrono::steady_clock::now();
+    if (write_some()) break;
+    wake_reader();
+  }
+  is_draining_output_ = false;
+  wake_reader();
+  maybe_done();
+}
+
+// ---- ending ----
+
+void Session::finish() {
+  if (is_closed_) return;
+  is_over_ = true;
+  maybe_done();
+  if (!is_closed_) watch_for_hangup();
+}
+
+void Session::drain() {
+  is_over_ = true;
+  maybe_done();
+}
+
+// The peer ended its side only and still reads; or it is gone, and nobody wants the answers.
+Fire Session::watch_for_hangup() {
+  const auto self = shared_from_this();
+  if (!is_socket_) co_return;
+  pollfd state{in_->fd(), 0, 0};
+  const bool is_gone = ::poll(&state, 1, 0) > 0 && (state.revents & (POLLHUP | POLLERR)) != 0;
+  if (is_gone || co_await in_->hangup()) close();
+}
+
+void Session::maybe_done() {
+  if (is_over_ && !is_closed_ && open_calls_ == 0 && unsent_.empty() && !is_in_turn_) close();
+}
+
+void Session::close() {
+  if (is_closed_) return;
+  is_closed_ = true;
+  while (!calls_.empty()) {
+    Call* call = calls_.back();
+    calls_.pop_back();
+    call->give_up(Error::make(Code::cancelled, "the connection ended"));
+  }
+  if (streams_) streams_->close_all(Error::make(Code::cancelled, "the connection ended"));
+  in_->cancel();
+  if (out_) out_->cancel();
+  if (is_socket_) ::shutdown(in_->fd(), SHUT_RDWR);
+  for (const auto& work : std::exchange(on_close_, {})) work();
+  shared_.remove(*this);
+  wake_reader();
+}
+
+void Session::close_if_idle(SteadyTime now) {
+  const bool is_stuck = frame_begun_ && now - *frame_begun_ > shared_.limits().frame_timeout;
+  const bool is_idle = open_calls_ == 0 && !is_never_idle_ && now - last_activity_ > shared_.limits().idle_timeout;
+  if (!is_stuck && !is_idle) return;
+  ++shared_.counters().idle_closes;
+  shared_.log().info("closing a silent connection", {{"session", name_}, {"inside_a_frame", is_stuck ? 1 : 0}});
+  close();
+}
+
+StreamHub& Session::streams() {
+  if (!streams_) streams_ = std::make_unique<StreamHub>(*this, side_);
+  return *streams_;
+}
+
+}  // namespace sallyport::ipc

@@ -1,0 +1,116 @@
+// One authenticated connection: frames in, requests out; replies in, frames out.
+//
+// A Session knows the wire and nothing of policy. It promises: frames are read only while fewer than
+// kMaxInFlight requests are open and unsent replies are below their limit, so a peer that sends without
+// reading costs bounded memory; replies leave in the order they were sent, many per system call; a peer
+// that breaks the protocol gets an error frame and, where framing is lost or after kMaxMalformed slips,
+// is disconnected.
+#pragma once
+
+#include <coroutine>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/base.h"
+#include "ipc/sessions.h"
+#include "wire/wire.h"
+
+namespace sallyport::ipc {
+
+class Call;
+class StreamHub;
+
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  // `out` only where reading and writing are two descriptors (stdio).
+  static Result<std::shared_ptr<Session>> open(Sessions& shared, UniqueFd in, UniqueFd out, wire::Side side,
+                                               std::string name);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Waits until requests may be there. False: the session is over, nothing more will come.
+  Task<bool> receive();
+  // The next complete request; nullopt when receive() must be awaited again. Everything that is not a
+  // request (chunks, events, malformed bodies) is dealt with here.
+  std::optional<wire::Message> next_request();
+
+  // Queues a frame. It leaves with flush(), which the turn's end calls, or by itself outside a turn.
+  void send(Bytes frame);
+  void send_error(std::string_view id, const Error& error);
+  void send_event(std::string_view id, std::string_view method, std::string_view params);
+  void flush();
+
+  // Ends a read turn: sends what was queued, and lends the buffer to others.
+  void end_turn();
+
+  // After the peer's last request: lets what is in flight be answered, then closes.
+  void finish();
+  // Stops reading, as finish() does, though the peer has not ended: for a shutdown that drains.
+  void drain();
+  void close();  // now; open calls are cancelled
+  bool is_closed() const { return is_closed_; }
+  std::size_t unsent_bytes() const { return unsent_.size() - unsent_from_; }
+
+  void close_if_idle(SteadyTime now);
+  // A session that waits for events is not idle.
+  void set_never_idle(bool never) { is_never_idle_ = never; }
+  // Runs once when the session closes.
+  void on_close(std::function<void()> work) { on_close_.push_back(std::move(work)); }
+
+  Sessions& shared() { return shared_; }
+  const std::string& name() const { return name_; }  // for logs
+  StreamHub& streams();
+
+ private:
+  friend class Call;
+  friend class StreamHub;
+
+  Session(Sessions& shared, std::unique_ptr<Watch> in, std::unique_ptr<Watch> out, wire::Side side, std::string name);
+
+  Watch& output() { return out_ ? *out_ : *in_; }
+  bool may_read() const;
+  void wake_reader();
+  void settle_newest_call();
+  bool read_some();
+  std::optional<wire::Message> accept_message(ByteView body);
+  void accept_event(const wire::Message& event);
+  void accept_chunk(ByteView body);
+  void slip(std::string_view id, const Error& error);
+  void break_off(const Error& error);
+  bool write_some();
+  Fire drain_output();
+  Fire watch_for_hangup();
+  void maybe_done();
+  Call* find_call(std::string_view id);
+
+  Sessions& shared_;
+  std::unique_ptr<Watch> in_, out_;
+  std::string name_;
+  wire::FrameReader reader_;
+  Bytes unsent_;
+  std::size_t unsent_from_ = 0;
+  std::vector<Call*> calls_;    // unanswered, after the turn in which they came
+  std::size_t open_calls_ = 0;  // objects alive, answered or not
+  std::size_t open_bytes_ = 0;
+  Call* newest_call_ = nullptr;
+  std::unique_ptr<StreamHub> streams_;
+  std::coroutine_handle<> paused_reader_;
+  SteadyTime last_activity_;
+  std::optional<SteadyTime> frame_begun_;  // when the first byte of an unfinished frame came
+  std::vector<std::function<void()>> on_close_;
+  wire::Side side_;
+  std::uint8_t slips_ = 0;
+  bool is_socket_ = true;
+  bool is_in_turn_ = false;
+  bool has_unread_frames_ = false;  // a turn ended early, with frames still in the reader
+  bool is_draining_output_ = false;
+  bool is_over_ = false;  // the peer will send no more, or we will read no more
+  bool is_closed_ = false;
+  bool is_never_idle_ = false;
+};
+
+}  // namespace sallyport::ipc

@@ -1,0 +1,75 @@
+#include "ipc/sessions.h"
+
+#include <algorithm>
+
+#include "ipc/session.h"
+
+namespace sallyport::ipc {
+namespace {
+
+// Enough for the connections that are busy in one turn of the loop.
+constexpr std::size_t kSpareBuffers = 8;
+constexpr Millis kShortestSweep{20}, kLongestSweep{5000};
+
+}  // namespace
+
+Sessions::~Sessions() {
+  if (sweep_timer_ != 0) loop_.cancel(sweep_timer_);
+}
+
+void Sessions::for_each(const std::function<void(Session&)>& visit) {
+  // A visit may end sessions, and with them others.
+  std::vector<std::shared_ptr<Session>> all;
+  all.reserve(open_.size());
+  for (Session* session : open_) all.push_back(session->shared_from_this());
+  for (const auto& session : all) visit(*session);
+}
+
+void Sessions::when_empty(std::function<void()> done) {
+  if (open_.empty()) return done();
+  when_empty_ = std::move(done);
+}
+
+Bytes Sessions::take_buffer() {
+  if (spares_.empty()) return {};
+  Bytes buffer = std::move(spares_.back());
+  spares_.pop_back();
+  buffer.clear();
+  return buffer;
+}
+
+void Sessions::give_buffer(Bytes buffer) {
+  if (buffer.capacity() != 0 && spares_.size() < kSpareBuffers) spares_.push_back(std::move(buffer));
+}
+
+void Sessions::add(Session& session) {
+  open_.insert(&session);
+  plan_sweep();
+}
+
+void Sessions::remove(Session& session) {
+  open_.erase(&session);
+  if (open_.empty() && when_empty_) loop_.post(std::exchange(when_empty_, nullptr));
+}
+
+void Sessions::plan_sweep() {
+  if (sweep_timer_ != 0 || (open_.empty() && spares_.empty())) return;
+  const Millis shortest = std::min(limits_.idle_timeout, limits_.frame_timeout);
+  sweep_timer_ = loop_.after(std::clamp(shortest / 4, kShortestSweep, kLongestSweep), [this] {
+    sweep_timer_ = 0;
+    sweep();
+    plan_sweep();
+  });
+}
+
+void Sessions::sweep() {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  for_each([&](Session& session) { session.close_if_idle(now); });
+  if (counters_.requests == requests_at_last_sweep_) {
+    spares_.clear();
+    decoder_.trim();
+  }
+  requests_at_last_sweep_ = counters_.requests;
+}
+
+}  // namespace sallyport::ipc

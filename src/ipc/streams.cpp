@@ -1,0 +1,202 @@
+#include "ipc/streams.h"
+
+#include <algorithm>
+
+#include "ipc/session.h"
+
+namespace sallyport::ipc {
+namespace {
+
+// A chunk that fits one read of the receiver: it never leaves the cache on its way.
+constexpr std::size_t kPieceBytes = (64U << 10) - wire::kHeaderBytes - wire::kChunkHeaderBytes;
+
+std::optional<std::uint32_t> stream_number(wire::Value params) {
+  const auto number = params.get("stream").as_int();
+  if (!number || *number < 1 || *number > UINT32_MAX) return std::nullopt;
+  return static_cast<std::uint32_t>(*number);
+}
+
+Error malformed_event() { return Error::make(Code::protocol_error, "a stream event names its stream by number"); }
+
+}  // namespace
+
+// ---- InStream ----
+
+InStream::InStream(std::shared_ptr<Session> session, std::uint32_t number)
+    : session_(std::move(session)), number_(number) {}
+
+InStream::~InStream() {
+  if (is_ended_ || error_) return;
+  const Error unwanted = Error::make(Code::cancelled, "the stream is not wanted any more");
+  session_->streams().end(number_, &unwanted);
+}
+
+Result<Bytes> InStream::take() {
+  if (!buffer_.empty()) {
+    Bytes taken = std::exchange(buffer_, Bytes());
+    const std::uint32_t grant = session_->streams().book_.consumed(number_, static_cast<std::uint32_t>(taken.size()));
+    if (grant != 0) {
+      session_->send_event({}, "stream.credit", wire::to_json([&](wire::JsonWriter& json) {
+                             json.begin_object().member("stream", number_).member("bytes", grant).end_object();
+                           }));
+    }
+    return taken;
+  }
+  if (error_) return *error_;
+  return Bytes();
+}
+
+void InStream::wake() {
+  if (waiter_) std::exchange(waiter_, nullptr).resume();
+}
+
+// ---- OutStream ----
+
+OutStream::OutStream(std::shared_ptr<Session> session, std::uint32_t number)
+    : session_(std::move(session)), number_(number) {}
+
+OutStream::~OutStream() {
+  if (!is_over_) reset(Error::make(Code::cancelled, "the stream was given up"));
+}
+
+bool OutStream::Credit::await_ready() const {
+  return stream.is_over_ || stream.session_->streams().book_.sendable(stream.number_) > 0;
+}
+
+Task<Status> OutStream::write(ByteView bytes) {
+  while (!bytes.empty()) {
+    co_await Credit{*this};
+    if (is_over_) co_return error_ ? Status(*error_) : Status(Error::make(Code::cancelled, "the stream is over"));
+    auto& book = session_->streams().book_;
+    const std::size_t size = std::min({bytes.size(), std::size_t{book.sendable(number_)}, kPieceBytes});
+    Bytes frame = session_->shared().take_buffer();
+    CO_TRY(wire::append_chunk(frame, number_, bytes.first(size)));
+    book.sent(number_, static_cast<std::uint32_t>(size));
+    session_->send(std::move(frame));
+    bytes = bytes.subspan(size);
+  }
+  co_return ok();
+}
+
+void OutStream::finish() {
+  if (is_over_) return;
+  is_over_ = true;
+  Bytes frame = session_->shared().take_buffer();
+  // Five bytes: always fits.
+  [[maybe_unused]] const Status appended = wire::append_chunk(frame, number_, {});
+  session_->send(std::move(frame));
+  session_->streams().end(number_, nullptr);
+}
+
+void OutStream::reset(const Error& error) {
+  if (is_over_) return;
+  is_over_ = true;
+  session_->streams().end(number_, &error);
+}
+
+void OutStream::wake() {
+  if (waiter_) std::exchange(waiter_, nullptr).resume();
+}
+
+// ---- StreamHub ----
+
+Status StreamHub::announce(const std::vector<std::uint32_t>& streams) {
+  for (const std::uint32_t stream : streams) {
+    TRY(book_.announce(stream));
+    auto inbound = std::make_shared<InStream>(session_.shared_from_this(), stream);
+    inbound_.emplace(stream, inbound.get());
+    untaken_.emplace(stream, std::move(inbound));
+  }
+  return ok();
+}
+
+Status StreamHub::arrive(const wire::Chunk& chunk) {
+  TRY(const auto arrival, book_.arrive(chunk.stream, chunk.data.size()));
+  const auto found = inbound_.find(chunk.stream);
+  if (arrival == wire::Streams::Arrival::ignored || found == inbound_.end()) return ok();
+  InStream& stream = *found->second;
+  if (arrival == wire::Streams::Arrival::end) {
+    stream.is_ended_ = true;
+    inbound_.erase(found);
+  } else {
+    stream.buffer_.append(chunk.data);
+  }
+  stream.wake();
+  return ok();
+}
+
+Status StreamHub::credit(wire::Value params) {
+  const auto stream = stream_number(params);
+  const auto bytes = params.get("bytes").as_int();
+  if (!stream || !bytes) return malformed_event();
+  TRY(book_.credit(*stream, *bytes));
+  if (const auto found = outbound_.find(*stream); found != outbound_.end()) found->second->wake();
+  return ok();
+}
+
+Status StreamHub::reset(wire::Value params) {
+  const auto number = stream_number(params);
+  if (!number) return malformed_event();
+  const Error why = wire::read_error(params.get("error"));
+  if (const auto in = inbound_.find(*number); in != inbound_.end()) {
+    InStream& stream = *in->second;
+    stream.error_ = why;
+    end(*number, nullptr);
+    stream.wake();
+  } else if (const auto out = outbound_.find(*number); out != outbound_.end()) {
+    OutStream& stream = *out->second;
+    stream.is_over_ = true;
+    stream.error_ = why;
+    end(*number, nullptr);
+    stream.wake();
+  }
+  return ok();
+}
+
+void StreamHub::close_all(const Error& error) {
+  while (!inbound_.empty()) {
+    InStream& stream = *inbound_.begin()->second;
+    const auto keep = untaken_.extract(stream.number_);
+    stream.error_ = error;
+    end(stream.number_, nullptr);
+    stream.wake();
+  }
+  while (!outbound_.empty()) {
+    OutStream& stream = *outbound_.begin()->second;
+    stream.is_over_ = true;
+    stream.error_ = error;
+    end(stream.number_, nullptr);
+    stream.wake();
+  }
+  untaken_.clear();
+}
+
+void StreamHub::drop_untaken(const std::vector<std::uint32_t>& streams) {
+  for (const std::uint32_t stream : streams) untaken_.erase(stream);
+}
+
+std::shared_ptr<InStream> StreamHub::take(std::uint32_t stream) {
+  const auto node = untaken_.extract(stream);
+  return node.empty() ? nullptr : node.mapped();
+}
+
+Result<std::shared_ptr<OutStream>> StreamHub::open() {
+  TRY(const std::uint32_t number, book_.open());
+  auto stream = std::make_shared<OutStream>(session_.shared_from_this(), number);
+  outbound_.emplace(number, stream.get());
+  return stream;
+}
+
+void StreamHub::end(std::uint32_t stream, const Error* tell_peer) {
+  inbound_.erase(stream);
+  outbound_.erase(stream);
+  book_.close(stream);
+  if (tell_peer == nullptr) return;
+  session_.send_event({}, "stream.reset", wire::to_json([&](wire::JsonWriter& json) {
+                        json.begin_object().member("stream", stream).key("error");
+                        wire::write_error(json, *tell_peer);
+                        json.end_object();
+                      }));
+}
+
+}  // namespace sallyport::ipc

@@ -1,0 +1,106 @@
+// The byte streams of one session: buffers and waiting around wire::Streams.
+#pragma once
+
+#include <coroutine>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "base/base.h"
+#include "wire/wire.h"
+
+namespace sallyport::ipc {
+
+class Session;
+
+// Bytes from the peer. Holds at most the credit that was granted. Dropping it before its end resets it.
+class InStream {
+ public:
+  InStream(std::shared_ptr<Session> session, std::uint32_t number);
+  ~InStream();
+  InStream(const InStream&) = delete;
+  InStream& operator=(const InStream&) = delete;
+
+  // co_await: what came since the last read; empty at a good end; an error if it was reset or the
+  // session ended. One reader at a time.
+  struct Read {
+    InStream& stream;
+    bool await_ready() const { return !stream.buffer_.empty() || stream.is_ended_ || stream.error_; }
+    void await_suspend(std::coroutine_handle<> waiter) { stream.waiter_ = waiter; }
+    Result<Bytes> await_resume() { return stream.take(); }
+  };
+  Read read() { return {*this}; }
+
+ private:
+  friend class StreamHub;
+  Result<Bytes> take();
+  void wake();
+
+  std::shared_ptr<Session> session_;
+  std::uint32_t number_;
+  Bytes buffer_;
+  bool is_ended_ = false;
+  std::optional<Error> error_;
+  std::coroutine_handle<> waiter_;
+};
+
+// Bytes to the peer. Dropping it before finish() resets it.
+class OutStream {
+ public:
+  OutStream(std::shared_ptr<Session> session, std::uint32_t number);
+  ~OutStream();
+  OutStream(const OutStream&) = delete;
+  OutStream& operator=(const OutStream&) = delete;
+
+  std::uint32_t number() const { return number_; }
+  Task<Status> write(ByteView bytes);  // waits for credit; the bytes must stay until it is done
+  void finish();                       // a good end
+  void reset(const Error& error);
+
+ private:
+  friend class StreamHub;
+  struct Credit {
+    OutStream& stream;
+    bool await_ready() const;
+    void await_suspend(std::coroutine_handle<> waiter) { stream.waiter_ = waiter; }
+    void await_resume() const {}
+  };
+  void wake();
+
+  std::shared_ptr<Session> session_;
+  std::uint32_t number_;
+  bool is_over_ = false;
+  std::optional<Error> error_;
+  std::coroutine_handle<> waiter_;
+};
+
+class StreamHub {
+ public:
+  StreamHub(Session& session, wire::Side side) : session_(session), book_(side) {}
+
+  // Called by the session for what arrives.
+  Status announce(const std::vector<std::uint32_t>& streams);
+  Status arrive(const wire::Chunk& chunk);
+  Status credit(wire::Value params);
+  Status reset(wire::Value params);
+  void close_all(const Error& error);
+  // Streams that a request named and nobody took are refused to the peer.
+  void drop_untaken(const std::vector<std::uint32_t>& streams);
+
+  std::shared_ptr<InStream> take(std::uint32_t stream);  // null if unknown or taken
+  Result<std::shared_ptr<OutStream>> open();
+
+ private:
+  friend class InStream;
+  friend class OutStream;
+  // Ends a stream and, unless the peer did it, tells the peer why.
+  void end(std::uint32_t stream, const Error* tell_peer);
+
+  Session& session_;
+  wire::Streams book_;
+  std::map<std::uint32_t, std::shared_ptr<InStream>> untaken_;
+  std::map<std::uint32_t, InStream*> inbound_;
+  std::map<std::uint32_t, OutStream*> outbound_;
+};
+
+}  // namespace sallyport::ipc

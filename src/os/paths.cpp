@@ -1,0 +1,63 @@
+#include "os/paths.h"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+
+namespace sallyport::os {
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+Result<std::string> home() {
+  if (std::string home = variable("HOME"); !home.empty()) return home;
+  if (const passwd* entry = ::getpwuid(::geteuid()); entry != nullptr && entry->pw_dir != nullptr) {
+    return std::string(entry->pw_dir);
+  }
+  return Error::make(Code::invalid_params, "no home directory is known; set HOME");
+}
+
+// The first variable that is set wins; otherwise `fallback`.
+Result<std::string> choose(const char* name, std::string fallback) {
+  std::string value = variable(name);
+  if (value.empty()) value = std::move(fallback);
+  if (value[0] != '/') return Error::make(Code::invalid_params, std::string(name) + " must be an absolute path");
+  while (value.size() > 1 && value.back() == '/') value.pop_back();
+  return value;
+}
+
+}  // namespace
+
+Result<Paths> paths_from_environment() {
+  const std::string xdg_runtime = variable("XDG_RUNTIME_DIR");
+  Paths paths;
+  TRY(paths.runtime_dir,
+      choose("SALLYPORT_RUNTIME_DIR",
+             xdg_runtime.empty() ? "/tmp/sallyport-" + std::to_string(::geteuid()) : xdg_runtime + "/sallyport"));
+  TRY(const std::string home_dir, home());
+  const std::string xdg_config = variable("XDG_CONFIG_HOME"), xdg_state = variable("XDG_STATE_HOME");
+  TRY(paths.config_file, choose("SALLYPORT_CONFIG", (xdg_config.empty() ? home_dir + "/.config" : xdg_config) +
+                                                        "/sallyport/sallyport.toml"));
+  TRY(paths.state_dir,
+      choose("SALLYPORT_STATE_DIR", (xdg_state.empty() ? home_dir + "/.local/state" : xdg_state) + "/sallyport"));
+  return paths;
+}
+
+Result<std::string> sibling_program(const std::string& name) {
+  std::string path(PATH_MAX, '\0');
+  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
+  if (length < 0) return Error::from_errno("cannot find this program's own path", errno);
+  path.resize(static_cast<std::size_t>(length));
+  path.resize(path.rfind('/') + 1);
+  path += name;
+  if (::access(path.c_str(), X_OK) != 0) return Error::make(Code::not_found, "program " + path + " is missing");
+  return path;
+}
+
+}  // namespace sallyport::os

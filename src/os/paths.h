@@ -1,0 +1,27 @@
+// Where things live, from the environment. See docs/configuration.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+
+namespace sallyport::os {
+
+struct Paths {
+  std::string config_file;  // $SALLYPORT_CONFIG, else ~/.config/sallyport/sallyport.toml
+  std::string state_dir;    // $SALLYPORT_STATE_DIR, else ~/.local/state/sallyport
+  std::string runtime_dir;  // $SALLYPORT_RUNTIME_DIR, else $XDG_RUNTIME_DIR/sallyport, else /tmp/sallyport-<uid>
+
+  std::string profiles_dir() const { return config_file.substr(0, config_file.rfind('/')) + "/profiles"; }
+  std::string control_socket() const { return runtime_dir + "/warden.sock"; }
+  std::string loopback_file() const { return runtime_dir + "/warden.json"; }  // address and token of the TCP door
+  std::string log_file() const { return state_dir + "/warden.log"; }
+};
+
+// INVALID_PARAMS if a variable holds a relative path or there is no home directory.
+Result<Paths> paths_from_environment();
+
+// The path of a sibling program: beside this executable, where build and installation both put it.
+Result<std::string> sibling_program(const std::string& name);
+
+}  // namespace sallyport::os

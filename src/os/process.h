@@ -1,0 +1,27 @@
+// Facts about processes and the running machine, from /proc.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+
+namespace sallyport::os {
+
+// In clock ticks since boot: with the pid it names one process of this boot. NOT_FOUND if there is none.
+Result<std::uint64_t> process_start_time(pid_t pid);
+// Whether that very process still runs. A zombie does not, though its pid still answers signals.
+bool is_process_alive(pid_t pid, std::uint64_t start_time);
+
+// Differs after every boot.
+Result<std::string> boot_id();
+
+// Proportional share of memory in KiB, for status pages and benchmarks.
+Result<std::uint64_t> memory_pss_kib(pid_t pid);
+
+// Raises the limit on open files as far as this process may; returns what is in force.
+std::uint64_t raise_open_files_limit();
+
+}  // namespace sallyport::os

@@ -1,0 +1,77 @@
+#include <sys/resource.h>
+
+#include <charconv>
+#include <vector>
+
+#include "os/files.h"
+#include "os/process.h"
+
+namespace sallyport::os {
+namespace {
+
+// The fields of /proc/<pid>/stat from the third on: behind the last ')', because a process may put
+// spaces and parentheses into its own name.
+Result<std::vector<std::string>> stat_fields(pid_t pid) {
+  TRY(const std::string text, read_small_file("/proc/" + std::to_string(pid) + "/stat", 4096));
+  std::vector<std::string> fields;
+  std::size_t at = text.rfind(')');
+  while (at != std::string::npos && at + 2 < text.size()) {
+    const std::size_t end = text.find(' ', at + 2);
+    fields.push_back(text.substr(at + 2, end == std::string::npos ? end : end - at - 2));
+    at = end == std::string::npos ? end : end - 1;
+  }
+  if (fields.size() < 20) return Error::make(Code::not_found, "no such process");
+  return fields;
+}
+
+Result<std::uint64_t> parse_number(std::string_view text) {
+  std::uint64_t number = 0;
+  if (std::from_chars(text.data(), text.data() + text.size(), number).ec != std::errc()) {
+    return Error::make(Code::internal_error, "unexpected content in /proc");
+  }
+  return number;
+}
+
+}  // namespace
+
+Result<std::uint64_t> process_start_time(pid_t pid) {
+  const auto fields = stat_fields(pid);
+  if (!fields) return Error::make(Code::not_found, "no such process");
+  return parse_number((*fields)[19]);
+}
+
+bool is_process_alive(pid_t pid, std::uint64_t start_time) {
+  const auto fields = stat_fields(pid);
+  if (!fields || (*fields)[0] == "Z" || (*fields)[0] == "X") return false;
+  const auto started = parse_number((*fields)[19]);
+  return started && *started == start_time;
+}
+
+Result<std::string> boot_id() {
+  TRY(std::string text, read_small_file("/proc/sys/kernel/random/boot_id", 64));
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+Result<std::uint64_t> memory_pss_kib(pid_t pid) {
+  TRY(const std::string text, read_small_file("/proc/" + std::to_string(pid) + "/smaps_rollup", 4096));
+  const std::size_t line = text.find("\nPss:");
+  if (line == std::string::npos) return Error::make(Code::unavailable, "the kernel does not say");
+  const std::size_t digits = text.find_first_of("0123456789", line);
+  return parse_number(std::string_view(text).substr(digits));
+}
+
+std::uint64_t raise_open_files_limit() {
+  // What a warden with 10,000 connections needs, with room; only the privileged may raise the hard limit.
+  constexpr rlim_t kWanted = 65536;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  rlimit raised{.rlim_cur = std::max(kWanted, limit.rlim_max), .rlim_max = std::max(kWanted, limit.rlim_max)};
+  if (::setrlimit(RLIMIT_NOFILE, &raised) != 0) {
+    raised = {.rlim_cur = limit.rlim_max, .rlim_max = limit.rlim_max};
+    if (::setrlimit(RLIMIT_NOFILE, &raised) != 0) return limit.rlim_cur;
+  }
+  return raised.rlim_cur;
+}
+
+}  // namespace sallyport::os

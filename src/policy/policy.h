@@ -1,0 +1,6 @@
+// Policy: who may do what.
+#pragma once
+
+#include "policy/engine.h"
+#include "policy/profile.h"
+#include "policy/tokens.h"

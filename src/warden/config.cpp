@@ -1,0 +1,47 @@
+#include "warden/config.h"
+
+#include "os/files.h"
+#include "policy/toml_table.h"
+
+namespace sallyport::warden {
+namespace {
+
+namespace table = policy::toml_table;
+
+constexpr std::size_t kMaxConfigBytes = 1U << 20;
+
+}  // namespace
+
+Result<Config> parse_config(std::string_view text, const std::string& path) {
+  TRY(const toml::table root, table::parse(text, path));
+  Config config;
+  const std::map<std::string, table::Setters> tables = {
+      {"warden",
+       {{"idle_timeout_ms", table::milliseconds(config.session.idle_timeout)},
+        {"frame_timeout_ms", table::milliseconds(config.session.frame_timeout)},
+        {"drain_timeout_ms", table::milliseconds(config.drain_timeout)},
+        {"max_connections", table::count(config.max_connections)},
+        {"max_in_flight", table::count(config.max_in_flight)},
+        {"require_pidfd", table::boolean(config.require_pidfd)}}},
+      {"host",
+       {{"methods", table::strings(config.host.methods)},
+        {"token_methods", table::strings(config.host.token_methods)}}},
+  };
+  for (const auto& [key, value] : root) {
+    const auto known = tables.find(std::string(key.str()));
+    if (known == tables.end()) {
+      return table::fault(path, key.source(), "unknown table [" + std::string(key.str()) + "]");
+    }
+    TRY(table::read(path, key.str(), value, known->second));
+  }
+  return config;
+}
+
+Result<Config> load_config(const std::string& path) {
+  const auto text = os::read_small_file(path, kMaxConfigBytes);
+  if (text) return parse_config(*text, path);
+  if (text.error().details_json.find("ENOENT") != std::string::npos) return Config();
+  return Error::make(text.error().code, "cannot read " + path + ": " + text.error().message);
+}
+
+}  // namespace sallyport::warden

@@ -1,0 +1,37 @@
+// The warden's configuration file, sallyport.toml.
+//
+//   [warden]
+//   idle_timeout_ms = 600000     # a connection with nothing in flight is closed after this
+//   frame_timeout_ms = 30000     # a frame once begun must be complete by then
+//   drain_timeout_ms = 10000     # how long a shutdown waits for requests in flight
+//   max_connections = 16384      # per door
+//   max_in_flight = 4096         # requests per principal, over all its connections
+//   require_pidfd = false        # refuse kernels that cannot prove who a peer is
+//   [host]
+//   methods = ["*"]              # what the host itself may call
+//   token_methods = []           # of these, what also needs a capability token
+#pragma once
+
+#include <string>
+
+#include "base/base.h"
+#include "ipc/sessions.h"
+#include "policy/engine.h"
+
+namespace sallyport::warden {
+
+struct Config {
+  ipc::SessionLimits session;
+  Millis drain_timeout{10'000};
+  std::size_t max_connections = 16'384;
+  std::size_t max_in_flight = 4'096;
+  bool require_pidfd = false;
+  policy::HostPolicy host;
+};
+
+// An absent file is the default configuration. A fault is INVALID_PARAMS naming file, line, column and
+// the word that is wrong: unknown keys and wrong types are faults too.
+Result<Config> load_config(const std::string& path);
+Result<Config> parse_config(std::string_view text, const std::string& path);
+
+}  // namespace sallyport::warden

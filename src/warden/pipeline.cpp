@@ -1,0 +1,130 @@
+#include "warden/pipeline.h"
+
+#include <sys/socket.h>
+
+namespace sallyport::warden {
+
+using handlers::Audit;
+using handlers::Method;
+using handlers::RequestContext;
+using ipc::Call;
+using ipc::Reply;
+using ipc::Session;
+
+Pipeline::Pipeline(handlers::Host& host) : host_(host) {
+  for (const Method& method : handlers::warden_methods()) methods_.emplace(method.name, &method);
+}
+
+// ---- UniqueFd -> Peer ----
+
+void Pipeline::accept(UniqueFd connection, Door& door, const ipc::PeerVerifier& verify) {
+  const auto peer = verify(connection.get());
+  if (!peer) return refuse(std::move(connection), door, peer.error());
+  RequestContext context;
+  context.peer = peer->identity;
+  context.process = peer->process;
+  context.identity = os::to_string(peer->proof);
+  open(std::move(connection), UniqueFd(), door, std::move(context));
+}
+
+void Pipeline::accept_proven(UniqueFd in, UniqueFd out, Door& door, std::string identity) {
+  RequestContext context;
+  context.identity = std::move(identity);
+  open(std::move(in), std::move(out), door, std::move(context));
+}
+
+void Pipeline::refuse(UniqueFd connection, const Door& door, const Error& error) {
+  ++host_.sessions.counters().refused;
+  host_.sessions.log().warn("connection refused", {{"door", door.name}, {"error", error.describe()}});
+  host_.events.publish("session.refused", wire::to_json([&](wire::JsonWriter& json) {
+                         json.begin_object().member("door", door.name).member("why", error.message).end_object();
+                       }));
+  // A courtesy: it may well not be read.
+  Bytes frame;
+  wire::append_error(frame, {}, error);
+  ::send(connection.get(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+// ---- Peer -> Session ----
+
+void Pipeline::open(UniqueFd in, UniqueFd out, Door& door, RequestContext context) {
+  if (door.connections >= door.max_connections) {
+    return refuse(std::move(in), door, Error::make(Code::rate_limited, "too many connections on this door"));
+  }
+  context.principal = door.principal;
+  context.container_id = door.principal.container_id();
+  const std::string name = door.name + "/" + std::to_string(host_.sessions.counters().accepted);
+  auto session = Session::open(host_.sessions, std::move(in), std::move(out), wire::Side::accepting, name);
+  if (!session) {
+    host_.sessions.log().error("cannot open a session", {{"door", door.name}, {"error", session.error().describe()}});
+    return;
+  }
+  ++door.connections;
+  (*session)->on_close([&door] { --door.connections; });
+  serve(std::move(*session), door, std::move(context));
+}
+
+// ---- Session -> Frame -> Request ----
+
+Fire Pipeline::serve(std::shared_ptr<Session> session, Door& door, RequestContext context) {
+  // Shared with the requests that are still being answered when the last one has come.
+  const auto shared = std::make_shared<RequestContext>(std::move(context));
+  while (co_await session->receive()) {
+    while (auto request = session->next_request()) answer(session, door, shared, std::move(*request));
+    session->end_turn();
+  }
+  session->finish();
+}
+
+// ---- Request -> Permit -> Reply -> sent ----
+
+Fire Pipeline::answer(std::shared_ptr<Session> session, Door& door, std::shared_ptr<RequestContext> context,
+                      wire::Message request) {
+  Call call(std::move(session), std::move(request));
+  const auto found = methods_.find(call.message().method);
+  const Method* method = found == methods_.end() ? nullptr : found->second;
+  const auto permit = decide(method, door, *context, call.message());
+  record(method, *context, call.message(), "decision", permit ? nullptr : &permit.error());
+  if (!permit) {
+    call.answer(permit.error());
+    co_return;
+  }
+  ++door.in_flight;
+  call.set_timeout(method->timeout);
+  std::optional<Reply> reply;
+  try {
+    reply = co_await method->handle(*permit, call, *context, host_);
+  } catch (const std::exception& error) {
+    // The barrier: whatever a library throws ends here.
+    reply = Error::make(Code::internal_error, "the request could not be handled", error.what());
+  }
+  --door.in_flight;
+  record(method, *context, call.message(), "outcome", reply->error() ? &*reply->error() : nullptr);
+  call.answer(std::move(*reply));
+}
+
+Result<Permit> Pipeline::decide(const Method* method, const Door& door, const RequestContext& context,
+                                const wire::Message& request) {
+  // Policy first: whoever may call nothing learns nothing about which methods there are.
+  TRY(Permit permit, host_.engine.decide({context.principal, context.process,
+                                          method != nullptr ? method->name : request.method, request.token}));
+  if (method == nullptr) return Error::make(Code::method_not_found, "no such method");
+  TRY(wire::check_params(method->params, request.params));
+  if (door.in_flight >= door.max_in_flight) {
+    return Error::make(Code::rate_limited, "too many requests in flight");
+  }
+  return permit;
+}
+
+void Pipeline::record(const Method* method, const RequestContext& context, const wire::Message& request,
+                      std::string_view stage, const Error* error) {
+  // A refusal is worth a line whatever the method; success only where its class says so.
+  if (error == nullptr && (method == nullptr || method->audit == Audit::none)) return;
+  host_.sessions.log().info(stage, {{"principal", context.principal.to_string()},
+                                    {"peer", context.peer.pid},
+                                    {"request", request.id},
+                                    {"method", request.method},
+                                    {"result", error == nullptr ? "ok" : error->describe()}});
+}
+
+}  // namespace sallyport::warden

@@ -1,0 +1,55 @@
+// The path of every request, on one page:
+//
+//   UniqueFd -> Peer -> Session -> Frame -> Request -> Permit -> Reply -> sent
+//
+// Each stage's output is the next stage's only input. All authorisation happens here: nothing else in
+// the warden calls a handler.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/base.h"
+#include "handlers/method.h"
+#include "ipc/ipc.h"
+
+namespace sallyport::warden {
+
+// A place where requests come in. Which door it was says who is asking.
+struct Door {
+  std::string name;
+  Principal principal = Principal::host();
+  std::size_t max_connections = 0;
+  std::size_t max_in_flight = 0;
+  std::size_t connections = 0;  // now
+  std::size_t in_flight = 0;    // now, over all connections
+};
+
+class Pipeline {
+ public:
+  explicit Pipeline(handlers::Host& host);
+
+  // A connection on a Unix socket: the verifier decides before a byte is read.
+  void accept(UniqueFd connection, Door& door, const ipc::PeerVerifier& verify);
+  // A connection that was authenticated by other means: the loopback proof, or inheritance (stdio, with
+  // its two descriptors).
+  void accept_proven(UniqueFd in, UniqueFd out, Door& door, std::string identity);
+
+ private:
+  void refuse(UniqueFd connection, const Door& door, const Error& error);
+  void open(UniqueFd in, UniqueFd out, Door& door, handlers::RequestContext context);
+  Fire serve(std::shared_ptr<ipc::Session> session, Door& door, handlers::RequestContext context);
+  Fire answer(std::shared_ptr<ipc::Session> session, Door& door, std::shared_ptr<handlers::RequestContext> context,
+              wire::Message request);
+  Result<Permit> decide(const handlers::Method* method, const Door& door, const handlers::RequestContext& context,
+                        const wire::Message& request);
+  void record(const handlers::Method* method, const handlers::RequestContext& context, const wire::Message& request,
+              std::string_view stage, const Error* error);
+
+  handlers::Host& host_;
+  std::unordered_map<std::string_view, const handlers::Method*> methods_;
+};
+
+}  // namespace sallyport::warden

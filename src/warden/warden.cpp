@@ -1,0 +1,164 @@
+#include "warden/warden.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "os/files.h"
+#include "os/process.h"
+#include "os/sockets.h"
+
+namespace sallyport::warden {
+namespace {
+
+constexpr const char* kSocketName = "warden.sock";
+constexpr const char* kLockName = "warden.lock";
+
+}  // namespace
+
+Warden::Warden(Options options, Config config, const Log& log, const Clock& clock)
+    : options_(std::move(options)),
+      config_(std::move(config)),
+      log_(log),
+      loop_(options_.spin),
+      sessions_(loop_, log, config_.session),
+      tokens_(clock),
+      engine_(config_.host, tokens_),
+      host_{.sessions = sessions_,
+            .engine = engine_,
+            .tokens = tokens_,
+            .events = events_,
+            .clock = clock,
+            .version = options_.version,
+            .started_unix_ms = clock.unix_millis(),
+            .config_error = {},
+            .reload = [this] { return reload(); },
+            .shut_down = [this] { shut_down(); }},
+      pipeline_(host_) {
+  apply(config_);
+}
+
+Warden::~Warden() = default;
+
+Result<std::unique_ptr<Warden>> Warden::start(Options options, const Log& log, const Clock& clock,
+                                              std::optional<ipc::PeerVerifier> verifier) {
+  TRY(Config config, load_config(options.paths.config_file));
+  // A peer that goes away must not take us with it.
+  ::signal(SIGPIPE, SIG_IGN);
+  os::raise_open_files_limit();
+  std::unique_ptr<Warden> warden(new Warden(std::move(options), std::move(config), log, clock));
+  TRY(warden->open_control_door(std::move(verifier)));
+  if (warden->options_.with_loopback) TRY(warden->open_loopback_door());
+  if (warden->options_.with_stdio) TRY(warden->open_stdio_door());
+  return warden;
+}
+
+Status Warden::open_control_door(std::optional<ipc::PeerVerifier> verifier) {
+  TRY(directory_, os::open_private_directory(options_.paths.runtime_dir));
+  auto lock = os::lock_file(directory_.get(), kLockName);
+  if (!lock && lock.error().code == Code::conflict) {
+    return Error::make(Code::conflict, "another warden is running in " + options_.paths.runtime_dir);
+  }
+  TRY(lock_, std::move(lock));
+  // Holding the lock, whatever socket is there belongs to a dead warden.
+  TRY(UniqueFd listening, os::listen_unix(directory_.get(), kSocketName));
+  verifier_ = verifier ? std::move(*verifier) : ipc::host_verifier(config_.require_pidfd);
+  TRY(control_listener_, ipc::Listener::open(sessions_, std::move(listening), control_.name, [this](UniqueFd fd) {
+        pipeline_.accept(std::move(fd), control_, verifier_);
+      }));
+  return ok();
+}
+
+Status Warden::open_loopback_door() {
+  TRY(os::TcpListener listener, os::listen_loopback());
+  wire::Token token;
+  fill_random(token);
+  wire::Binding binding;
+  binding.address = listener.address;
+  TRY(binding.boot_id, os::boot_id());
+  binding.pid = static_cast<std::uint64_t>(::getpid());
+  TRY(binding.start_time, os::process_start_time(::getpid()));
+  gate_ = std::make_unique<ipc::LoopbackGate>(sessions_, token, binding);
+  TRY(loopback_listener_, ipc::Listener::open(sessions_, std::move(listener.fd), loopback_.name, [this](UniqueFd fd) {
+        gate_->admit(std::move(fd), [this](UniqueFd admitted) {
+          pipeline_.accept_proven(std::move(admitted), UniqueFd(), loopback_, "proof");
+        });
+      }));
+  // Published last: whoever reads it can connect.
+  return os::write_private_file(options_.paths.loopback_file(), wire::to_json([&](wire::JsonWriter& json) {
+                                  json.begin_object()
+                                      .member("protocol", int{wire::kHandshakeVersion})
+                                      .member("address", binding.address)
+                                      .member("boot_id", binding.boot_id)
+                                      .member("pid", binding.pid)
+                                      .member("start_time", binding.start_time)
+                                      .member("token", to_hex(token))
+                                      .end_object();
+                                }));
+}
+
+Status Warden::open_stdio_door() {
+  UniqueFd in{::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)}, out{::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)};
+  if (!in || !out) return Error::make(Code::invalid_params, "stdin and stdout must be open to serve on them");
+  for (const int fd : {in.get(), out.get()}) ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
+  pipeline_.accept_proven(std::move(in), std::move(out), stdio_, "inherited");
+  if (stdio_.connections == 0) return Error::make(Code::invalid_params, "stdin and stdout must be pipes or sockets");
+  sessions_.for_each([this](ipc::Session& session) { session.on_close([this] { shut_down(); }); });
+  return ok();
+}
+
+void Warden::run() {
+  loop_.on_signals({SIGTERM, SIGINT, SIGHUP}, [this](int signal) {
+    log_.info("signal", {{"number", signal}});
+    if (signal != SIGHUP) return shut_down();
+    // A fault is logged and kept for `status`; the old configuration stays in force.
+    [[maybe_unused]] const Status reloaded = reload();
+  });
+  log_.info("ready", {{"socket", options_.paths.control_socket()}, {"pid", ::getpid()}});
+  loop_.run();
+  log_.info("stopped", {{"requests", sessions_.counters().requests}});
+}
+
+void Warden::apply(const Config& config) {
+  sessions_.set_limits(config.session);
+  engine_.replace(config.host);
+  for (Door* door : {&control_, &loopback_, &stdio_}) {
+    door->max_connections = config.max_connections;
+    door->max_in_flight = config.max_in_flight;
+  }
+}
+
+Status Warden::reload() {
+  auto config = load_config(options_.paths.config_file);
+  if (!config) {
+    host_.config_error = config.error().message;
+    log_.error("reload failed; the old configuration stays in force", {{"error", config.error().message}});
+    return std::move(config).error();
+  }
+  host_.config_error.clear();
+  config_ = std::move(*config);
+  apply(config_);
+  log_.info("reloaded");
+  events_.publish("warden.reloaded", "{}");
+  return ok();
+}
+
+void Warden::shut_down() {
+  if (std::exchange(is_stopping_, true)) return;
+  log_.info("stopping", {{"in_flight", sessions_.in_flight()}});
+  events_.publish("warden.stopping", "{}");
+  control_listener_.reset();
+  loopback_listener_.reset();
+  // The socket goes while the lock is held: nobody else's can be in its place.
+  ::unlinkat(directory_.get(), kSocketName, 0);
+  if (options_.with_loopback) ::unlink(options_.paths.loopback_file().c_str());
+  sessions_.for_each([](ipc::Session& session) { session.drain(); });
+  sessions_.when_empty([this] { loop_.stop(); });
+  loop_.after(config_.drain_timeout, [this] {
+    log_.warn("requests in flight were cut off", {{"count", sessions_.in_flight()}});
+    sessions_.for_each([](ipc::Session& session) { session.close(); });
+  });
+}
+
+}  // namespace sallyport::warden

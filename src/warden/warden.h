@@ -1,0 +1,67 @@
+// The warden: doors, pipeline, configuration and life cycle, wired together.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/base.h"
+#include "handlers/method.h"
+#include "ipc/ipc.h"
+#include "os/paths.h"
+#include "warden/config.h"
+#include "warden/pipeline.h"
+
+namespace sallyport::warden {
+
+struct Options {
+  os::Paths paths;
+  std::string version;
+  bool with_loopback = false;  // also a TCP door, published in paths.loopback_file()
+  bool with_stdio = false;     // also serve the parent process on stdin and stdout; ends with them
+  Spinner::Mode spin = Spinner::Mode::adaptive;
+};
+
+class Warden {
+ public:
+  // Takes the lock, opens the doors. CONFLICT if another warden of this user is alive. `verifier` is
+  // replaced only by tests.
+  static Result<std::unique_ptr<Warden>> start(Options options, const Log& log, const Clock& clock,
+                                               std::optional<ipc::PeerVerifier> verifier = {});
+  ~Warden();
+  Warden(const Warden&) = delete;
+  Warden& operator=(const Warden&) = delete;
+
+  // Serves until shutdown, by signal (SIGTERM, SIGINT) or request. SIGHUP reloads the configuration.
+  void run();
+
+  ipc::Sessions& sessions() { return sessions_; }
+
+ private:
+  Warden(Options options, Config config, const Log& log, const Clock& clock);
+  Status open_control_door(std::optional<ipc::PeerVerifier> verifier);
+  Status open_loopback_door();
+  Status open_stdio_door();
+  Status reload();
+  void apply(const Config& config);
+  void shut_down();
+
+  Options options_;
+  Config config_;
+  const Log& log_;
+  ipc::Loop loop_;
+  ipc::Sessions sessions_;
+  policy::Tokens tokens_;
+  policy::Engine engine_;
+  handlers::EventHub events_;
+  handlers::Host host_;
+  Pipeline pipeline_;
+  UniqueFd directory_, lock_;
+  Door control_{.name = "control"}, loopback_{.name = "loopback"}, stdio_{.name = "stdio"};
+  ipc::PeerVerifier verifier_;
+  std::unique_ptr<ipc::LoopbackGate> gate_;
+  std::unique_ptr<ipc::Listener> control_listener_, loopback_listener_;
+  bool is_stopping_ = false;
+};
+
+}  // namespace sallyport::warden

@@ -1,0 +1,18 @@
+// The few primitives the wire needs, from OpenSSL.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/bytes.h"
+
+namespace sallyport::wire {
+
+using Digest = std::array<std::uint8_t, 32>;
+
+Digest sha256(ByteView data);
+Digest hmac_sha256(ByteView key, ByteView data);
+// Takes the same time wherever the difference is. Different lengths are unequal.
+bool constant_time_equal(ByteView a, ByteView b);
+
+}  // namespace sallyport::wire

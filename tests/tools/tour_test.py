@@ -1,0 +1,48 @@
+from trees import TreeTest
+
+# Stands in for the command line: answers as the real one does, except to the call named by $BREAK.
+FAKE = """#!/bin/sh
+echo "$*" >>calls
+case "$*" in "$BREAK"*) echo broken; exit 9 ;; esac
+case "$*" in
+  "call no.such.method") echo '{"code":"METHOD_NOT_FOUND"}' >&2; exit 1 ;;
+  "call session.narrow "*) echo '{"code":"INVALID_PARAMS"}' >&2; exit 1 ;;
+  "call test.ping") echo '{"pong":true}' ;;
+esac
+[ -n "$SALLYPORT_RUNTIME_DIR" ] && [ -n "$SALLYPORT_STATE_DIR" ] && [ -n "$SALLYPORT_CONFIG" ]
+"""
+
+
+class Tour(TreeTest):
+    def setUp(self):
+        super().setUp()
+        self.write("bin/sallyport", FAKE).chmod(0o755)
+        (self.root / "tmp").mkdir()
+
+    def play(self, broken="-"):
+        return self.run_tool("tour", self.root / "bin", BREAK=broken, TMPDIR=str(self.root / "tmp"))
+
+    def test_plays_to_its_end_and_leaves_nothing(self):
+        self.assert_passes(self.play())
+        self.assertEqual(list((self.root / "tmp").iterdir()), [])
+
+    def test_fails_at_the_step_that_fails(self):
+        for broken in ("up", "ping", "status", "call test.ping", "call no.such.method", "call session.narrow", "down"):
+            with self.subTest(broken):
+                self.assert_fails_saying(self.play(broken), "exit status 9")
+
+    def test_fails_when_a_refusal_is_missing(self):
+        self.write("bin/sallyport", FAKE.replace("exit 1 ;;", "exit 0 ;;"))
+        self.assert_fails_saying(self.play(), "exit status 0 instead of 1")
+
+    def test_fails_when_the_answer_is_another_one(self):
+        self.write("bin/sallyport", FAKE.replace("pong", "ping"))
+        self.assert_fails_saying(self.play(), "'pong' is not in the output")
+
+    def test_stops_the_warden_when_a_step_fails(self):
+        self.play("status")
+        self.assertEqual((self.root / "calls").read_text().splitlines()[-1], "down")
+        self.assertEqual(list((self.root / "tmp").iterdir()), [])
+
+    def test_fails_without_programs(self):
+        self.assert_fails_saying(self.run_tool("tour", self.root / "nowhere"), "is not there")
