@@ -145,6 +145,9 @@ Task<Reply> status(const Permit&, Call& call, RequestContext&, Host& host) {
 constexpr Field kSubscribe[] = {{.name = "events", .type = Type::string_array, .least = 1, .most = 32}};
 
 Task<Reply> subscribe(const Permit&, Call& call, RequestContext&, Host& host) {
+  if (!host.events.has_room_for(call.session())) {
+    return now(Error::make(Code::rate_limited, "too many subscriptions on this connection"));
+  }
   std::vector<std::string> patterns = strings(call.params().get("events"));
   if (patterns.empty()) patterns.emplace_back("*");
   Reply reply = call.result([](JsonWriter& json) { json.raw(R"({"subscribed":true})"); });
