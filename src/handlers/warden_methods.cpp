@@ -72,7 +72,10 @@ struct SleepOrCancel {
   bool await_ready() const { return false; }
   void await_suspend(std::coroutine_handle<> waiter) {
     ipc::Loop& loop = call.session().shared().loop();
-    const auto timer = loop.after(delay, [waiter] { waiter.resume(); });
+    const auto timer = loop.after(delay, [this, waiter] {
+      call.on_cancel(nullptr);
+      waiter.resume();
+    });
     call.on_cancel([&loop, timer, waiter] {
       loop.cancel(timer);
       waiter.resume();
