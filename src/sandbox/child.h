@@ -48,6 +48,25 @@ class Reporter {
   const Faults& faults_;
 };
 
+// network.cpp: the network namespace, made by a helper on another core while this process builds its
+// root: it takes the kernel longer than all mounts together. start() must come after the user
+// namespace and before finish(), which joins what was made and ends the helper.
+class NetworkMaker {
+ public:
+  explicit NetworkMaker(const Reporter& reporter) : reporter_(reporter) {}
+  void start();
+  void finish();
+
+ private:
+  static int make(void* self);
+
+  const Reporter& reporter_;
+  int helper_ = -1;
+  int namespace_ = -1;  // both written by the helper, which shares this memory
+  int error_ = 0;
+  alignas(16) char stack_[16 * 1024];
+};
+
 // mount_tree.cpp: the new root, up to and including the change of root and the covers.
 void build_root(const Plan& plan, const Reporter& reporter);
 // confine.cpp: limits, capabilities, no_new_privs, Landlock; then seccomp, which returns the

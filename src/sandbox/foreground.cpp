@@ -173,7 +173,7 @@ Result<ExitReport> run_foreground(const Spec& spec, const ForegroundOptions& opt
   report.protections = running.protections();
   report.findings = running.findings();
   Supervisor(running, spec, terminal, signals).run(report);
-  running.kill();
+  running.let_go();
   if (!spec.workspace.empty() && spec.is_workspace_writable && spec.protect_workspace) {
     scan_at_exit(spec.workspace, report.findings, report.quarantined, report.suspicious);
   }

@@ -118,10 +118,19 @@ class Init {
           break;
         }
         job.pid = 0;
+        if (job.id == 0) end_everything();
         say({Notice::Kind::exited, Step::none, job.id, status, pid, 0, 0});
         if (job.id == 0) finish();
         break;
       }
+    }
+  }
+
+  // So that "the first command has exited" means that nothing of the sandbox runs any more.
+  void end_everything() {
+    if (plan_.is_weak) return;
+    ::kill(-1, SIGKILL);
+    while (::waitpid(-1, nullptr, __WALL) > 0 || errno == EINTR) {
     }
   }
 

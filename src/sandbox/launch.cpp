@@ -18,8 +18,8 @@
 namespace sallyport::sandbox {
 namespace {
 
-constexpr std::uint64_t kNamespaces =
-    CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS;
+// The network namespace follows in the child, which makes it beside its other work.
+constexpr std::uint64_t kNamespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
 
 struct Cloned {
   pid_t pid = -1;
@@ -117,7 +117,14 @@ struct Running::State {
   UniqueFd placeholder;  // held with a shared lock: other sandboxes of this workspace leave the file
   pid_t pid = -1;
 
+  bool is_all_dead = false;  // but for pid 1 itself
+
   ~State() { end(); }
+  void let_go() {
+    // A control group can only be removed when pid 1 is gone from it too.
+    if (is_all_dead && cgroup.join_fds().empty() && !plan.is_weak) pid = -1;
+    end();
+  }
   void end() {
     if (pid > 0) {
       ::kill(pid, SIGKILL);  // not yet reaped, so the number is still this process's
@@ -306,7 +313,9 @@ Event Running::next_event() {
   switch (notice->kind) {
     case Notice::Kind::failed: return {Event::Kind::failed, notice->job, notice->value, notice->step};
     case Notice::Kind::started: return {Event::Kind::started, notice->job, notice->pid};
-    case Notice::Kind::exited: return {Event::Kind::exited, notice->job, notice->value};
+    case Notice::Kind::exited:
+      state_->is_all_dead |= notice->job == 0;
+      return {Event::Kind::exited, notice->job, notice->value};
     case Notice::Kind::stopped: return {Event::Kind::stopped, notice->job, notice->value};
     case Notice::Kind::over_memory: return {Event::Kind::over_memory, notice->job, notice->value};
   }
@@ -361,5 +370,6 @@ Status Running::exec(std::uint32_t job, const Command& command) {
 }
 
 void Running::kill() { state_->end(); }
+void Running::let_go() { state_->let_go(); }
 
 }  // namespace sallyport::sandbox

@@ -91,6 +91,9 @@ class Running {
   Status exec(std::uint32_t job, const Command& command);
   Status to_foreground(std::uint32_t job = 0);
   void kill();  // all of it, now, and waits for its end
+  // For a caller that is about to exit: after `exited` of job 0 only pid 1 is left and is ending, and
+  // waiting for the kernel to take its namespaces apart would only cost time. Else the same as kill().
+  void let_go();
 
  private:
   struct State;

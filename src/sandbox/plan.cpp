@@ -12,9 +12,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string_view>
 
 #include "os/landlock.h"
@@ -317,8 +319,30 @@ void add_command(const Spec& spec, Plan& plan) {
 
 }  // namespace
 
+namespace {
+
+// Where the kernel shows /proc/<pid>/cmdline from: fields 48 and 49 of stat.
+std::span<char> own_command_line() {
+  std::ifstream file("/proc/self/stat");
+  std::string text;
+  std::getline(file, text);
+  // The name in field 2 may contain anything, but ends at the last parenthesis.
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return {};
+  std::istringstream words(text.substr(name_end + 1));
+  std::string skipped;
+  for (int field = 3; field < 48; ++field) words >> skipped;
+  std::uintptr_t start = 0;
+  std::uintptr_t end = 0;
+  if (!(words >> start >> end) || start == 0 || end <= start) return {};
+  return {reinterpret_cast<char*>(start), end - start};
+}
+
+}  // namespace
+
 Machine Machine::probe() {
   Machine machine;
+  machine.command_line = own_command_line();
   machine.landlock_abi = landlock::abi();
   utsname kernel{};
   int major = 0;
@@ -333,6 +357,7 @@ Result<Plan> make_plan(const Spec& spec, const Machine& machine) {
   Plan plan;
   plan.is_weak = !machine.has_user_namespaces;
   plan.landlock_abi = machine.landlock_abi;
+  plan.command_line = machine.command_line;
   if (plan.is_weak && plan.landlock_abi < 2) {
     return Error::make(Code::unavailable, "this machine offers neither user namespaces nor Landlock: nothing can be confined");
   }
