@@ -66,7 +66,8 @@ sandbox::FromLauncher LauncherUnderTest::next() {
   if (!packet || packet->bytes.empty()) give_up("the launcher is gone");
   auto notice = sandbox::decode_notice(packet->bytes.view());
   if (!notice) give_up("the launcher speaks in tongues");
-  if (const auto* failed = std::get_if<sandbox::LaunchFailed>(&*notice)) give_up(failed->message + " " + failed->detail);
+  if (const auto* failed = std::get_if<sandbox::LaunchFailed>(&*notice))
+    give_up(failed->message + " " + failed->detail);
   return *notice;
 }
 

@@ -81,14 +81,16 @@ std::vector<Row> start_up(const Options& options, LauncherUnderTest& launcher, c
   launcher.start(default_spec(workspace));
   std::vector<Contender> contenders = {
       {"plain spawn", [] { return time_spawn({"/bin/true"}); }, {}},
-      {"cold, sallyport run", [&] { return time_spawn({sallyport, "run", "--no-warden", "--workspace", workspace, "--", "/bin/true"}); }, 4.8},
+      {"cold, sallyport run",
+       [&] { return time_spawn({sallyport, "run", "--no-warden", "--workspace", workspace, "--", "/bin/true"}); }, 4.8},
       {"next command in a container", [&] { return launcher.time_exec({"/bin/true"}); }, 1.6},
   };
   if (const std::string bwrap = in_path("bwrap"); !bwrap.empty()) {
     contenders.push_back({"bubblewrap",
                           [=] {
                             return time_spawn({bwrap, "--ro-bind", "/", "/", "--tmpfs", "/tmp", "--bind", workspace,
-                                               workspace, "--unshare-all", "--die-with-parent", "--new-session", "/bin/true"});
+                                               workspace, "--unshare-all", "--die-with-parent", "--new-session",
+                                               "/bin/true"});
                           },
                           {}});
   } else {
@@ -110,14 +112,17 @@ void make_files(const std::string& workspace) {
     std::filesystem::create_directory(path);
     for (int file = 0; file < 100; ++file) std::ofstream(path + "/f" + std::to_string(file)) << "some text\nneedle\n";
   }
-  const std::string quiet = "cd " + workspace + " && git init -q && git add . && git -c user.name=b -c user.email=b@c commit -qm x";
+  const std::string quiet =
+      "cd " + workspace + " && git init -q && git add . && git -c user.name=b -c user.email=b@c commit -qm x";
   if (std::system(quiet.c_str()) != 0) std::exit(1);
 }
 
 std::vector<Row> file_work(const Options& options, LauncherUnderTest& launcher, LauncherUnderTest& strict_launcher,
                            const std::string& workspace) {
   make_files(workspace);
-  const std::string script = "cd " + workspace + " && git --no-optional-locks status --porcelain > /dev/null && cat d*/* > /dev/null && grep -rq absent . ; true";
+  const std::string script =
+      "cd " + workspace +
+      " && git --no-optional-locks status --porcelain > /dev/null && cat d*/* > /dev/null && grep -rq absent . ; true";
   const Words command = {"/bin/sh", "-c", script};
   launcher.start(default_spec(workspace));
   sandbox::Spec strict = default_spec(workspace);

@@ -41,7 +41,7 @@ void arrange_descriptors(const ChildContext& context, Reporter& reporter) {
   reporter.moved_to(control);
   int wanted[3];
   for (int i = 0; i < 3; ++i) {
-    wanted[i] = context.stdio[i] == i ? i
+    wanted[i] = context.stdio[i] == i  ? i
                 : context.stdio[i] < 0 ? ::open("/dev/null", O_RDWR | O_CLOEXEC)
                                        : ::fcntl(context.stdio[i], F_DUPFD_CLOEXEC, kAboveOurs);
     reporter.must(Step::descriptors, wanted[i]);
@@ -126,7 +126,8 @@ void run_child(const ChildContext& context) {
     map_user(plan, reporter);
     NetworkMaker network(reporter);
     network.start();
-    if (!plan.pid_max.empty()) reporter.must(Step::limits, write_whole("/proc/sys/kernel/pid_max", plan.pid_max.c_str()));
+    if (!plan.pid_max.empty())
+      reporter.must(Step::limits, write_whole("/proc/sys/kernel/pid_max", plan.pid_max.c_str()));
     if (context.cgroup_count > 0) reporter.must(Step::join_cgroup, ::unshare(CLONE_NEWCGROUP));
     build_root(plan, reporter);
     reporter.must(Step::hostname, ::sethostname(plan.hostname.c_str(), plan.hostname.size()));

@@ -15,6 +15,7 @@ namespace sallyport::sandbox {
 enum class TerminalMode : std::uint8_t {
   detached,    // a session of its own
   shared,      // the launcher's own session and process group
+  own_group,   // the launcher's session, a process group of its own in the background
   foreground,  // the launcher's session, a process group of its own, in the foreground
 };
 

@@ -23,9 +23,9 @@ struct ExitReport {
   std::uint64_t violation_count = 0;
   bool was_over_memory = false;
   bool was_over_time = false;
-  std::vector<std::string> lost_mounts;   // covers that the host's changes removed; put back
-  std::vector<std::string> quarantined;   // new hooks and settings found at exit, moved aside
-  std::vector<std::string> suspicious;    // found at exit and left in place
+  std::vector<std::string> lost_mounts;  // covers that the host's changes removed; put back
+  std::vector<std::string> quarantined;  // new hooks and settings found at exit, moved aside
+  std::vector<std::string> suspicious;   // found at exit and left in place
 
   bool was_signalled() const;
   int exit_code() const;  // 128 + signal for a command that was killed by one, as shells do

@@ -30,7 +30,7 @@ enum class Action : std::uint8_t {
 struct Item {
   Action action;
   std::string source;
-  std::string target;  // relative to the new root, without a leading slash
+  std::string target;            // relative to the new root, without a leading slash
   std::uint64_t attributes = 0;  // MOUNT_ATTR_*
   unsigned mode = 0755;
 };
@@ -59,7 +59,7 @@ struct Plan {
   std::vector<ExecRule> landlock_rules;
   Filter filter = Filter::command;
   std::vector<std::pair<int, rlimit>> limits;
-  std::string pid_max;  // of the new pid namespace; empty: left alone
+  std::string pid_max;                  // of the new pid namespace; empty: left alone
   std::uint64_t supervised_memory = 0;  // bytes; 0: not by init
   bool accepts_exec = false;
 
