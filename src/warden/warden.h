@@ -42,6 +42,7 @@ class Warden {
   Status open_control_door(std::optional<ipc::PeerVerifier> verifier);
   Status open_loopback_door();
   Status open_stdio_door();
+  void watch_for_signals();
   Status reload();
   void apply(const Config& config);
   void shut_down();
