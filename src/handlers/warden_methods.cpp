@@ -171,16 +171,20 @@ Task<Reply> shutdown(const Permit&, Call& call, RequestContext&, Host& host) {
 // Turns this session into a container's, for good. It can only lose rights by it.
 constexpr Field kNarrow[] = {{.name = "container", .type = Type::string, .required = true}};
 
-Task<Reply> narrow(const Permit&, Call& call, RequestContext& context, Host&) {
+Task<Reply> narrow(const Permit&, Call& call, RequestContext& context, Host& host) {
   const std::string id(*call.params().get("container").as_string());
-  if (!Principal::is_container_id(id)) {
-    return now(Error::invalid_param("params.container", "is not a container id"));
+  const auto container = host.containers.find(id);
+  if (!container || containers::is_over(container->state)) {
+    return now(Error::make(Code::not_found, "no container of this id is running"));
   }
   context.principal = Principal::container(id);
   context.container_id = id;
+  context.plugin_name = container->config.name;
+  context.capability_tags = container->tags();
   context.is_narrowed = true;
-  return now(call.result(
-      [&](JsonWriter& json) { json.begin_object().member("principal", context.principal.to_string()).end_object(); }));
+  return now(call.result([&](JsonWriter& json) {
+    json.begin_object().member("principal", context.principal.to_string()).end_object();
+  }));
 }
 
 constexpr Field kTokenCreate[] = {

@@ -1,0 +1,44 @@
+#include "worker/serve.h"
+
+#include <csignal>
+
+#include "worker/channel.h"
+#include "worker/limits.h"
+
+namespace sallyport::worker {
+namespace {
+
+// The result is written straight into its frame; what an error leaves of it is taken back.
+void answer(const wire::Message& request, const Service& service, const Log& log, Channel& channel) {
+  const auto budget = request.deadline_ms ? std::chrono::milliseconds(*request.deadline_ms) : kDefaultDeadline;
+  Stop stop(std::chrono::steady_clock::now() + budget);
+  stop.on_poll([&] { channel.look(request.id, stop); });
+  // Its own buffer: look() and streams may send other frames meanwhile.
+  Bytes body;
+  wire::JsonWriter json(body);
+  auto done = service.handle(request.method, {request.params, stop, json, &channel});
+  if (done) done = wire::append_result(channel.out(), request.id, as_text(body.view()));
+  if (done) return;
+  wire::append_error(channel.out(), request.id, done.error());
+  log.info("request refused", {{"id", request.id}, {"method", request.method}, {"why", done.error().describe()}});
+}
+
+}  // namespace
+
+Status serve(UniqueFd socket, const Service& service, const Log& log) {
+  // A write beyond the limit on file sizes is an error to answer with, not the end of the worker.
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+  Channel channel(std::move(socket));
+  while (true) {
+    TRY(std::optional<wire::Message> request, channel.next_request());
+    if (!request) return ok();
+    const bool is_last = request->method == "worker.shutdown";
+    answer(*request, service, log, channel);
+    TRY(channel.send());
+    channel.finish(std::move(*request));
+    if (is_last) return ok();
+  }
+}
+
+}  // namespace sallyport::worker
