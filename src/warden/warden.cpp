@@ -58,6 +58,8 @@ Result<std::unique_ptr<Warden>> Warden::start(Options options, const Log& log, c
   ::signal(SIGPIPE, SIG_IGN);
   os::raise_open_files_limit();
   std::unique_ptr<Warden> warden(new Warden(std::move(options), std::move(config), log, clock));
+  // Before anybody can know of us, and so before anybody can send one.
+  warden->watch_for_signals();
   TRY(warden->open_control_door(std::move(verifier)));
   TRY(warden->open_containers());
   if (warden->options_.with_loopback) TRY(warden->open_loopback_door());
@@ -154,13 +156,16 @@ Status Warden::open_stdio_door() {
   return ok();
 }
 
-void Warden::run() {
+void Warden::watch_for_signals() {
   loop_.on_signals({SIGTERM, SIGINT, SIGHUP}, [this](int signal) {
     log_.info("signal", {{"number", signal}});
     if (signal != SIGHUP) return shut_down();
     // A fault is logged and kept for `status`; the old configuration stays in force.
     [[maybe_unused]] const Status reloaded = reload();
   });
+}
+
+void Warden::run() {
   log_.info("ready", {{"socket", options_.paths.control_socket()}, {"pid", ::getpid()}});
   loop_.run();
   log_.info("stopped", {{"requests", sessions_.counters().requests}});

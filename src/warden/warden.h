@@ -44,6 +44,7 @@ class Warden {
   Status open_control_door(std::optional<ipc::PeerVerifier> verifier);
   Status open_loopback_door();
   Status open_stdio_door();
+  void watch_for_signals();
   Status open_containers();
   void open_container_connection(UniqueFd connection, const std::shared_ptr<containers::Container>& container);
   Fire restart(std::shared_ptr<containers::Container> lost);
