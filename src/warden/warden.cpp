@@ -17,11 +17,13 @@ constexpr const char* kLockName = "warden.lock";
 
 }  // namespace
 
-Warden::Warden(Options options, Config config, const Log& log, const Clock& clock)
+Warden::Warden(Options options, Config config, std::unique_ptr<ledger::Ledger> ledger, const Log& log,
+               const Clock& clock)
     : options_(std::move(options)),
       config_(std::move(config)),
       log_(log),
       loop_(options_.spin),
+      ledger_(std::move(ledger)),
       sessions_(loop_, log, config_.session),
       tokens_(clock),
       engine_(config_.host, tokens_),
@@ -29,6 +31,7 @@ Warden::Warden(Options options, Config config, const Log& log, const Clock& cloc
             .engine = engine_,
             .tokens = tokens_,
             .events = events_,
+            .ledger = *ledger_,
             .clock = clock,
             .version = options_.version,
             .started_unix_ms = clock.unix_millis(),
@@ -37,6 +40,7 @@ Warden::Warden(Options options, Config config, const Log& log, const Clock& cloc
             .shut_down = [this] { shut_down(); }},
       pipeline_(host_) {
   apply(config_);
+  ledger_->start([this](std::function<void()> work) { loop_.post(std::move(work)); });
 }
 
 Warden::~Warden() = default;
@@ -47,7 +51,9 @@ Result<std::unique_ptr<Warden>> Warden::start(Options options, const Log& log, c
   // A peer that goes away must not take us with it.
   ::signal(SIGPIPE, SIG_IGN);
   os::raise_open_files_limit();
-  std::unique_ptr<Warden> warden(new Warden(std::move(options), std::move(config), log, clock));
+  TRY(auto ledger, ledger::Ledger::open({.state_dir = options.paths.state_dir, .clock = clock}));
+  if (const auto health = ledger->health(); !health.is_good()) log.error("ledger", {{"error", health.error}});
+  std::unique_ptr<Warden> warden(new Warden(std::move(options), std::move(config), std::move(ledger), log, clock));
   TRY(warden->open_control_door(std::move(verifier)));
   if (warden->options_.with_loopback) TRY(warden->open_loopback_door());
   if (warden->options_.with_stdio) TRY(warden->open_stdio_door());
@@ -117,6 +123,9 @@ void Warden::run() {
   });
   log_.info("ready", {{"socket", options_.paths.control_socket()}, {"pid", ::getpid()}});
   loop_.run();
+  if (const Status closed = ledger_->close(); !closed) {
+    log_.error("ledger", {{"error", closed.error().describe()}});
+  }
   log_.info("stopped", {{"requests", sessions_.counters().requests}});
 }
 

@@ -8,6 +8,7 @@
 #include "base/base.h"
 #include "handlers/method.h"
 #include "ipc/ipc.h"
+#include "ledger/ledger.h"
 #include "os/paths.h"
 #include "warden/config.h"
 #include "warden/pipeline.h"
@@ -38,7 +39,7 @@ class Warden {
   ipc::Sessions& sessions() { return sessions_; }
 
  private:
-  Warden(Options options, Config config, const Log& log, const Clock& clock);
+  Warden(Options options, Config config, std::unique_ptr<ledger::Ledger> ledger, const Log& log, const Clock& clock);
   Status open_control_door(std::optional<ipc::PeerVerifier> verifier);
   Status open_loopback_door();
   Status open_stdio_door();
@@ -50,6 +51,7 @@ class Warden {
   Config config_;
   const Log& log_;
   ipc::Loop loop_;
+  std::unique_ptr<ledger::Ledger> ledger_;  // goes before the loop that it posts to
   ipc::Sessions sessions_;
   policy::Tokens tokens_;
   policy::Engine engine_;
