@@ -152,8 +152,8 @@ void Channel::look(std::string_view id, Stop& stop) {
   if (!cancelled_.empty() && cancelled_ == id) stop.cancel();
 }
 
-Status Channel::flush() {
-  std::string_view left = as_text(out_.view());
+Status Channel::flush(Bytes& frames) {
+  std::string_view left = as_text(frames.view());
   while (!left.empty()) {
     const ssize_t count = ::send(socket_.get(), left.data(), left.size(), MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
@@ -161,15 +161,16 @@ Status Channel::flush() {
     left.remove_prefix(static_cast<std::size_t>(count));
   }
   // A large answer's memory is not kept by an idle worker.
-  if (out_.capacity() > kStreamChunkBytes)
-    out_.release();
-  else
-    out_.clear();
+  if (frames.capacity() > 2 * kStreamChunkBytes) {
+    frames.release();
+  } else {
+    frames.clear();
+  }
   return ok();
 }
 
-Status Channel::send() {
-  TRY(flush());
+Status Channel::send(Bytes& frames) {
+  TRY(flush(frames));
   while (!outgoing_.empty()) {
     Outgoing next = std::move(outgoing_.front());
     outgoing_.pop_front();

@@ -34,9 +34,8 @@ class Channel final : public StreamPort {
   // peer is gone.
   void look(std::string_view id, Stop& stop);
 
-  // What to send; send() writes it out, then the streams that were announced in it.
-  Bytes& out() { return out_; }
-  Status send();
+  // Writes out whole frames and empties the buffer, then sends the streams that were announced in them.
+  Status send(Bytes& frames);
 
   Result<std::uint32_t> send_file(UniqueFd file, std::uint64_t from, std::uint64_t to) override;
   Result<std::optional<std::string_view>> receive(std::uint32_t stream) override;
@@ -61,14 +60,15 @@ class Channel final : public StreamPort {
   Status take_chunk(ByteView body);
   Status take_event(const wire::Message& event);
   Status refuse(std::string_view id, const Error& error);
-  Status flush();
+  Status flush(Bytes& frames);
+  Status flush() { return flush(out_); }
   Status pump(Outgoing& outgoing);
 
   UniqueFd socket_;
   wire::FrameReader reader_;
   wire::Decoder decoder_;
   wire::Streams streams_{wire::Side::accepting};
-  Bytes out_;
+  Bytes out_;  // our own frames: refusals, credit, chunks
   std::deque<wire::Message> waiting_;
   std::deque<Outgoing> outgoing_;
   std::map<std::uint32_t, std::deque<std::string>> arrived_;  // chunks of streams we receive; empty: the end
