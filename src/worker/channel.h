@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -30,9 +31,11 @@ class Channel final : public StreamPort {
   // kept sending nonsense, or it vanished inside a frame.
   Result<std::optional<wire::Message>> next_request();
 
-  // Without waiting: takes in what has arrived; cancels `stop` if the request `id` was cancelled or the
-  // peer is gone.
-  void look(std::string_view id, Stop& stop);
+  // Without waiting: takes in what has arrived; cancels `stop` if the request that was handed out last was
+  // cancelled or the peer is gone.
+  void look(Stop& stop);
+  // Whether the request that was handed out last was cancelled, before or since.
+  bool is_cancelled() const { return cancelled_.contains(current_); }
 
   // Writes out whole frames and empties the buffer, then sends the streams that were announced in them.
   Status send(Bytes& frames);
@@ -73,7 +76,8 @@ class Channel final : public StreamPort {
   std::deque<Outgoing> outgoing_;
   std::map<std::uint32_t, std::deque<std::string>> arrived_;  // chunks of streams we receive; empty: the end
   std::string chunk_;                                         // what receive() handed out
-  std::string cancelled_;                                     // id of the last cancel event
+  std::string current_;                                       // id of the request that was handed out last
+  std::set<std::string, std::less<>> cancelled_;              // of the current request and of those that wait
   int malformed_ = 0;
   Spinner spinner_;
   bool is_at_end_ = false;

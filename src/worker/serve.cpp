@@ -13,9 +13,10 @@ namespace {
 void answer(const wire::Message& request, const Service& service, const Log& log, Channel& channel, Bytes& reply) {
   const auto budget = request.deadline_ms ? std::chrono::milliseconds(*request.deadline_ms) : kDefaultDeadline;
   Stop stop(std::chrono::steady_clock::now() + budget);
-  stop.on_poll([&] { channel.look(request.id, stop); });
+  stop.on_poll([&] { channel.look(stop); });
   wire::ResultFrame frame(reply, request.id);
-  auto done = service.handle(request.method, {request.params, stop, frame.json(), &channel});
+  auto done = channel.is_cancelled() ? Status(Error::make(Code::cancelled, "cancelled"))
+                                     : service.handle(request.method, {request.params, stop, frame.json(), &channel});
   if (done) done = frame.finish();
   if (done) return;
   reply.clear();
