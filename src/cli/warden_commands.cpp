@@ -104,7 +104,7 @@ Status call(Context& context, const CallArguments& arguments) {
     wire::Decoder decoder;
     const auto parsed = decoder.parse(params);
     if (!parsed || !parsed->root().is_object()) {
-      context.exit = Exit::usage;
+      context.exit_code = static_cast<int>(Exit::usage);
       return Error::make(Code::invalid_params,
                          parsed ? "the parameters must be a JSON object" : parsed.error().message);
     }
@@ -114,16 +114,6 @@ Status call(Context& context, const CallArguments& arguments) {
                                                 {.deadline = Millis(arguments.deadline_ms), .token = arguments.token}));
   print(answer.json());
   return ok();
-}
-
-// Runs a command when it was named, and turns its error into an exit code.
-void on_run(CLI::App* command, Context& context, std::function<Status()> work) {
-  command->callback([&context, work = std::move(work)] {
-    const Status status = work();
-    if (status) return;
-    const Exit exit = report(context, status.error());
-    if (context.exit == Exit::done) context.exit = exit;
-  });
 }
 
 }  // namespace

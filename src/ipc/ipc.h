@@ -5,6 +5,7 @@
 #include "ipc/identity.h"
 #include "ipc/listener.h"
 #include "ipc/loop.h"
+#include "ipc/oneshot.h"
 #include "ipc/session.h"
 #include "ipc/sessions.h"
 #include "ipc/streams.h"

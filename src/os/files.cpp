@@ -68,7 +68,8 @@ Result<std::string> read_private_file(const std::string& path, std::size_t most)
   return read_all(fd.get(), most, path);
 }
 
-Status write_private_file(const std::string& path, std::string_view content) {
+Status write_private_file(const std::string& path, std::string_view content, Durability durability) {
+  const bool is_synced = durability == Durability::synced;
   const std::size_t slash = path.rfind('/');
   const std::string parent = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   const UniqueFd directory{::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
@@ -80,7 +81,7 @@ Status write_private_file(const std::string& path, std::string_view content) {
         ::openat(directory.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
     if (!fd) return Error::from_errno("cannot create a file", errno, parent + temporary);
     Status status = write_all(fd.get(), content);
-    if (status && ::fsync(fd.get()) != 0) status = Error::from_errno("cannot write a file", errno, path);
+    if (status && is_synced && ::fsync(fd.get()) != 0) status = Error::from_errno("cannot write a file", errno, path);
     if (status && ::renameat(directory.get(), temporary.c_str(), directory.get(), name.c_str()) != 0) {
       status = Error::from_errno("cannot replace a file", errno, path);
     }
@@ -89,7 +90,7 @@ Status write_private_file(const std::string& path, std::string_view content) {
       return status;
     }
   }
-  if (::fsync(directory.get()) != 0) return Error::from_errno("cannot write a directory", errno, parent);
+  if (is_synced && ::fsync(directory.get()) != 0) return Error::from_errno("cannot write a directory", errno, parent);
   return ok();
 }
 

@@ -2,6 +2,7 @@
 // shared directory can turn them against us.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -17,8 +18,11 @@ Result<std::string> read_small_file(const std::string& path, std::size_t most);
 Result<std::string> read_private_file(const std::string& path, std::size_t most);
 
 // Replaces or creates `path` with mode 0600: temporary name (O_EXCL), fsync, rename, fsync of the
-// directory. Readers see the old content or the new, never a part.
-Status write_private_file(const std::string& path, std::string_view content);
+// directory. Readers see the old content or the new, never a part. Unsynced, it does not wait for the disk:
+// for what is worth nothing after the machine itself went down.
+enum class Durability : std::uint8_t { synced, unsynced };
+Status write_private_file(const std::string& path, std::string_view content,
+                          Durability durability = Durability::synced);
 
 // Opens a directory that is ours alone, creating it (and its parents) if absent: owned by this user,
 // mode 0700, no symlink in its last component. Anything else is an error that says what to do.

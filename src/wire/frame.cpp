@@ -24,7 +24,8 @@ FrameKind frame_kind(ByteView body) {
 
 std::size_t FrameReader::wanted() const {
   if (buffered() < kHeaderBytes) return kHeaderBytes;
-  return kHeaderBytes + load_be32(buffer_.data() + begin_);
+  // A length that next() is going to refuse must not be allocated for before it is asked.
+  return kHeaderBytes + std::min<std::size_t>(load_be32(buffer_.data() + begin_), kMaxFrameBytes);
 }
 
 std::span<std::uint8_t> FrameReader::writable() {
@@ -36,8 +37,9 @@ std::span<std::uint8_t> FrameReader::writable() {
     begin_ = 0;
   }
   if (end_ == buffer_.capacity() || buffer_.capacity() < kReadBytes) {
-    // next() has refused lengths above the cap, so wanted() is bounded by it here.
-    const std::size_t room = buffered() < kReadBytes ? kReadBytes : std::max(wanted() - buffered(), kReadBytes);
+    // Whole frames may be waiting here, more than the first one wants.
+    const std::size_t missing = wanted() > buffered() ? wanted() - buffered() : 0;
+    const std::size_t room = buffered() < kReadBytes ? kReadBytes : std::max(missing, kReadBytes);
     buffer_.resize(end_);
     buffer_.reserve(end_ + room);
   }

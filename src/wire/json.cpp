@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 
@@ -27,19 +28,24 @@ dom::element element_at(const void* document, std::size_t index) {
 }
 tape_ref tape_of(dom::element element) { return std::bit_cast<tape_ref>(element); }
 
+static_assert(kMaxDepth == 32);
+constexpr const char* kTooDeep = "nested deeper than 32";
+
 // Checks what simdjson lets pass, in one walk over the tree.
 class StrictCheck {
  public:
-  StrictCheck(bool has_unicode_escapes, Findings* findings)
-      : has_unicode_escapes_(has_unicode_escapes), findings_(findings) {}
+  StrictCheck(bool has_escapes, Findings* findings) : has_escapes_(has_escapes), findings_(findings) {}
 
-  const char* check(dom::element element) {
+  const char* check(dom::element element, std::size_t depth = 0) {
     switch (element.type()) {
       case dom::element_type::OBJECT:
-        return check_object(dom::object(element));
+        // simdjson does not count an innermost container that is empty.
+        if (depth == kMaxDepth) return kTooDeep;
+        return check_object(dom::object(element), depth + 1);
       case dom::element_type::ARRAY:
+        if (depth == kMaxDepth) return kTooDeep;
         for (const dom::element item : dom::array(element)) {
-          if (const char* problem = check(item)) return problem;
+          if (const char* problem = check(item, depth + 1)) return problem;
         }
         return nullptr;
       case dom::element_type::STRING:
@@ -52,18 +58,18 @@ class StrictCheck {
  private:
   // simdjson turns an escaped lone low surrogate into bytes that are no UTF-8.
   const char* check_text(std::string_view text) const {
-    if (has_unicode_escapes_ && !simdjson::validate_utf8(text.data(), text.size())) return "lone surrogate in a string";
+    if (has_escapes_ && !simdjson::validate_utf8(text.data(), text.size())) return "lone surrogate in a string";
     return nullptr;
   }
 
-  const char* check_object(dom::object object) {
+  const char* check_object(dom::object object, std::size_t depth) {
     std::array<std::string_view, 16> few;
     std::size_t count = 0;
     const char* problem = nullptr;
     bool has_duplicates = false;
     for (const auto [key, value] : object) {
       problem = check_text(key);
-      if (problem == nullptr) problem = check(value);
+      if (problem == nullptr) problem = check(value, depth);
       if (problem != nullptr) return problem;
       if (count < few.size()) {
         for (std::size_t i = 0; i < count; ++i) has_duplicates |= few.at(i) == key;
@@ -91,7 +97,7 @@ class StrictCheck {
     if (findings_->streams.size() <= kMaxOpenStreams) findings_->streams.push_back(static_cast<std::uint32_t>(number));
   }
 
-  bool has_unicode_escapes_;
+  bool has_escapes_;
   Findings* findings_;
 };
 
@@ -150,16 +156,23 @@ void append_escaped(Bytes& out, std::string_view text) {
   }
 }
 
-bool is_ascii(std::string_view text) {
-  std::uint64_t seen = 0;
-  std::size_t i = 0;
-  for (; i + 8 <= text.size(); i += 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, text.data() + i, 8);
-    seen |= word;
+// Whether the text can be copied as it is: ASCII, and nothing to escape.
+bool is_plain(std::string_view text) {
+  const auto is_special = [](char c) {
+    // As a signed number, every byte of a non-ASCII sequence is below 0x20 too.
+    return static_cast<unsigned>((static_cast<signed char>(c) < 0x20) | (c == '"') | (c == '\\'));
+  };
+  // Blocks of fixed size become vector instructions.
+  constexpr std::size_t kBlock = 64;
+  while (text.size() >= kBlock) {
+    unsigned char special = 0;
+    for (std::size_t i = 0; i < kBlock; ++i) special |= static_cast<unsigned char>(is_special(text[i]));
+    if (special != 0) return false;
+    text.remove_prefix(kBlock);
   }
-  for (; i < text.size(); ++i) seen |= static_cast<unsigned char>(text[i]);
-  return (seen & 0x8080808080808080) == 0;
+  unsigned special = 0;
+  for (const char c : text) special |= is_special(c);
+  return special == 0;
 }
 
 // The slow path for bytes from file names and the like: keeps every valid sequence.
@@ -329,13 +342,13 @@ Result<Document> Decoder::parse_padded(ByteView text, Findings* findings) {
   if (failure != simdjson::SUCCESS) {
     Error error = Error::make(Code::protocol_error, std::string("malformed JSON: ") + simdjson::error_message(failure));
     if (failure == simdjson::DEPTH_ERROR) {
-      error.message = "malformed JSON: nested deeper than " + std::to_string(kMaxDepth);
+      error.message = std::string("malformed JSON: ") + kTooDeep;
     }
     recycle(std::move(document));
     return error;
   }
-  const bool has_unicode_escapes = ::memmem(text.data(), text.size(), "\\u", 2) != nullptr;
-  if (const char* problem = StrictCheck(has_unicode_escapes, findings).check(root)) {
+  const bool has_escapes = std::memchr(text.data(), '\\', text.size()) != nullptr;
+  if (const char* problem = StrictCheck(has_escapes, findings).check(root)) {
     return Error::make(Code::protocol_error, std::string("malformed JSON: ") + problem);
   }
   return document;
@@ -393,9 +406,16 @@ JsonWriter& JsonWriter::key(std::string_view name) {
 
 JsonWriter& JsonWriter::value(std::string_view text) {
   separate();
+  if (is_plain(text)) {
+    std::uint8_t* to = out_.extend(text.size() + 2);
+    to[0] = '"';
+    if (!text.empty()) std::memcpy(to + 1, text.data(), text.size());
+    to[text.size() + 1] = '"';
+    return *this;
+  }
   out_.reserve(out_.size() + text.size() + 2);
   out_.push_back('"');
-  if (is_ascii(text) || simdjson::validate_utf8(text.data(), text.size())) {
+  if (simdjson::validate_utf8(text.data(), text.size())) {
     append_escaped(out_, text);
   } else {
     append_escaped(out_, replace_invalid_utf8(text));
@@ -404,8 +424,15 @@ JsonWriter& JsonWriter::value(std::string_view text) {
   return *this;
 }
 
-JsonWriter& JsonWriter::value(std::int64_t number) { return raw(std::to_string(number)); }
-JsonWriter& JsonWriter::value(std::uint64_t number) { return raw(std::to_string(number)); }
+JsonWriter& JsonWriter::value(std::int64_t number) { return integer(number); }
+JsonWriter& JsonWriter::value(std::uint64_t number) { return integer(number); }
+
+template <typename Integer>
+JsonWriter& JsonWriter::integer(Integer number) {
+  std::array<char, 24> text;  // 20 digits and a sign at most
+  const char* end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
+  return raw({text.data(), static_cast<std::size_t>(end - text.data())});
+}
 
 JsonWriter& JsonWriter::value(double number) {
   if (!(number - number == 0)) return null();  // NaN or infinite
@@ -431,6 +458,12 @@ JsonWriter& JsonWriter::value(Value copied) {
   if (const auto huge = copied.as_uint()) return value(*huge);
   if (const auto number = copied.as_double()) return value(*number);
   return null();
+}
+
+JsonWriter& JsonWriter::verbatim(std::string_view text) {
+  out_.append(text);
+  needs_comma_ = false;
+  return *this;
 }
 
 JsonWriter& JsonWriter::raw(std::string_view json) {

@@ -169,6 +169,8 @@ class JsonWriter {
   JsonWriter& value(Value copied);   // an absent value is null
   JsonWriter& null() { return raw("null"); }
   JsonWriter& raw(std::string_view json);  // trusted to be one valid value
+  // Punctuation and keys that never change, in one piece; a value comes next.
+  JsonWriter& verbatim(std::string_view text);
 
   template <typename T>
   JsonWriter& member(std::string_view name, const T& content) {
@@ -182,6 +184,8 @@ class JsonWriter {
   JsonWriter& open(char bracket);
   JsonWriter& close(char bracket);
   void separate();
+  template <typename Integer>
+  JsonWriter& integer(Integer number);
 
   Bytes& out_;
   bool needs_comma_ = false;

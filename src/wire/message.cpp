@@ -169,9 +169,9 @@ MessageResult decode_message(Decoder& decoder, ByteView body) {
 Status append_request(Bytes& out, const RequestHead& head, std::string_view params) {
   FrameBuilder frame(out);
   JsonWriter json(out);
-  json.begin_object().member("id", head.id).member("type", "request").member("method", head.method);
-  if (!params.empty()) json.key("params").raw(params);
-  if (head.deadline_ms) json.member("deadline_ms", *head.deadline_ms);
+  json.verbatim(R"({"id":)").value(head.id).verbatim(R"(,"type":"request","method":)").value(head.method);
+  if (!params.empty()) json.verbatim(R"(,"params":)").raw(params);
+  if (head.deadline_ms) json.verbatim(R"(,"deadline_ms":)").value(*head.deadline_ms);
   if (!head.token.empty()) json.member("token", head.token);
   json.end_object();
   return frame.finish();
@@ -195,7 +195,9 @@ void append_error(Bytes& out, std::string_view id, const Error& error) {
   json.member("type", "response").key("error");
   write_error(json, error);
   json.end_object();
-  if (!frame.finish()) append_error(out, id, Error::make(error.code, "the error is too large to describe"));
+  if (frame.finish()) return;
+  // An id longer than any peer's cannot be an answer to anything.
+  append_error(out, id.size() <= kMaxIdBytes ? id : "", Error::make(error.code, "the error is too large to describe"));
 }
 
 Status append_event(Bytes& out, std::string_view id, std::string_view method, std::string_view params) {
@@ -210,7 +212,7 @@ Status append_event(Bytes& out, std::string_view id, std::string_view method, st
 }
 
 ResultFrame::ResultFrame(Bytes& out, std::string_view id) : frame_(out), writer_(out) {
-  writer_.begin_object().member("id", id).member("type", "response").key("result");
+  writer_.verbatim(R"({"id":)").value(id).verbatim(R"(,"type":"response","result":)");
 }
 
 Status ResultFrame::finish() {

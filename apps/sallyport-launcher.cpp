@@ -1,0 +1,17 @@
+// Makes sandboxes for the warden, which hands it a socket as descriptor 3. Not for people.
+#include <sys/socket.h>
+
+#include <cstdio>
+
+#include "sandbox/launcher.h"
+
+int main() {
+  constexpr int kSocket = 3;
+  int type = 0;
+  socklen_t length = sizeof type;
+  if (::getsockopt(kSocket, SOL_SOCKET, SO_TYPE, &type, &length) != 0 || type != SOCK_SEQPACKET) {
+    std::fputs("sallyport-launcher is started by sallyportd\n", stderr);
+    return 2;
+  }
+  return sallyport::sandbox::run_launcher(kSocket);
+}

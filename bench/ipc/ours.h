@@ -1,0 +1,57 @@
+// Ourselves: the real daemon and the real client library.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/client.h"
+#include "contender.h"
+
+namespace sallyport::bench {
+
+// A sallyportd with directories of its own.
+class Daemon {
+ public:
+  // Returns when its doors are open.
+  Daemon(const std::string& program, int cpu, const std::vector<std::string>& options = {});
+  ~Daemon();
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  const Process& process() const { return process_; }
+  std::string socket() const { return directory_ + "/warden.sock"; }
+  std::unique_ptr<Client> connect() const;
+  std::unique_ptr<Client> connect_tcp() const;
+
+ private:
+  std::string directory_;
+  Process process_;
+};
+
+// The client's side; made after the process was pinned, because a client on one CPU never spins.
+class Ours {
+ public:
+  explicit Ours(std::unique_ptr<Client> client) : client_(std::move(client)) {}
+
+  void ping();
+  void echo_json(const std::string& params);
+  void echo_chunks(ByteView bytes);
+  void pipeline(int calls);
+
+ private:
+  std::unique_ptr<Client> client_;
+};
+
+// One call in flight on each of kWindow connections.
+class OursFanOut {
+ public:
+  explicit OursFanOut(const Daemon& daemon);
+  void run(int calls);
+
+ private:
+  std::vector<std::unique_ptr<Client>> clients_;
+};
+
+}  // namespace sallyport::bench

@@ -1,0 +1,80 @@
+// One container, as the warden knows it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/base.h"
+#include "containers/log_ring.h"
+#include "ipc/ipc.h"
+#include "sandbox/launcher_protocol.h"
+
+namespace sallyport::containers {
+
+// What was asked for. Kept in the state directory, so that a later warden knows of it.
+struct Config {
+  std::string profile = "default";
+  std::string name;       // for people; the id is derived from it
+  std::string workspace;  // absolute host path, or empty
+  std::vector<std::string> command;  // empty: it waits for exec requests
+  std::map<std::string, std::string> environment, labels;
+  bool should_restart = false;  // started again by a warden that finds it lost
+};
+
+enum class State : std::uint8_t {
+  starting,
+  running,
+  exited,  // its command ended, or it was stopped
+  failed,  // it never ran
+  lost,    // it ended with an earlier warden or with its launcher
+};
+std::string_view to_string(State state);
+inline bool is_over(State state) { return state == State::exited || state == State::failed || state == State::lost; }
+
+// A command in a container: its own, or one of container.exec.
+struct Job {
+  std::uint32_t number = 0;
+  ipc::OneShot<Status> started;
+  ipc::OneShot<int> exited;  // a wait status
+};
+
+struct Container {
+  std::string id;
+  Config config;
+  State state = State::starting;
+  std::int64_t created_unix_ms = 0, ended_unix_ms = 0;
+  std::string door_dir, mailbox_dir;  // host paths
+  std::string protections_json = "{}";
+  std::string failure;  // of a launch
+  std::optional<int> wait_status;
+  bool was_over_memory = false, was_over_time = false, was_idle = false;
+  std::vector<std::string> reports;
+  std::uint64_t violations = 0;
+  LogRing out, err;
+
+  // Its labels as "key=value": what handlers see as capability tags.
+  std::vector<std::string> tags() const {
+    std::vector<std::string> all;
+    for (const auto& [key, value] : config.labels) all.push_back(key + "=" + value);
+    return all;
+  }
+
+  // While it runs.
+  std::vector<std::string> environment;  // of every command in it
+  sandbox::Handle handle = 0;
+  std::int32_t pid = 0;
+  UniqueFd pid_namespace;
+  std::map<std::uint32_t, std::shared_ptr<Job>> jobs;
+  std::uint32_t last_job = 0;
+  std::unique_ptr<ipc::Listener> listener;
+  std::vector<std::function<void()>> on_end;  // each runs once
+  SteadyTime last_activity;
+  Millis idle_limit{0};
+};
+
+}  // namespace sallyport::containers

@@ -1,0 +1,127 @@
+#include "containers/launcher_link.h"
+
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+
+#include "os/paths.h"
+#include "os/sockets.h"
+
+namespace sallyport::containers {
+namespace {
+
+constexpr Millis kPauseBeforeRestart{100};
+constexpr int kSocketInLauncher = 3;
+
+}  // namespace
+
+struct LauncherLink::State {
+  ipc::Loop& loop;
+  const Log& log;
+  OnNotice on_notice;
+  OnLost on_lost;
+  std::unique_ptr<ipc::Watch> watch;
+  pid_t pid = -1;
+  bool is_closed = false;
+};
+
+Result<std::unique_ptr<LauncherLink>> LauncherLink::start(ipc::Loop& loop, const Log& log, OnNotice on_notice,
+                                                          OnLost on_lost) {
+  auto state = std::make_shared<State>(State{loop, log, std::move(on_notice), std::move(on_lost), nullptr});
+  TRY(spawn(*state));
+  listen(state);
+  return std::unique_ptr<LauncherLink>(new LauncherLink(std::move(state)));
+}
+
+LauncherLink::~LauncherLink() {
+  state_->is_closed = true;
+  if (!state_->watch) return;
+  // The end of the socket is the end of the launcher and all it made.
+  ::shutdown(state_->watch->fd(), SHUT_RDWR);
+  state_->watch->cancel();
+  while (::waitpid(state_->pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+pid_t LauncherLink::pid() const { return state_->pid; }
+
+Status LauncherLink::spawn(State& state) {
+  TRY(const std::string program, os::sibling_program("sallyport-launcher"));
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return Error::from_errno("cannot make a socket pair", errno);
+  }
+  UniqueFd ours{ends[0]};
+  const UniqueFd theirs{ends[1]};
+  os::enlarge_buffers(ours.get());
+  os::enlarge_buffers(theirs.get());
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), kSocketInLauncher);
+  ::posix_spawnattr_init(&attributes);
+  // The warden ignores SIGPIPE and blocks nothing; commands must start with the usual dispositions.
+  sigset_t defaults, none;
+  ::sigfillset(&defaults);
+  ::sigemptyset(&none);
+  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  // A group of its own: a Ctrl-C meant for a warden in the foreground must let it stop in order.
+  ::posix_spawnattr_setpgroup(&attributes, 0);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+  std::array<char*, 2> argv = {const_cast<char*>(program.c_str()), nullptr};  // NOLINT(*-const-cast)
+  std::array<char*, 1> environment = {nullptr};
+  const int failed =
+      ::posix_spawn(&state.pid, program.c_str(), &actions, &attributes, argv.data(), environment.data());
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  if (failed != 0) return Error::from_errno("cannot start the launcher", failed, program);
+  TRY(state.watch, ipc::Watch::open(state.loop, std::move(ours)));
+  return ok();
+}
+
+Status LauncherLink::send(const sandbox::ToLauncher& request, const std::vector<int>& fds) {
+  if (!state_->watch) return Error::make(Code::unavailable, "the launcher is being restarted; try again");
+  TRY(const Bytes packet, sandbox::encode(request));
+  const Status sent = sandbox::send_packet(state_->watch->fd(), packet, fds, MSG_DONTWAIT);
+  if (sent) return ok();
+  return Error::make(Code::unavailable, "the launcher does not answer; try again", sent.error().message);
+}
+
+Fire LauncherLink::listen(std::shared_ptr<State> state) {
+  while (!state->is_closed) {
+    const bool is_ready = co_await state->watch->readable();
+    if (state->is_closed) co_return;
+    auto packet = is_ready ? sandbox::receive_packet(state->watch->fd(), MSG_DONTWAIT)
+                           : Result<sandbox::Packet>(sandbox::Packet());
+    if (!packet && packet.error().code == Code::unavailable) continue;
+    if (packet && !packet->bytes.empty()) {
+      auto notice = sandbox::decode_notice(packet->bytes.view());
+      if (notice) {
+        state->on_notice(std::move(*notice), std::move(packet->fds));
+        continue;
+      }
+    }
+    // Dead, or talking nonsense, which is as good as dead.
+    ::kill(state->pid, SIGKILL);
+    while (::waitpid(state->pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    state->watch.reset();
+    state->log.error("the launcher died; its containers have ended", {{"pid", state->pid}});
+    Status restarted = spawn(*state);
+    while (!restarted && !state->is_closed) {
+      state->log.error("cannot restart the launcher", {{"error", restarted.error().describe()}});
+      co_await state->loop.sleep(kPauseBeforeRestart);
+      restarted = spawn(*state);
+    }
+    if (state->is_closed) co_return;
+    state->log.info("a new launcher serves", {{"pid", state->pid}});
+    state->on_lost();
+  }
+}
+
+}  // namespace sallyport::containers

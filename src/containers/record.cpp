@@ -1,0 +1,140 @@
+#include "containers/record.h"
+
+#include <dirent.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "os/files.h"
+#include "permit/permit.h"
+
+namespace sallyport::containers {
+namespace {
+
+constexpr std::size_t kMaxRecordBytes = 256U << 10;
+constexpr std::string_view kSuffix = ".json";
+
+void write_strings(wire::JsonWriter& json, std::string_view name, const std::vector<std::string>& list) {
+  json.key(name).begin_array();
+  for (const std::string& item : list) json.value(item);
+  json.end_array();
+}
+
+void write_map(wire::JsonWriter& json, std::string_view name, const std::map<std::string, std::string>& map) {
+  json.key(name).begin_object();
+  for (const auto& [key, value] : map) json.member(key, value);
+  json.end_object();
+}
+
+std::string text(wire::Value value) { return std::string(value.as_string().value_or("")); }
+
+std::optional<State> state_from(std::string_view name) {
+  for (const State state : {State::starting, State::running, State::exited, State::failed, State::lost}) {
+    if (to_string(state) == name) return state;
+  }
+  return std::nullopt;
+}
+
+Result<std::shared_ptr<Container>> parse_record(const std::string& id, const std::string& json) {
+  wire::Decoder decoder;
+  TRY(const wire::Document document, decoder.parse(json));
+  const wire::Value root = document.root();
+  const auto state = state_from(root.get("state").as_string().value_or(""));
+  if (text(root.get("container")) != id || !state) return Error::make(Code::protocol_error, "not a container's record");
+  auto container = std::make_shared<Container>();
+  container->id = id;
+  container->state = is_over(*state) ? *state : State::lost;
+  container->config.profile = text(root.get("profile"));
+  container->config.name = text(root.get("name"));
+  container->config.workspace = text(root.get("workspace"));
+  container->config.should_restart = root.get("restart").as_bool().value_or(false);
+  for (const wire::Value item : root.get("command").items()) container->config.command.push_back(text(item));
+  for (const auto& [key, value] : root.get("env").members()) {
+    container->config.environment.emplace(key, text(value));
+  }
+  for (const auto& [key, value] : root.get("labels").members()) container->config.labels.emplace(key, text(value));
+  container->created_unix_ms = root.get("created").as_int().value_or(0);
+  container->ended_unix_ms = root.get("ended").as_int().value_or(0);
+  container->protections_json = root.get("protections").to_json();
+  container->failure = text(root.get("failure"));
+  if (const auto status = root.get("wait_status").as_int()) container->wait_status = static_cast<int>(*status);
+  return container;
+}
+
+}  // namespace
+
+std::string_view to_string(State state) {
+  switch (state) {
+    case State::starting: return "starting";
+    case State::running: return "running";
+    case State::exited: return "exited";
+    case State::failed: return "failed";
+    case State::lost: return "lost";
+  }
+  return "lost";
+}
+
+void describe(wire::JsonWriter& json, const Container& container) {
+  json.member("container", container.id)
+      .member("state", to_string(container.state))
+      .member("profile", container.config.profile)
+      .member("name", container.config.name)
+      .member("workspace", container.config.workspace)
+      .member("restart", container.config.should_restart)
+      .member("created", container.created_unix_ms);
+  write_strings(json, "command", container.config.command);
+  write_map(json, "labels", container.config.labels);
+  json.key("protections").raw(container.protections_json);
+  if (!container.door_dir.empty()) json.member("door", container.door_dir + "/door.sock");
+  if (!container.mailbox_dir.empty()) json.member("mailbox", container.mailbox_dir);
+  if (container.pid != 0 && !is_over(container.state)) json.member("pid", container.pid);
+  if (container.ended_unix_ms != 0) json.member("ended", container.ended_unix_ms);
+  if (!container.failure.empty()) json.member("failure", container.failure);
+  if (container.wait_status) {
+    json.member("wait_status", *container.wait_status);
+    if (WIFEXITED(*container.wait_status)) json.member("exit_code", WEXITSTATUS(*container.wait_status));
+    if (WIFSIGNALED(*container.wait_status)) json.member("signal", WTERMSIG(*container.wait_status));
+  }
+  if (container.was_over_memory) json.member("over_memory", true);
+  if (container.was_over_time) json.member("over_time", true);
+  if (container.was_idle) json.member("was_idle", true);
+  json.member("violations", container.violations);
+  write_strings(json, "reports", container.reports);
+}
+
+Status write_record(const std::string& directory, const Container& container) {
+  return os::write_private_file(directory + "/" + container.id + std::string(kSuffix),
+                                wire::to_json([&](wire::JsonWriter& json) {
+                                  json.begin_object();
+                                  describe(json, container);
+                                  write_map(json, "env", container.config.environment);
+                                  json.end_object();
+                                }),
+                                os::Durability::unsynced);  // containers do not outlive the machine
+}
+
+void remove_record(const std::string& directory, const std::string& id) {
+  ::unlink((directory + "/" + id + std::string(kSuffix)).c_str());
+}
+
+std::vector<std::shared_ptr<Container>> read_records(const std::string& directory, std::vector<std::string>& faults) {
+  std::vector<std::shared_ptr<Container>> containers;
+  DIR* listing = ::opendir(directory.c_str());
+  if (listing == nullptr) return containers;
+  while (const dirent* entry = ::readdir(listing)) {
+    const std::string_view name = entry->d_name;
+    if (!name.ends_with(kSuffix) || name.starts_with(".")) continue;
+    const std::string id(name.substr(0, name.size() - kSuffix.size()));
+    if (!Principal::is_container_id(id)) continue;
+    const auto json = os::read_private_file(directory + "/" + std::string(name), kMaxRecordBytes);
+    auto container = json ? parse_record(id, *json) : Result<std::shared_ptr<Container>>(json.error());
+    if (container) {
+      containers.push_back(std::move(*container));
+    } else {
+      faults.push_back(id + ": " + container.error().message);
+    }
+  }
+  ::closedir(listing);
+  return containers;
+}
+
+}  // namespace sallyport::containers

@@ -1,0 +1,21 @@
+// What is written down about a container, so that it is not forgotten with the warden.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/base.h"
+#include "containers/container.h"
+
+namespace sallyport::containers {
+
+// `$STATE/containers/<id>.json`, mode 0600, replaced atomically.
+Status write_record(const std::string& directory, const Container& container);
+void remove_record(const std::string& directory, const std::string& id);
+// Those that can be read, as `lost` unless they had ended already; the others are named in `faults`.
+std::vector<std::shared_ptr<Container>> read_records(const std::string& directory, std::vector<std::string>& faults);
+
+// The members of a container's description, without its logs: for the record and for answers.
+void describe(wire::JsonWriter& json, const Container& container);
+
+}  // namespace sallyport::containers

@@ -1,0 +1,380 @@
+#include "containers/registry.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <filesystem>
+
+#include "containers/record.h"
+#include "os/files.h"
+#include "os/sockets.h"
+#include "permit/permit.h"
+
+namespace sallyport::containers {
+namespace {
+
+constexpr const char* kDoorName = "door.sock";
+constexpr const char* kDoorInside = "/run/sallyport";
+constexpr std::size_t kReadBytes = 64U << 10;
+
+std::string make_id(const Config& config) {
+  std::string base = config.name.empty() ? config.profile : config.name;
+  std::transform(base.begin(), base.end(), base.begin(), [](char c) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+    return is_plain ? c : (c >= 'A' && c <= 'Z') ? static_cast<char>(c - 'A' + 'a') : '-';
+  });
+  if (base.empty() || base[0] == '-' || base[0] == '_') base.insert(0, "c");
+  return base.substr(0, 48) + "-" + random_hex(4);
+}
+
+Status make_directory(const std::string& path) {
+  TRY(os::open_private_directory(path));
+  return ok();
+}
+
+}  // namespace
+
+Registry::Registry(ipc::Sessions& sessions, const Clock& clock, Directories directories, Hooks hooks)
+    : sessions_(sessions), clock_(clock), directories_(std::move(directories)), hooks_(std::move(hooks)) {}
+
+Registry::~Registry() {
+  // Listeners and waiters first: nobody may come in while the containers go.
+  for (const auto& [id, container] : containers_) {
+    if (is_over(container->state)) continue;
+    container->listener.reset();
+    save(*container);
+  }
+}
+
+Result<std::vector<std::shared_ptr<Container>>> Registry::open() {
+  for (const std::string* path : {&directories_.doors, &directories_.mailboxes, &directories_.records}) {
+    TRY(make_directory(*path));
+  }
+  TRY(launcher_, LauncherLink::start(
+                     sessions_.loop(), sessions_.log(),
+                     [this](sandbox::FromLauncher notice, std::vector<UniqueFd> fds) {
+                       on_notice(std::move(notice), std::move(fds));
+                     },
+                     [this] { on_launcher_lost(); }));
+  std::vector<std::string> faults;
+  std::vector<std::shared_ptr<Container>> to_restart;
+  for (auto& container : read_records(directories_.records, faults)) {
+    std::error_code ignored;
+    std::filesystem::remove_all(directories_.doors + "/" + container->id, ignored);
+    if (container->state == State::lost && container->config.should_restart) to_restart.push_back(container);
+    containers_.emplace(container->id, std::move(container));
+  }
+  for (const std::string& fault : faults) sessions_.log().warn("unreadable container record", {{"error", fault}});
+  return to_restart;
+}
+
+// ---- making ----
+
+Result<std::shared_ptr<Container>> Registry::prepare(Config config) {
+  for (const auto& [id, other] : containers_) {
+    if (!config.name.empty() && other->config.name == config.name && !is_over(other->state)) {
+      return Error::make(Code::conflict, "a container of this name is running");
+    }
+  }
+  auto container = std::make_shared<Container>();
+  container->id = make_id(config);
+  container->config = std::move(config);
+  container->created_unix_ms = clock_.unix_millis();
+  container->last_activity = clock_.steady();
+  container->door_dir = directories_.doors + "/" + container->id;
+  container->mailbox_dir = directories_.mailboxes + "/" + container->id;
+  for (const char* below : {"/mailbox", "/mailbox/in", "/mailbox/out", "/session"}) {
+    // Mount points for what is bound below the door's directory.
+    TRY(make_directory(container->door_dir + below));
+  }
+  for (const char* below : {"/in", "/in/tmp", "/in/new", "/out", "/session"}) {
+    TRY(make_directory(container->mailbox_dir + below));
+  }
+  TRY(const UniqueFd directory, os::open_private_directory(container->door_dir));
+  TRY(UniqueFd listening, os::listen_unix(directory.get(), kDoorName));
+  const std::weak_ptr<Container> weak = container;
+  TRY(container->listener, ipc::Listener::open(sessions_, std::move(listening), "container/" + container->id,
+                                               [this, weak](UniqueFd fd) {
+                                                 if (const auto owner = weak.lock()) {
+                                                   owner->last_activity = clock_.steady();
+                                                   hooks_.on_connection(std::move(fd), owner);
+                                                 }
+                                               }));
+  containers_.emplace(container->id, container);
+  save(*container);
+  return container;
+}
+
+void Registry::add_door(const Container& container, sandbox::Spec& spec) {
+  const std::string inside = kDoorInside;
+  spec.binds.push_back({container.door_dir, inside, false, false});
+  spec.binds.push_back({container.mailbox_dir + "/in", inside + "/mailbox/in", true, false});
+  spec.binds.push_back({container.mailbox_dir + "/out", inside + "/mailbox/out", false, false});
+  spec.binds.push_back({container.mailbox_dir + "/session", inside + "/session", true, false});
+  spec.environment.push_back("SALLYPORT_DOOR=" + inside + "/" + kDoorName);
+  spec.environment.push_back("SALLYPORT_MAILBOX=" + inside + "/mailbox");
+  spec.environment.push_back("SALLYPORT_CONTAINER=" + container.id);
+}
+
+Result<std::vector<UniqueFd>> Registry::capture_output(const std::shared_ptr<Container>& container) {
+  std::vector<UniqueFd> child;
+  child.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  for (LogRing* ring : {&container->out, &container->err}) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return Error::from_errno("cannot make a pipe", errno);
+    UniqueFd read_end{ends[0]};
+    child.emplace_back(ends[1]);
+    ::fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
+    read_log(container, std::move(read_end), *ring);
+  }
+  return child;
+}
+
+Fire Registry::read_log(std::shared_ptr<Container> container, UniqueFd pipe, LogRing& ring) {
+  auto watch = ipc::Watch::open(sessions_.loop(), std::move(pipe));
+  if (!watch) co_return;
+  std::string block(kReadBytes, '\0');
+  while (co_await (*watch)->readable()) {
+    const ssize_t count = ::read((*watch)->fd(), block.data(), block.size());
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (count <= 0) co_return;
+    ring.append({block.data(), static_cast<std::size_t>(count)});
+    container->last_activity = std::chrono::steady_clock::now();
+  }
+}
+
+Task<Status> Registry::launch(std::shared_ptr<Container> container, sandbox::Spec spec) {
+  add_door(*container, spec);
+  spec.name = container->id;
+  spec.command = container->config.command;
+  for (const auto& [key, value] : container->config.environment) spec.environment.push_back(key + "=" + value);
+  container->environment = spec.environment;
+  container->idle_limit = spec.limits.idle;
+  container->handle = ++last_handle_;
+  const auto launched = std::make_shared<ipc::OneShot<Status>>();
+  launching_.emplace(container->handle, launched);
+  Status status = ok();
+  {
+    auto stdio = capture_output(container);
+    std::vector<int> fds;
+    if (stdio) {
+      for (const UniqueFd& fd : *stdio) fds.push_back(fd.get());
+      status = launcher_->send(sandbox::LaunchRequest{container->handle, std::move(spec)}, fds);
+    } else {
+      status = stdio.error();
+    }
+  }
+  if (status) status = co_await *launched;
+  launching_.erase(container->handle);
+  if (!status) {
+    container->failure = status.error().message;
+    end(container, State::failed);
+    co_return status;
+  }
+  watch_idle(container);
+  publish("container.started", *container);
+  save(*container);
+  co_return ok();
+}
+
+Status Registry::adopt(Container& container, pid_t pid) {
+  const UniqueFd process{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
+  if (!process) return Error::make(Code::not_found, "no such process");
+  const std::string path = "/proc/" + std::to_string(pid) + "/ns/pid";
+  container.pid_namespace = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!container.pid_namespace) return Error::from_errno("cannot see the sandbox's namespace", errno);
+  container.pid = pid;
+  container.state = State::running;
+  publish("container.started", container);
+  save(container);
+  return ok();
+}
+
+void Registry::release(Container& container, int wait_status) {
+  if (is_over(container.state)) return;
+  container.wait_status = wait_status;
+  end(find(container.id), State::exited);
+}
+
+// ---- while it runs ----
+
+Result<std::shared_ptr<Job>> Registry::exec(Container& container, const sandbox::Command& command) {
+  if (container.state != State::running || container.handle == 0) {
+    return Error::make(Code::conflict, "the container takes no commands in its state");
+  }
+  const auto job = std::make_shared<Job>();
+  job->number = ++container.last_job;
+  TRY(launcher_->send(
+      sandbox::ExecRequest{container.handle, job->number, command.arguments, command.environment, command.directory},
+      command.fds));
+  container.jobs.emplace(job->number, job);
+  container.last_activity = clock_.steady();
+  return job;
+}
+
+Status Registry::signal(Container& container, std::uint32_t job, int signal) {
+  if (container.state != State::running) return Error::make(Code::conflict, "the container is not running");
+  if (container.handle != 0) return launcher_->send(sandbox::SignalRequest{container.handle, job, signal});
+  // Adopted: its own maker passes signals on.
+  if (::kill(container.pid, signal) != 0) return Error::from_errno("cannot signal the container", errno);
+  return ok();
+}
+
+void Registry::stop(const std::shared_ptr<Container>& container, Millis grace) {
+  if (is_over(container->state)) return;
+  const auto kill = [this, weak = std::weak_ptr(container)] {
+    const auto still = weak.lock();
+    if (!still || is_over(still->state)) return;
+    const Status sent = still->handle != 0 ? launcher_->send(sandbox::KillRequest{still->handle})
+                                           : signal(*still, 0, SIGKILL);
+    if (!sent) sessions_.log().warn("cannot kill a container", {{"container", still->id}});
+  };
+  const bool has_command = container->handle == 0 || !container->config.command.empty();
+  if (!has_command || grace.count() == 0 || !signal(*container, 0, SIGTERM)) return kill();
+  sessions_.loop().after(grace, kill);
+}
+
+Status Registry::remove(const std::string& id) {
+  const auto container = find(id);
+  if (!container) return Error::make(Code::not_found, "no such container");
+  if (!is_over(container->state)) return Error::make(Code::conflict, "the container is running; stop it first");
+  std::error_code ignored;
+  std::filesystem::remove_all(directories_.doors + "/" + id, ignored);
+  std::filesystem::remove_all(directories_.mailboxes + "/" + id, ignored);
+  remove_record(directories_.records, id);
+  containers_.erase(id);
+  return ok();
+}
+
+std::shared_ptr<Container> Registry::find(const std::string& id) const {
+  const auto found = containers_.find(id);
+  return found == containers_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<Container> Registry::by_handle(sandbox::Handle handle) const {
+  for (const auto& [id, container] : containers_) {
+    if (container->handle == handle && handle != 0) return container;
+  }
+  return nullptr;
+}
+
+// ---- what the launcher says ----
+
+void Registry::on_notice(sandbox::FromLauncher notice, std::vector<UniqueFd> fds) {
+  const sandbox::Handle handle = std::visit([](const auto& message) { return message.container; }, notice);
+  const auto container = by_handle(handle);
+  if (!container) return;
+  if (auto* launched = std::get_if<sandbox::Launched>(&notice)) {
+    container->pid = launched->pid;
+    container->protections_json = launched->protections_json;
+    if (!fds.empty()) container->pid_namespace = std::move(fds[0]);
+    container->state = State::running;
+    if (const auto found = launching_.find(handle); found != launching_.end()) {
+      const auto waiter = found->second;
+      waiter->resolve(ok());
+    }
+  } else if (auto* failed = std::get_if<sandbox::LaunchFailed>(&notice)) {
+    const Error error = Error::make(Code::io_error, failed->message, failed->detail);
+    if (failed->job == 0) {
+      if (const auto found = launching_.find(handle); found != launching_.end()) {
+        const auto waiter = found->second;
+        waiter->resolve(error);
+      }
+    } else if (const auto node = container->jobs.extract(failed->job); !node.empty()) {
+      node.mapped()->started.resolve(error);
+    }
+  } else if (auto* started = std::get_if<sandbox::JobStarted>(&notice)) {
+    if (const auto found = container->jobs.find(started->job); found != container->jobs.end()) {
+      const auto job = found->second;
+      job->started.resolve(ok());
+    }
+  } else if (auto* exited = std::get_if<sandbox::JobExited>(&notice)) {
+    container->last_activity = clock_.steady();
+    if (exited->job == 0) {
+      container->wait_status = exited->wait_status;
+    } else if (const auto node = container->jobs.extract(exited->job); !node.empty()) {
+      node.mapped()->exited.resolve(exited->wait_status);
+    }
+  } else if (auto* violated = std::get_if<sandbox::Violated>(&notice)) {
+    ++container->violations;
+    hooks_.on_event("container.violation", wire::to_json([&](wire::JsonWriter& json) {
+                      json.begin_object()
+                          .member("container", container->id)
+                          .member("layer", "seccomp")
+                          .member("operation", violated->operation)
+                          .member("target", violated->target)
+                          .member("rule", violated->rule)
+                          .member("time", clock_.unix_millis())
+                          .end_object();
+                    }));
+  } else if (auto* ended = std::get_if<sandbox::Ended>(&notice)) {
+    container->was_over_memory = ended->was_over_memory;
+    container->was_over_time = ended->was_over_time;
+    container->reports.insert(container->reports.end(), ended->reports.begin(), ended->reports.end());
+    end(container, State::exited);
+  }
+}
+
+void Registry::on_launcher_lost() {
+  for (const auto& [handle, waiter] : std::map(launching_)) {
+    waiter->resolve(Error::make(Code::unavailable, "the launcher died; try again"));
+  }
+  std::vector<std::shared_ptr<Container>> running;
+  for (const auto& [id, container] : containers_) {
+    if (container->handle != 0 && !is_over(container->state)) running.push_back(container);
+  }
+  for (const auto& container : running) end(container, State::lost);
+}
+
+void Registry::end(const std::shared_ptr<Container>& container, State state) {
+  container->state = state;
+  container->ended_unix_ms = clock_.unix_millis();
+  container->handle = 0;
+  container->pid_namespace.reset();
+  container->listener.reset();
+  for (const auto& [number, job] : std::exchange(container->jobs, {})) {
+    job->started.resolve(Error::make(Code::unavailable, "the container ended"));
+    job->exited.resolve(SIGKILL);
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(container->door_dir, ignored);
+  publish(state == State::lost ? "container.lost" : "container.exited", *container);
+  save(*container);
+  for (const auto& work : std::exchange(container->on_end, {})) work();
+}
+
+void Registry::watch_idle(const std::shared_ptr<Container>& container) {
+  if (container->idle_limit.count() == 0 || is_over(container->state)) return;
+  const auto quiet = std::chrono::duration_cast<Millis>(clock_.steady() - container->last_activity);
+  if (quiet >= container->idle_limit && container->jobs.empty()) {
+    container->was_idle = true;
+    return stop(container, Millis(0));
+  }
+  const Millis next = std::max(Millis(10), container->idle_limit - quiet);
+  sessions_.loop().after(next, [this, weak = std::weak_ptr(container)] {
+    if (const auto still = weak.lock()) watch_idle(still);
+  });
+}
+
+void Registry::publish(std::string_view event, const Container& container) {
+  hooks_.on_event(event, wire::to_json([&](wire::JsonWriter& json) {
+                    json.begin_object();
+                    describe(json, container);
+                    json.end_object();
+                  }));
+}
+
+void Registry::save(const Container& container) {
+  if (const Status saved = write_record(directories_.records, container); !saved) {
+    sessions_.log().error("cannot write a container's record",
+                          {{"container", container.id}, {"error", saved.error().describe()}});
+  }
+}
+
+}  // namespace sallyport::containers

@@ -1,0 +1,85 @@
+// All containers of this warden: made, found, stopped, remembered.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/base.h"
+#include "containers/container.h"
+#include "containers/launcher_link.h"
+#include "ipc/ipc.h"
+#include "sandbox/spec.h"
+
+namespace sallyport::containers {
+
+// Where containers keep what belongs to them on the host. Each container gets `<doors>/<id>/`, mounted at
+// /run/sallyport, and `<mailboxes>/<id>/`, mounted below it.
+struct Directories {
+  std::string doors, mailboxes, records;
+};
+
+struct Hooks {
+  // A connection came in on this container's door.
+  std::function<void(UniqueFd, const std::shared_ptr<Container>&)> on_connection;
+  // For subscribers: container.started, container.exited, container.violation, ...
+  std::function<void(std::string_view event, const std::string& params)> on_event;
+};
+
+class Registry {
+ public:
+  Registry(ipc::Sessions& sessions, const Clock& clock, Directories directories, Hooks hooks);
+  ~Registry();
+  Registry(const Registry&) = delete;
+  Registry& operator=(const Registry&) = delete;
+
+  // Starts the launcher and reads what earlier wardens left. Containers to be started again are returned.
+  Result<std::vector<std::shared_ptr<Container>>> open();
+
+  // A record with a door and a mailbox, before anything runs. CONFLICT if the name is taken.
+  Result<std::shared_ptr<Container>> prepare(Config config);
+  // Runs it. `spec` is the profile's; its binds and environment are completed with door and mailbox. The
+  // container is `running` afterwards, or `failed` with the reason.
+  Task<Status> launch(std::shared_ptr<Container> container, sandbox::Spec spec);
+  // A sandbox that its caller makes itself: it counts as running until release().
+  Status adopt(Container& container, pid_t pid);
+  void release(Container& container, int wait_status);
+
+  // Starts a further command; the descriptors become its stdin, stdout and stderr.
+  Result<std::shared_ptr<Job>> exec(Container& container, const sandbox::Command& command);
+  Status signal(Container& container, std::uint32_t job, int signal);
+  // Asks its command to end, and kills everything after the grace period.
+  void stop(const std::shared_ptr<Container>& container, Millis grace);
+  // Forgets one that is over, with everything that belonged to it.
+  Status remove(const std::string& id);
+
+  std::shared_ptr<Container> find(const std::string& id) const;
+  const std::map<std::string, std::shared_ptr<Container>>& all() const { return containers_; }
+
+  // Binds and variables through which a sandbox reaches its door and mailbox.
+  static void add_door(const Container& container, sandbox::Spec& spec);
+
+ private:
+  void on_notice(sandbox::FromLauncher notice, std::vector<UniqueFd> fds);
+  void on_launcher_lost();
+  void end(const std::shared_ptr<Container>& container, State state);
+  std::shared_ptr<Container> by_handle(sandbox::Handle handle) const;
+  Result<std::vector<UniqueFd>> capture_output(const std::shared_ptr<Container>& container);
+  Fire read_log(std::shared_ptr<Container> container, UniqueFd pipe, LogRing& ring);
+  void watch_idle(const std::shared_ptr<Container>& container);
+  void publish(std::string_view event, const Container& container);
+  void save(const Container& container);
+
+  ipc::Sessions& sessions_;
+  const Clock& clock_;
+  Directories directories_;
+  Hooks hooks_;
+  std::unique_ptr<LauncherLink> launcher_;
+  std::map<std::string, std::shared_ptr<Container>> containers_;
+  std::map<sandbox::Handle, std::shared_ptr<ipc::OneShot<Status>>> launching_;
+  sandbox::Handle last_handle_ = 0;
+};
+
+}  // namespace sallyport::containers

@@ -1,0 +1,184 @@
+#include "sandbox/child.h"
+
+#include <fcntl.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+namespace sallyport::sandbox {
+namespace {
+
+constexpr int kAboveOurs = 10;  // where descriptors wait while 0 to 3 are rearranged
+
+long write_whole(const char* path, const char* text) {
+  const int file = ::open(path, O_WRONLY | O_CLOEXEC);
+  if (file < 0) return -1;
+  const auto length = static_cast<ssize_t>(std::strlen(text));
+  const ssize_t written = ::write(file, text, static_cast<std::size_t>(length));
+  const int error = errno;
+  ::close(file);
+  errno = error;
+  return written == length ? 0 : -1;
+}
+
+void join_cgroups(const ChildContext& context, const Reporter& reporter) {
+  for (std::uint32_t i = 0; i < context.cgroup_count; ++i) {
+    reporter.must(Step::join_cgroup, ::write(context.cgroup_procs[i], "0", 1), i);
+  }
+}
+
+// Leaves 0, 1, 2 and the control socket; whatever else the launching process had open is closed
+// before anything is built, also what it forgot to mark close-on-exec.
+void arrange_descriptors(const ChildContext& context, Reporter& reporter) {
+  const int control = ::fcntl(context.control, F_DUPFD_CLOEXEC, kAboveOurs);
+  reporter.must(Step::descriptors, control);
+  reporter.moved_to(control);
+  int wanted[3];
+  for (int i = 0; i < 3; ++i) {
+    wanted[i] = context.stdio[i] == i ? i
+                : context.stdio[i] < 0 ? ::open("/dev/null", O_RDWR | O_CLOEXEC)
+                                       : ::fcntl(context.stdio[i], F_DUPFD_CLOEXEC, kAboveOurs);
+    reporter.must(Step::descriptors, wanted[i]);
+  }
+  for (int i = 0; i < 3; ++i) {
+    if (wanted[i] != i) reporter.must(Step::descriptors, ::dup2(wanted[i], i));
+  }
+  reporter.must(Step::descriptors, ::dup3(control, kControlFd, O_CLOEXEC));
+  reporter.moved_to(kControlFd);
+  reporter.must(Step::descriptors, ::close_range(kControlFd + 1, ~0U, 0));
+}
+
+void map_user(const Plan& plan, const Reporter& reporter) {
+  // A launcher that is not dumpable would leave these files to the host's root.
+  ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+  reporter.must(Step::uid_map, write_whole("/proc/self/setgroups", "deny"));
+  reporter.must(Step::uid_map, write_whole("/proc/self/gid_map", plan.gid_map.c_str()));
+  reporter.must(Step::uid_map, write_whole("/proc/self/uid_map", plan.uid_map.c_str()));
+}
+
+void bring_loopback_up(const Reporter& reporter) {
+  const int any = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  reporter.must(Step::loopback, any);
+  ifreq request{};
+  std::strcpy(request.ifr_name, "lo");
+  request.ifr_flags = IFF_UP | IFF_RUNNING;
+  reporter.must(Step::loopback, ::ioctl(any, SIOCSIFFLAGS, &request));
+  ::close(any);
+}
+
+// /proc/1/cmdline is open to everyone inside, and pid 1's is a copy of the launching command line:
+// with the values of --env in it.
+void hide_command_line() {
+  char text[1024];
+  const int file = ::open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;
+  const ssize_t length = ::read(file, text, sizeof(text) - 1);
+  ::close(file);
+  if (length <= 0) return;
+  text[length] = '\0';
+  constexpr int kArgStartField = 48;  // the name in field 2 may contain anything, but ends at the last )
+  const char* at = std::strrchr(text, ')');
+  for (int field = 2; at != nullptr && field < kArgStartField; ++field) {
+    at = std::strchr(at, ' ');
+    if (at != nullptr) ++at;
+  }
+  std::uint64_t places[2] = {0, 0};  // start and end
+  for (std::uint64_t& place : places) {
+    for (; at != nullptr && *at >= '0' && *at <= '9'; ++at) place = place * 10 + static_cast<std::uint64_t>(*at - '0');
+    if (at != nullptr) ++at;
+  }
+  if (places[0] == 0 || places[1] <= places[0]) return;
+  auto* start = reinterpret_cast<char*>(places[0]);
+  const std::size_t size = places[1] - places[0];
+  std::memset(start, 0, size);
+  constexpr const char kName[] = "sallyport-init";
+  if (size > sizeof(kName)) std::memcpy(start, kName, sizeof(kName));
+}
+
+// Taken while they can be: pid 1 is about to become opaque, also to those who made it.
+void take_handover(std::uint32_t wanted, InitContext& init, const Reporter& reporter) {
+  struct Source {
+    Handover bit;
+    const char* path;
+  };
+  constexpr Source kSources[] = {{kUserNamespace, "/proc/self/ns/user"},
+                                 {kMountNamespace, "/proc/self/ns/mnt"},
+                                 {kPidNamespace, "/proc/self/ns/pid"},
+                                 {kMountInfo, "/proc/self/mountinfo"}};
+  std::size_t count = 0;
+  for (const Source& source : kSources) {
+    if ((wanted & source.bit) == 0) continue;
+    const int fd = ::open(source.path, O_RDONLY | O_CLOEXEC);
+    reporter.must(Step::hand_over, fd);
+    init.handed_fds[count++] = fd;
+    init.handed |= source.bit;
+  }
+}
+
+std::size_t count_handed(std::uint32_t bits) { return static_cast<std::size_t>(__builtin_popcount(bits)); }
+
+}  // namespace
+
+long Reporter::must(Step step, long result, std::size_t index) const {
+  if (is_injected(step)) fail(step, faults_.error, index);
+  if (result < 0) fail(step, errno, index);
+  return result;
+}
+
+void Reporter::fail(Step step, int error, std::size_t index) const {
+  Notice notice{};
+  notice.kind = Notice::Kind::failed;
+  notice.step = step;
+  notice.value = error;
+  notice.index = static_cast<std::uint32_t>(index);
+  // If nobody hears it, the exit below says the same.
+  (void)::send(control_, &notice, sizeof(notice), MSG_NOSIGNAL);
+  ::_exit(127);
+}
+
+void run_child(const ChildContext& context) {
+  const Plan& plan = *context.plan;
+  Reporter reporter(context.control, context.faults);
+  sigset_t all;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  join_cgroups(context, reporter);
+  arrange_descriptors(context, reporter);
+
+  InitContext init{&plan, &reporter, context.terminal, 0, {}};
+  if (!plan.is_weak) {
+    map_user(plan, reporter);
+    if (!plan.pid_max.empty()) reporter.must(Step::limits, write_whole("/proc/sys/kernel/pid_max", plan.pid_max.c_str()));
+    if (context.cgroup_count > 0) reporter.must(Step::join_cgroup, ::unshare(CLONE_NEWCGROUP));
+    build_root(plan, reporter);
+    reporter.must(Step::hostname, ::sethostname(plan.hostname.c_str(), plan.hostname.size()));
+    bring_loopback_up(reporter);
+    hide_command_line();
+    ::prctl(PR_SET_NAME, "sallyport-init", 0, 0, 0);
+    take_handover(context.wanted_handover, init, reporter);
+  } else {
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  }
+  // Opaque before anything foreign runs: pid 1 is a copy of the launching process's memory.
+  reporter.must(Step::capabilities, ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));
+  drop_rights(plan, reporter);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  const int listener = apply_seccomp(plan, reporter);
+  if (listener >= 0) {
+    init.handed_fds[count_handed(init.handed)] = listener;
+    init.handed |= kViolations;
+  }
+  reporter.must(Step::ready, 0);
+  run_init(init);
+}
+
+}  // namespace sallyport::sandbox

@@ -1,0 +1,67 @@
+// The new process from clone to pid 1: builds the walls, then runs init. Internal to the module.
+//
+// Nothing here allocates, locks or throws: the process is a copy of one that may have been anywhere.
+#pragma once
+
+#include <cstdint>
+
+#include "sandbox/control.h"
+#include "sandbox/plan.h"
+#include "sandbox/steps.h"
+
+namespace sallyport::sandbox {
+
+// How the first command meets its terminal.
+enum class TerminalMode : std::uint8_t {
+  detached,    // a session of its own
+  shared,      // the launcher's own session and process group
+  foreground,  // the launcher's session, a process group of its own, in the foreground
+};
+
+struct ChildContext {
+  const Plan* plan;
+  int control;
+  int stdio[3];
+  const int* cgroup_procs;  // opened for writing; joined before anything else
+  std::uint32_t cgroup_count;
+  TerminalMode terminal;
+  std::uint32_t wanted_handover;
+  Faults faults;
+};
+
+[[noreturn]] void run_child(const ChildContext& context);
+
+// Ends the launch with a report if the result is an error or the step is to fail; else passes it on.
+class Reporter {
+ public:
+  Reporter(int control, const Faults& faults) : control_(control), faults_(faults) {}
+  void moved_to(int control) { control_ = control; }
+  int control() const { return control_; }
+
+  long must(Step step, long result, std::size_t index = 0) const;
+  [[noreturn]] void fail(Step step, int error, std::size_t index = 0) const;
+  bool is_injected(Step step) const { return faults_.fail_at == step; }
+  int injected_error() const { return faults_.error; }
+
+ private:
+  int control_;
+  const Faults& faults_;
+};
+
+// mount_tree.cpp: the new root, up to and including the change of root and the covers.
+void build_root(const Plan& plan, const Reporter& reporter);
+// confine.cpp: limits, capabilities, no_new_privs, Landlock; then seccomp, which returns the
+// listener or -1.
+void drop_rights(const Plan& plan, const Reporter& reporter);
+int apply_seccomp(const Plan& plan, const Reporter& reporter);
+// init.cpp
+struct InitContext {
+  const Plan* plan;
+  const Reporter* reporter;
+  TerminalMode terminal;
+  std::uint32_t handed;
+  int handed_fds[kMaxHandover];
+};
+[[noreturn]] void run_init(InitContext& context);
+
+}  // namespace sallyport::sandbox

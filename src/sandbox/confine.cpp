@@ -1,0 +1,81 @@
+// What the new process gives up for good: limits, capabilities, privileges, calls.
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <linux/securebits.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "os/landlock.h"
+#include "sandbox/child.h"
+
+namespace sallyport::sandbox {
+namespace {
+
+namespace landlock = os::landlock;
+
+void drop_capabilities(const Plan& plan, const Reporter& reporter) {
+  if (!plan.is_weak) {
+    // Locked: user id 0 of this namespace is a user like any other, also across exec.
+    constexpr unsigned long kNoRoot = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
+                                      SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
+                                      SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+    reporter.must(Step::capabilities, ::prctl(PR_SET_SECUREBITS, kNoRoot, 0, 0, 0));
+  }
+  // Ends at EINVAL, past the last one; without namespaces an ordinary user gets EPERM at the first,
+  // and no_new_privs alone keeps capabilities away.
+  for (unsigned long capability = 0; ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0;) ++capability;
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  const __user_cap_data_struct nothing[2] = {};
+  reporter.must(Step::capabilities, ::syscall(SYS_capset, &header, nothing));
+}
+
+void apply_landlock(const Plan& plan, const Reporter& reporter) {
+  if (plan.landlock_abi < 2) return;
+  landlock::Ruleset rules;
+  rules.handled_fs = plan.landlock_handled;
+  rules.scoped = landlock::kAbstractUnixSocket | landlock::kSignal;
+  if (plan.is_weak) rules.handled_net = landlock::kBindTcp | landlock::kConnectTcp;
+  const int ruleset = static_cast<int>(reporter.must(Step::landlock, landlock::create(rules, plan.landlock_abi)));
+  for (std::size_t i = 0; i < plan.landlock_rules.size(); ++i) {
+    const ExecRule& rule = plan.landlock_rules[i];
+    const int place = ::open(rule.path.c_str(), O_PATH | O_CLOEXEC);
+    if (place < 0) continue;  // what is not there needs no right
+    struct stat info {};
+    reporter.must(Step::landlock, ::fstat(place, &info), i);
+    const std::uint64_t rights = S_ISDIR(info.st_mode) ? rule.rights : rule.rights & landlock::kFileRights;
+    if (rights != 0) reporter.must(Step::landlock, landlock::allow_beneath(ruleset, place, rights), i);
+    ::close(place);
+  }
+  reporter.must(Step::landlock, landlock::restrict_self(ruleset));
+  ::close(ruleset);
+}
+
+}  // namespace
+
+void drop_rights(const Plan& plan, const Reporter& reporter) {
+  for (std::size_t i = 0; i < plan.limits.size(); ++i) {
+    const auto& [resource, limit] = plan.limits[i];
+    reporter.must(Step::limits, ::setrlimit(static_cast<__rlimit_resource>(resource), &limit), i);
+  }
+  reporter.must(Step::no_new_privileges, ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+  drop_capabilities(plan, reporter);
+  apply_landlock(plan, reporter);
+}
+
+int apply_seccomp(const Plan& plan, const Reporter& reporter) {
+  const auto program = filter_program(plan.filter);
+  const sock_fprog filter = {static_cast<unsigned short>(program.size()), const_cast<sock_filter*>(program.data())};
+  const bool is_notified = plan.filter == Filter::command_notified;
+  const unsigned flags = is_notified ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0U;
+  const long result = reporter.must(Step::seccomp, ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &filter));
+  return is_notified ? static_cast<int>(result) : -1;
+}
+
+}  // namespace sallyport::sandbox

@@ -1,0 +1,20 @@
+// The seccomp programs, made at build time from filter_rules.h.
+#pragma once
+
+#include <linux/filter.h>
+
+#include <cstdint>
+#include <span>
+
+namespace sallyport::sandbox {
+
+enum class Filter : std::uint8_t {
+  command,           // refusals answer an error
+  command_notified,  // refusals that are violations ask the supervisor, which answers the error
+  weak,              // for the mode without namespaces
+};
+
+// Constant memory of this program: valid for ever, loadable without allocation.
+std::span<const sock_filter> filter_program(Filter filter);
+
+}  // namespace sallyport::sandbox

@@ -1,0 +1,183 @@
+#include "sandbox/foreground.h"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <optional>
+
+#include "sandbox/cover_watch.h"
+#include "sandbox/exit_scan.h"
+
+namespace sallyport::sandbox {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kPassedOn[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+
+// Blocks the signals that are to be read, for as long as it lives.
+class SignalReader {
+ public:
+  SignalReader() {
+    ::sigemptyset(&set_);
+    for (int number : kPassedOn) ::sigaddset(&set_, number);
+    ::sigaddset(&set_, SIGCHLD);  // a caller's handler must not reap our child
+    ::sigaddset(&set_, SIGTTOU);  // taking the terminal back comes from the background
+    ::sigprocmask(SIG_BLOCK, &set_, &before_);
+    sigset_t read = set_;
+    ::sigdelset(&read, SIGCHLD);
+    ::sigdelset(&read, SIGTTOU);
+    fd_ = UniqueFd(::signalfd(-1, &read, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  SignalReader(const SignalReader&) = delete;
+  SignalReader& operator=(const SignalReader&) = delete;
+  ~SignalReader() {
+    fd_.reset();
+    ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+  int fd() const { return fd_.get(); }
+
+ private:
+  sigset_t set_{};
+  sigset_t before_{};
+  UniqueFd fd_;
+};
+
+// Remembers the terminal's state and foreground group, and gives both back.
+class Terminal {
+ public:
+  Terminal() : is_ours_(::isatty(0) != 0 && ::isatty(1) != 0 && ::tcgetpgrp(0) == ::getpgrp()) {
+    if (is_ours_) has_modes_ = ::tcgetattr(0, &modes_) == 0;
+  }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+  ~Terminal() { take_back(); }
+
+  TerminalMode mode() const { return is_ours_ ? TerminalMode::foreground : TerminalMode::shared; }
+  void take_back() const {
+    if (!is_ours_) return;
+    ::tcsetpgrp(0, ::getpgrp());
+    if (has_modes_) ::tcsetattr(0, TCSADRAIN, &modes_);
+  }
+
+ private:
+  bool is_ours_;
+  bool has_modes_ = false;
+  termios modes_{};
+};
+
+class Supervisor {
+ public:
+  Supervisor(Running& running, const Spec& spec, const Terminal& terminal, const SignalReader& signals)
+      : running_(running), terminal_(terminal), signals_(signals), covers_(running) {
+    if (spec.limits.duration.count() > 0) deadline_ = Clock::now() + spec.limits.duration;
+  }
+
+  void run(ExitReport& report) {
+    bool is_over = false;
+    int listener = running_.violations();
+    while (!is_over) {
+      pollfd watched[4] = {{running_.control(), POLLIN, 0},
+                           {signals_.fd(), POLLIN, 0},
+                           {listener, POLLIN, 0},
+                           {covers_.poll_fd(), POLLPRI, 0}};
+      if (::poll(watched, 4, timeout()) < 0 && errno != EINTR) break;
+      if (watched[2].revents != 0 && !violations_.serve(listener)) listener = -1;
+      if (watched[3].revents != 0 || is_cover_missing_) is_cover_missing_ = covers_.check(report.lost_mounts) > 0;
+      if (watched[1].revents != 0) pass_signals();
+      if (watched[0].revents != 0) is_over = handle(running_.next_event(), report);
+      if (deadline_ && Clock::now() >= *deadline_) {
+        report.was_over_time = true;
+        report.wait_status = SIGKILL;
+        break;
+      }
+    }
+    if (listener >= 0) violations_.serve(listener);
+    report.violations = violations_.entries();
+    report.violation_count = violations_.total();
+  }
+
+ private:
+  int timeout() const {
+    const int retry = is_cover_missing_ ? static_cast<int>(CoverWatch::kRetry.count()) : -1;
+    if (!deadline_) return retry;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(*deadline_ - Clock::now()).count();
+    const int until_deadline = left < 0 ? 0 : left > 60'000 ? 60'000 : static_cast<int>(left) + 1;
+    return retry < 0 ? until_deadline : std::min(retry, until_deadline);
+  }
+
+  void pass_signals() {
+    signalfd_siginfo info;
+    while (::read(signals_.fd(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
+      // The terminal sends to the whole group: the command has had it already.
+      const bool is_shared_key = info.ssi_code == SI_KERNEL && terminal_.mode() == TerminalMode::shared;
+      if (!is_shared_key) (void)running_.signal(static_cast<int>(info.ssi_signo));
+    }
+  }
+
+  bool handle(const Event& event, ExitReport& report) {
+    switch (event.kind) {
+      case Event::Kind::exited:
+        if (event.job != 0) return false;
+        report.wait_status = event.value;
+        return true;
+      case Event::Kind::stopped:
+        if (event.job == 0 && terminal_.mode() == TerminalMode::foreground) stop_with_it();
+        return false;
+      case Event::Kind::over_memory: report.was_over_memory = true; return false;
+      case Event::Kind::ended: report.wait_status = SIGKILL; return true;
+      case Event::Kind::started:
+      case Event::Kind::failed: return false;
+    }
+    return false;
+  }
+
+  // As if the command were a direct child of the user's shell: Ctrl-Z gives the prompt back.
+  void stop_with_it() {
+    terminal_.take_back();
+    ::kill(0, SIGSTOP);
+    (void)running_.to_foreground();
+  }
+
+  Running& running_;
+  const Terminal& terminal_;
+  const SignalReader& signals_;
+  CoverWatch covers_;
+  bool is_cover_missing_ = false;
+  ViolationLog violations_;
+  std::optional<Clock::time_point> deadline_;
+};
+
+}  // namespace
+
+bool ExitReport::was_signalled() const { return WIFSIGNALED(wait_status); }
+
+int ExitReport::exit_code() const {
+  return was_signalled() ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+Result<ExitReport> run_foreground(const Spec& spec, const ForegroundOptions& options) {
+  Terminal terminal;
+  SignalReader signals;
+  LaunchOptions launch_options = options.launch;
+  launch_options.terminal = terminal.mode();
+  TRY(Running running, launch(spec, launch_options));
+  ExitReport report;
+  report.protections = running.protections();
+  report.findings = running.findings();
+  Supervisor(running, spec, terminal, signals).run(report);
+  running.kill();
+  if (!spec.workspace.empty() && spec.is_workspace_writable && spec.protect_workspace) {
+    scan_at_exit(spec.workspace, report.findings, report.quarantined, report.suspicious);
+  }
+  return report;
+}
+
+}  // namespace sallyport::sandbox

@@ -1,0 +1,41 @@
+// A sandbox that takes over the caller's terminal: what `sallyport run` is made of.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "sandbox/launch.h"
+#include "sandbox/violations.h"
+
+namespace sallyport::sandbox {
+
+struct ForegroundOptions {
+  LaunchOptions launch;  // its terminal mode is chosen by run_foreground()
+};
+
+struct ExitReport {
+  int wait_status = 0;  // of the command, as waitpid(2) gives it
+  Protections protections;
+  Findings findings;
+  std::vector<Violation> violations;
+  std::uint64_t violation_count = 0;
+  bool was_over_memory = false;
+  bool was_over_time = false;
+  std::vector<std::string> lost_mounts;   // covers that the host's changes removed; put back
+  std::vector<std::string> quarantined;   // new hooks and settings found at exit, moved aside
+  std::vector<std::string> suspicious;    // found at exit and left in place
+
+  bool was_signalled() const;
+  int exit_code() const;  // 128 + signal for a command that was killed by one, as shells do
+};
+
+// Runs the command to its end. With a terminal on stdin and stdout the command gets a process group
+// of its own in the foreground, so that an interactive shell has job control; stopping it stops the
+// caller's group too. Otherwise it stays in the caller's group and the terminal's signals reach it
+// directly. Signals sent to the caller (HUP, INT, QUIT, TERM, USR1, USR2) are passed on.
+// Changes the calling process's signal mask while it runs; the caller must have one thread.
+Result<ExitReport> run_foreground(const Spec& spec, const ForegroundOptions& options = {});
+
+}  // namespace sallyport::sandbox

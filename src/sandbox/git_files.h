@@ -1,0 +1,31 @@
+// Just enough of git's file formats, read without running git: a hostile repository makes git run
+// programs.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sallyport::sandbox {
+
+std::optional<std::string> read_small_file(const std::string& path);  // at most 16 MiB, no links
+
+// Paths in an index file (versions 2 to 4, SHA-1); nothing if it cannot be understood.
+std::optional<std::set<std::string>> tracked_paths(std::string_view index);
+
+struct GitSetting {
+  std::string key;  // "remote.*.url": lower case, a subsection shown as *
+  std::string value;
+  std::size_t line;  // where it starts, from 0
+};
+std::vector<GitSetting> git_settings(std::string_view config);
+
+bool is_harmless(const GitSetting& setting);
+
+// The configuration with every setting that is not harmless left out; nothing when all of them are.
+std::optional<std::string> without_harmful(std::string_view config);
+
+}  // namespace sallyport::sandbox

@@ -1,0 +1,234 @@
+// Pid 1 of a sandbox: starts commands, reaps, passes signals on, watches memory, and ends with its
+// maker. It is under the same Landlock domain and seccomp filter as what it starts, without any
+// capability, and its memory cannot be read from inside.
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "sandbox/child.h"
+#include "sandbox/job.h"
+#include "sandbox/memory_watch.h"
+
+namespace sallyport::sandbox {
+namespace {
+
+constexpr int kMemoryPollMs = 250;
+
+struct Job {
+  std::uint32_t id;
+  pid_t pid;  // 0: a free place
+  TerminalMode terminal;
+};
+
+class Init {
+ public:
+  explicit Init(InitContext& context) : context_(context), plan_(*context.plan) {}
+
+  [[noreturn]] void run() {
+    sigset_t children;
+    ::sigemptyset(&children);
+    ::sigaddset(&children, SIGCHLD);
+    const int deaths = ::signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (deaths < 0) context_.reporter->fail(Step::ready, errno);
+    if (plan_.command.empty()) {
+      say({Notice::Kind::started, Step::none, 0, 0, 1, 0, 0}, true);
+      for (int fd = 0; fd < 3; ++fd) ::close(fd);
+    } else {
+      start_main();
+    }
+    for (;;) {
+      pollfd watched[2] = {{kControlFd, POLLIN, 0}, {deaths, POLLIN, 0}};
+      const int timeout = plan_.supervised_memory != 0 ? kMemoryPollMs : -1;
+      const int ready = ::poll(watched, 2, timeout);
+      if (ready < 0 && errno != EINTR) finish();
+      if (ready == 0) check_memory();
+      if (watched[1].revents != 0) {
+        signalfd_siginfo info;
+        while (::read(deaths, &info, sizeof(info)) > 0) {
+        }
+        reap();
+      }
+      if (watched[0].revents != 0) serve();
+    }
+  }
+
+ private:
+  void say(const Notice& notice, bool hands_over = false) {
+    Notice out = notice;
+    iovec data{&out, sizeof(out)};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int) * kMaxHandover)];
+    const auto count = static_cast<std::size_t>(__builtin_popcount(context_.handed));
+    if (hands_over && count > 0) {
+      out.handed = context_.handed;
+      message.msg_control = space;
+      message.msg_controllen = CMSG_SPACE(sizeof(int) * count);
+      cmsghdr* header = CMSG_FIRSTHDR(&message);
+      header->cmsg_level = SOL_SOCKET;
+      header->cmsg_type = SCM_RIGHTS;
+      header->cmsg_len = CMSG_LEN(sizeof(int) * count);
+      std::memcpy(CMSG_DATA(header), context_.handed_fds, sizeof(int) * count);
+    }
+    if (::sendmsg(kControlFd, &message, MSG_NOSIGNAL) < 0) finish();
+    if (!hands_over) return;
+    for (std::size_t i = 0; i < count; ++i) ::close(context_.handed_fds[i]);
+    context_.handed = 0;
+  }
+
+  [[noreturn]] void finish() {
+    // Without a pid namespace the kernel does not do it for us.
+    if (plan_.is_weak) {
+      for (const Job& job : jobs_) {
+        if (job.pid != 0) ::kill(job.terminal == TerminalMode::shared ? job.pid : -job.pid, SIGKILL);
+      }
+    }
+    ::_exit(0);
+  }
+
+  void start_main() {
+    const JobStart start{plan_.argv.data(), plan_.envp.data(), plan_.directory.c_str(), plan_.path_list.c_str(),
+                         nullptr,           0,                 context_.terminal};
+    JobFailure failure;
+    const pid_t pid = start_job(start, *context_.reporter, failure);
+    if (pid < 0) context_.reporter->fail(failure.step, failure.error);
+    jobs_[0] = {0, pid, context_.terminal};
+    say({Notice::Kind::started, Step::none, 0, 0, pid, 0, 0}, true);
+    // Only job control still needs the terminal; an open pipe here would keep a reader waiting.
+    if (context_.terminal != TerminalMode::foreground) {
+      for (int fd = 0; fd < 3; ++fd) ::close(fd);
+    }
+  }
+
+  void reap() {
+    int status = 0;
+    pid_t pid = 0;
+    while ((pid = ::waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+      for (Job& job : jobs_) {
+        if (job.pid != pid) continue;
+        if (WIFSTOPPED(status)) {
+          say({Notice::Kind::stopped, Step::none, job.id, WSTOPSIG(status), pid, 0, 0});
+          break;
+        }
+        job.pid = 0;
+        say({Notice::Kind::exited, Step::none, job.id, status, pid, 0, 0});
+        if (job.id == 0) finish();
+        break;
+      }
+    }
+  }
+
+  void check_memory() {
+    const std::uint64_t used = tree_memory(plan_.supervised_memory);
+    if (used <= plan_.supervised_memory) return;
+    say({Notice::Kind::over_memory, Step::none, 0, static_cast<std::int32_t>(used >> 20), 0, 0, 0});
+    ::kill(-1, SIGKILL);  // everything but ourselves
+  }
+
+  Job* find(std::uint32_t id) {
+    for (Job& job : jobs_) {
+      if (job.pid != 0 && job.id == id) return &job;
+    }
+    return nullptr;
+  }
+
+  void serve() {
+    iovec data{buffer_, sizeof(buffer_) - 1};
+    alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int) * kMaxPassedFds)];
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = space;
+    message.msg_controllen = sizeof(space);
+    const ssize_t length = ::recvmsg(kControlFd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (length == 0 || (length < 0 && errno != EAGAIN && errno != EINTR)) finish();
+    if (length < static_cast<ssize_t>(sizeof(Request))) return;
+    int fds[kMaxPassedFds];
+    std::size_t fd_count = 0;
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+      if (header->cmsg_type != SCM_RIGHTS) continue;
+      fd_count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      std::memcpy(fds, CMSG_DATA(header), fd_count * sizeof(int));
+    }
+    buffer_[length] = '\0';
+    Request request;
+    std::memcpy(&request, buffer_, sizeof(request));
+    switch (request.kind) {
+      case Request::Kind::exec: execute(request, static_cast<std::size_t>(length), fds, fd_count); break;
+      case Request::Kind::signal: pass_signal(request); break;
+      case Request::Kind::foreground: continue_in_foreground(request.job); break;
+    }
+    for (std::size_t i = 0; i < fd_count; ++i) ::close(fds[i]);
+  }
+
+  void pass_signal(const Request& request) {
+    const Job* job = find(request.job);
+    if (job == nullptr) return;
+    ::kill(job->terminal == TerminalMode::shared ? job->pid : -job->pid, request.value);
+  }
+
+  void continue_in_foreground(std::uint32_t id) {
+    const Job* job = find(id);
+    if (job == nullptr) return;
+    ::tcsetpgrp(0, job->pid);
+    ::kill(-job->pid, SIGCONT);
+  }
+
+  void refuse(const Request& request, Step step, int error) {
+    say({Notice::Kind::failed, step, request.job, error, 0, 0, 0});
+  }
+
+  void execute(const Request& request, std::size_t length, const int* fds, std::size_t fd_count) {
+    Job* place = nullptr;
+    for (Job& job : jobs_) {
+      if (job.pid == 0) place = &job;
+    }
+    const std::size_t words = std::size_t{request.arguments} + request.variables;
+    if (place == nullptr) return refuse(request, Step::spawn, EAGAIN);
+    if (request.arguments == 0 || words > kMaxWords || fd_count < 3) return refuse(request, Step::spawn, EINVAL);
+    char* at = buffer_ + sizeof(Request);
+    char* const end = buffer_ + length;
+    const char* directory = at;
+    at += std::strlen(at) + 1;
+    const char* path_list = plan_.path_list.c_str();
+    std::size_t slot = 0;
+    for (std::size_t i = 0; i < words; ++i) {
+      if (at >= end) return refuse(request, Step::spawn, EINVAL);
+      if (i == request.arguments) words_[slot++] = nullptr;
+      if (i >= request.arguments && std::strncmp(at, "PATH=", 5) == 0) path_list = at + 5;
+      words_[slot++] = at;
+      at += std::strlen(at) + 1;
+    }
+    words_[slot] = nullptr;
+    if (request.variables == 0) words_[slot + 1] = nullptr;
+    const JobStart start{words_, words_ + request.arguments + 1, directory[0] != '\0' ? directory : plan_.directory.c_str(),
+                         path_list, fds, fd_count, TerminalMode::detached};
+    JobFailure failure;
+    const pid_t pid = start_job(start, *context_.reporter, failure);
+    if (pid < 0) return refuse(request, failure.step, failure.error);
+    *place = {request.job, pid, TerminalMode::detached};
+    say({Notice::Kind::started, Step::none, request.job, 0, pid, 0, 0});
+  }
+
+  InitContext& context_;
+  const Plan& plan_;
+  Job jobs_[kMaxJobs] = {};
+  char* words_[kMaxWords + 2];
+  char buffer_[kMaxRequestBytes + 1];
+};
+
+}  // namespace
+
+void run_init(InitContext& context) {
+  Init init(context);
+  init.run();
+}
+
+}  // namespace sallyport::sandbox

@@ -1,0 +1,114 @@
+#include "sandbox/job.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstring>
+
+namespace sallyport::sandbox {
+namespace {
+
+constexpr int kAbovePassed = 32;
+
+int execute_in(const char* directory, std::size_t length, const JobStart& start) {
+  const char* name = start.argv[0];
+  char path[PATH_MAX];
+  const std::size_t name_length = std::strlen(name);
+  if (length + 1 + name_length + 1 > sizeof(path)) return ENAMETOOLONG;
+  std::memcpy(path, directory, length);
+  path[length] = '/';
+  std::memcpy(path + length + 1, name, name_length + 1);
+  ::execve(path, start.argv, start.envp);
+  return errno;
+}
+
+// As execvp does it, without its allocation: the last refusal is more telling than "not found".
+int execute(const JobStart& start) {
+  if (std::strchr(start.argv[0], '/') != nullptr) {
+    ::execve(start.argv[0], start.argv, start.envp);
+    return errno;
+  }
+  int found = ENOENT;
+  for (const char* at = start.path_list; *at != '\0';) {
+    const char* end = std::strchr(at, ':');
+    const std::size_t length = end != nullptr ? static_cast<std::size_t>(end - at) : std::strlen(at);
+    // An empty entry would mean the working directory, which the command may have written.
+    if (length > 0) {
+      const int error = execute_in(at, length, start);
+      if (error != ENOENT && error != ENOTDIR) found = error;
+    }
+    at += length + (end != nullptr ? 1 : 0);
+  }
+  return found;
+}
+
+bool arrange(const JobStart& start) {
+  if (start.fds == nullptr) return true;
+  int waiting[kMaxPassedFds];
+  for (std::size_t i = 0; i < start.fd_count; ++i) {
+    waiting[i] = ::fcntl(start.fds[i], F_DUPFD_CLOEXEC, kAbovePassed);
+    if (waiting[i] < 0) return false;
+  }
+  for (std::size_t i = 0; i < start.fd_count; ++i) {
+    if (::dup2(waiting[i], static_cast<int>(i)) < 0) return false;
+  }
+  return true;
+}
+
+void meet_terminal(TerminalMode mode) {
+  switch (mode) {
+    case TerminalMode::detached:
+      ::setsid();
+      ::ioctl(0, TIOCSCTTY, 0);  // a terminal of its own becomes the controlling one; else refused
+      break;
+    case TerminalMode::foreground:
+      ::setpgid(0, 0);
+      ::tcsetpgrp(0, ::getpid());  // all signals are still blocked, SIGTTOU too
+      break;
+    case TerminalMode::shared: break;
+  }
+}
+
+// Shares pid 1's memory until exec (vfork): touches nothing but its own stack and the failure.
+[[noreturn]] void become(const JobStart& start, const Reporter& reporter, JobFailure& failure) {
+  const auto give_up = [&](Step step, int error) {
+    failure.step = step;
+    failure.error = error;
+    ::_exit(127);
+  };
+  if (reporter.is_injected(Step::spawn)) give_up(Step::spawn, reporter.injected_error());
+  if (!arrange(start)) give_up(Step::spawn, errno);
+  meet_terminal(start.terminal);
+  if (reporter.is_injected(Step::directory)) give_up(Step::directory, reporter.injected_error());
+  if (::chdir(start.directory) != 0) give_up(Step::directory, errno);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (reporter.is_injected(Step::exec)) give_up(Step::exec, reporter.injected_error());
+  give_up(Step::exec, execute(start));
+  __builtin_unreachable();
+}
+
+}  // namespace
+
+pid_t start_job(const JobStart& start, const Reporter& reporter, JobFailure& failure) {
+  failure = {};
+  const pid_t pid = ::vfork();
+  if (pid == 0) become(start, reporter, failure);
+  if (pid < 0) {
+    failure = {Step::spawn, errno};
+    return -1;
+  }
+  if (failure.step != Step::none) {
+    ::waitpid(pid, nullptr, 0);
+    return -1;
+  }
+  return pid;
+}
+
+}  // namespace sallyport::sandbox

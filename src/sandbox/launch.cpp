@@ -1,0 +1,365 @@
+#include "sandbox/launch.h"
+
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+namespace sallyport::sandbox {
+namespace {
+
+constexpr std::uint64_t kNamespaces =
+    CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS;
+
+struct Cloned {
+  pid_t pid = -1;
+  UniqueFd pidfd;
+};
+
+// As fork: returns twice.
+long clone_process(std::uint64_t flags, int* pidfd) {
+  clone_args arguments{};
+  arguments.flags = flags | CLONE_PIDFD | CLONE_CLEAR_SIGHAND;
+  arguments.pidfd = reinterpret_cast<std::uint64_t>(pidfd);
+  arguments.exit_signal = SIGCHLD;
+  return ::syscall(SYS_clone3, &arguments, sizeof(arguments));
+}
+
+std::string item_name(const Plan& plan, Step step, std::uint32_t index) {
+  const bool is_item = step == Step::directories || step == Step::bind || step == Step::scratch;
+  const bool is_cover = step == Step::pin || step == Step::mask;
+  if (is_item && index < plan.items.size()) return "/" + plan.items[index].target;
+  if (is_cover && index < plan.covers.size()) return plan.covers[index].target;
+  if (step == Step::landlock && index < plan.landlock_rules.size()) return plan.landlock_rules[index].path;
+  return {};
+}
+
+Error launch_error(const Plan& plan, const Notice& notice) {
+  if (notice.step == Step::exec && !plan.command.empty()) {
+    const std::string& name = plan.command.front();
+    if (notice.value == ENOENT) return Error::make(Code::not_found, "command not found: " + name);
+    if (notice.value == EACCES) {
+      return Error::make(Code::policy_denied, "may not be executed: " + name,
+                         "not on the exec list, or without the execute permission");
+    }
+  }
+  Error error = Error::from_errno("cannot start the sandbox: " + std::string(to_string(notice.step)), notice.value,
+                                  item_name(plan, notice.step, notice.index));
+  error.code = Code::unavailable;
+  const bool is_refusal = notice.value == EPERM || notice.value == EACCES;
+  if (is_refusal && (notice.step == Step::uid_map || notice.step == Step::private_mounts || notice.step == Step::root)) {
+    error.detail += " user namespaces exist but give no rights here (AppArmor or a container around us?)";
+  }
+  return error;
+}
+
+std::vector<std::string> weak_losses(const Machine& machine) {
+  std::vector<std::string> lost = {
+      "no private view of the file system: what the user may read is refused by Landlock, but can be stat'ed",
+      "no private /tmp, /dev/shm and home directory",
+      "no pins and masks inside the workspace: .git/hooks and .env are as writable and readable as the rest",
+      "no network namespace: sockets are refused by seccomp altogether",
+      "no process namespace: host processes can be seen, and processes that leave their group outlive the sandbox",
+      "no limit on the number of processes of its own",
+  };
+  if (machine.landlock_abi < 6) lost.push_back("this kernel's Landlock cannot keep signals from host processes");
+  return lost;
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
+  return text;
+}
+
+}  // namespace
+
+std::string_view to_string(Force force) {
+  switch (force) {
+    case Force::none: return "none";
+    case Force::supervised: return "supervised";
+    case Force::kernel: return "kernel";
+  }
+  return "none";
+}
+
+std::string Protections::to_json() const {
+  const auto flag = [](bool value) { return value ? "true" : "false"; };
+  std::string text = std::string("{\"namespaces\":") + flag(has_namespaces) +
+                     ",\"landlock_abi\":" + std::to_string(landlock_abi) + ",\"exec_list\":" + flag(enforces_exec_list) +
+                     ",\"seccomp\":true,\"violations\":" + flag(reports_violations);
+  const auto add = [&](const char* key, Force force) {
+    text += std::string(",\"") + key + "\":\"" + std::string(to_string(force)) + "\"";
+  };
+  add("memory", memory);
+  add("processes", processes);
+  add("cpu", cpu);
+  text += ",\"lost\":[";
+  for (std::size_t i = 0; i < lost.size(); ++i) text += (i > 0 ? ",\"" : "\"") + lost[i] + "\"";  // our own plain words
+  return text + "]}";
+}
+
+struct Running::State {
+  Plan plan;
+  Protections protections;
+  os::Cgroup cgroup;
+  UniqueFd control, pidfd, violations, mount_info, user_namespace, mount_namespace, pid_namespace;
+  UniqueFd placeholder;  // held with a shared lock: other sandboxes of this workspace leave the file
+  pid_t pid = -1;
+
+  ~State() { end(); }
+  void end() {
+    if (pid > 0) {
+      ::kill(pid, SIGKILL);  // not yet reaped, so the number is still this process's
+      control.reset();
+      violations.reset();  // calls that wait for an answer get an error, and can die
+      while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+      }
+      pid = -1;
+    }
+    cgroup.remove();
+    placeholder.reset();
+    if (!plan.findings.placeholder.empty()) remove_placeholder(plan.findings.placeholder);
+    plan.findings.placeholder.clear();
+  }
+
+  std::optional<Notice> receive() {
+    Notice notice{};
+    iovec data{&notice, sizeof(notice)};
+    alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int) * kMaxHandover)];
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = space;
+    message.msg_controllen = sizeof(space);
+    ssize_t length = 0;
+    do {
+      length = ::recvmsg(control.get(), &message, MSG_CMSG_CLOEXEC);
+    } while (length < 0 && errno == EINTR);
+    if (length != static_cast<ssize_t>(sizeof(notice))) return std::nullopt;
+    if (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr && header->cmsg_type == SCM_RIGHTS) {
+      int fds[kMaxHandover];
+      const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      std::memcpy(fds, CMSG_DATA(header), count * sizeof(int));
+      take(notice.handed, fds, count);
+    }
+    return notice;
+  }
+
+  void take(std::uint32_t bits, const int* fds, std::size_t count) {
+    struct Place {
+      Handover bit;
+      UniqueFd& fd;
+    };
+    const Place places[] = {{kUserNamespace, user_namespace},
+                            {kMountNamespace, mount_namespace},
+                            {kPidNamespace, pid_namespace},
+                            {kMountInfo, mount_info},
+                            {kViolations, violations}};
+    std::size_t next = 0;
+    for (const Place& place : places) {
+      if ((bits & place.bit) != 0 && next < count) place.fd = UniqueFd(fds[next++]);
+    }
+    while (next < count) ::close(fds[next++]);
+  }
+};
+
+namespace {
+
+// Whether nothing cheaper would hold: see Limits::use_cgroup.
+bool needs_cgroup(const Limits& limits, const Plan& plan) {
+  const bool is_uncounted_root = ::geteuid() == 0 && limits.processes != 0 && plan.pid_max.empty() && !plan.is_weak;
+  return limits.use_cgroup || limits.cpus > 0 || is_uncounted_root;
+}
+
+Status make_cgroup(const Spec& spec, const LaunchOptions& options, os::Cgroup& cgroup) {
+  const os::CgroupLimits wanted{spec.limits.memory_bytes, spec.limits.processes, spec.limits.cpus};
+  if (options.faults.fail_at == Step::cgroup) return Error::from_errno("cannot make a control group", options.faults.error);
+  const os::CgroupParent found = options.cgroups != nullptr ? os::CgroupParent() : os::CgroupParent::find();
+  static std::atomic<unsigned> counter{0};  // names only have to differ within this process
+  TRY(cgroup, os::Cgroup::create(options.cgroups != nullptr ? *options.cgroups : found,
+                                 spec.name + "-" + std::to_string(counter++), wanted));
+  return ok();
+}
+
+Protections describe(const Spec& spec, const Plan& plan, const os::Cgroup& cgroup, const Machine& machine) {
+  Protections in_force;
+  in_force.has_namespaces = !plan.is_weak;
+  in_force.landlock_abi = plan.landlock_abi;
+  in_force.enforces_exec_list = plan.landlock_abi >= 2;
+  in_force.reports_violations = plan.filter == Filter::command_notified;
+  const os::CgroupLimits kernel = cgroup.in_force();
+  in_force.memory = kernel.memory_bytes != 0 ? Force::kernel : plan.supervised_memory != 0 ? Force::supervised : Force::none;
+  // In a fresh user namespace the count starts at zero; the host's root is never counted.
+  const bool is_counted = !plan.is_weak && ::geteuid() != 0 && spec.limits.processes != 0;
+  in_force.processes = kernel.processes != 0 || is_counted || !plan.pid_max.empty() ? Force::kernel : Force::none;
+  in_force.cpu = kernel.cpus > 0 ? Force::kernel : Force::none;
+  if (plan.is_weak) in_force.lost = weak_losses(machine);
+  if (!in_force.enforces_exec_list) in_force.lost.push_back("no exec list: this kernel has no Landlock of ABI 2");
+  if (spec.limits.memory_bytes != 0 && in_force.memory == Force::none) in_force.lost.push_back("no memory limit on the whole");
+  if (spec.limits.processes != 0 && in_force.processes == Force::none) {
+    in_force.lost.push_back("no limit on the number of processes: no writable control group");
+  }
+  if (spec.limits.cpus > 0 && in_force.cpu == Force::none) {
+    in_force.lost.push_back("no cpu limit: no writable control group");
+  }
+  return in_force;
+}
+
+}  // namespace
+
+Result<Running> launch(const Spec& spec, const LaunchOptions& options) {
+  if (options.faults.fail_at == Step::plan) return Error::from_errno("cannot plan the sandbox", options.faults.error);
+  auto state = std::make_unique<Running::State>();
+  if (!options.machine.has_user_namespaces && !spec.allow_weak) {
+    return Error::make(Code::unavailable, "user namespaces are not available; a weak sandbox was not accepted",
+                       "would be lost: " + joined(weak_losses(options.machine)));
+  }
+  TRY(state->plan, make_plan(spec, options.machine));
+  Plan& plan = state->plan;
+  if (!plan.findings.placeholder.empty()) {
+    state->placeholder = UniqueFd(::open(plan.findings.placeholder.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    if (state->placeholder) ::flock(state->placeholder.get(), LOCK_SH | LOCK_NB);
+  }
+  if (needs_cgroup(spec.limits, plan)) TRY(make_cgroup(spec, options, state->cgroup));
+  if (state->cgroup.in_force().memory_bytes == 0 && !plan.is_weak) plan.supervised_memory = spec.limits.memory_bytes;
+
+  std::array<int, 2> pair{-1, -1};
+  if (options.faults.fail_at == Step::socket) return Error::from_errno("cannot make the control socket", options.faults.error);
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()) != 0) {
+    return Error::from_errno("cannot make the control socket", errno);
+  }
+  state->control = UniqueFd(pair[0]);
+  UniqueFd far_end(pair[1]);
+
+  ChildContext context{&plan, far_end.get(), {options.stdio[0], options.stdio[1], options.stdio[2]},
+                       state->cgroup.join_fds().data(), static_cast<std::uint32_t>(state->cgroup.join_fds().size()),
+                       options.terminal, 0, options.faults};
+  if (options.wants_pid_namespace) context.wanted_handover |= kPidNamespace;
+  if (!plan.covers.empty()) context.wanted_handover |= kUserNamespace | kMountNamespace | kMountInfo;
+  // With a version 1 group the namespace of groups is entered after joining, or it would show the join.
+  const std::uint64_t flags =
+      plan.is_weak ? 0 : kNamespaces | (context.cgroup_count == 0 ? std::uint64_t{CLONE_NEWCGROUP} : 0);
+  int pidfd = -1;
+  long pid = -1;
+  if (options.faults.fail_at == Step::clone) {
+    errno = options.faults.error;
+  } else {
+    pid = clone_process(flags, &pidfd);
+  }
+  if (pid == 0) run_child(context);
+  if (pid < 0) {
+    const int error = errno;
+    const bool is_forbidden = error == EPERM || error == ENOSPC || error == EUSERS || error == EINVAL;
+    if (is_forbidden && !plan.is_weak && spec.allow_weak && options.faults.fail_at != Step::clone) {
+      LaunchOptions weak = options;
+      weak.machine.has_user_namespaces = false;
+      state.reset();
+      return launch(spec, weak);
+    }
+    Error failed = Error::from_errno("cannot start the sandbox: " + std::string(to_string(Step::clone)), error);
+    failed.code = Code::unavailable;
+    if (is_forbidden && !plan.is_weak) failed.detail = "user namespaces are refused here; see max_user_namespaces";
+    return failed;
+  }
+  state->pid = static_cast<pid_t>(pid);
+  state->pidfd = UniqueFd(pidfd);
+  far_end.reset();
+
+  const std::optional<Notice> first = state->receive();
+  if (!first) return Error::make(Code::unavailable, "the sandbox ended while it was being built");
+  if (first->kind == Notice::Kind::failed) return launch_error(plan, *first);
+  state->protections = describe(spec, plan, state->cgroup, options.machine);
+  return Running(std::move(state));
+}
+
+Running::Running(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Running::Running(Running&&) noexcept = default;
+Running& Running::operator=(Running&&) noexcept = default;
+Running::~Running() = default;
+
+pid_t Running::pid() const { return state_->pid; }
+int Running::pidfd() const { return state_->pidfd.get(); }
+int Running::control() const { return state_->control.get(); }
+int Running::violations() const { return state_->violations.get(); }
+int Running::mount_info() const { return state_->mount_info.get(); }
+int Running::user_namespace() const { return state_->user_namespace.get(); }
+int Running::mount_namespace() const { return state_->mount_namespace.get(); }
+int Running::pid_namespace() const { return state_->pid_namespace.get(); }
+const Protections& Running::protections() const { return state_->protections; }
+const Findings& Running::findings() const { return state_->plan.findings; }
+const std::vector<Cover>& Running::covers() const { return state_->plan.covers; }
+
+Event Running::next_event() {
+  const std::optional<Notice> notice = state_->receive();
+  if (!notice) return {Event::Kind::ended};
+  switch (notice->kind) {
+    case Notice::Kind::failed: return {Event::Kind::failed, notice->job, notice->value, notice->step};
+    case Notice::Kind::started: return {Event::Kind::started, notice->job, notice->pid};
+    case Notice::Kind::exited: return {Event::Kind::exited, notice->job, notice->value};
+    case Notice::Kind::stopped: return {Event::Kind::stopped, notice->job, notice->value};
+    case Notice::Kind::over_memory: return {Event::Kind::over_memory, notice->job, notice->value};
+  }
+  return {Event::Kind::ended};
+}
+
+Status Running::signal(int number, std::uint32_t job) {
+  const Request request{Request::Kind::signal, job, number, 0, 0};
+  if (::send(state_->control.get(), &request, sizeof(request), MSG_NOSIGNAL) < 0) {
+    return Error::from_errno("cannot signal the sandbox", errno);
+  }
+  return ok();
+}
+
+Status Running::to_foreground(std::uint32_t job) {
+  const Request request{Request::Kind::foreground, job, 0, 0, 0};
+  if (::send(state_->control.get(), &request, sizeof(request), MSG_NOSIGNAL) < 0) {
+    return Error::from_errno("cannot continue the command", errno);
+  }
+  return ok();
+}
+
+Status Running::exec(std::uint32_t job, const Command& command) {
+  if (command.arguments.empty()) return Error::invalid_param("command", "is empty");
+  if (command.fds.size() < 3 || command.fds.size() > kMaxPassedFds) return Error::invalid_param("fds", "wrong number");
+  const Request request{Request::Kind::exec, job, 0, static_cast<std::uint32_t>(command.arguments.size()),
+                        static_cast<std::uint32_t>(command.environment.size())};
+  std::string bytes(reinterpret_cast<const char*>(&request), sizeof(request));
+  bytes.append(command.directory).push_back('\0');
+  for (const auto* words : {&command.arguments, &command.environment}) {
+    for (const std::string& word : *words) bytes.append(word).push_back('\0');
+  }
+  if (bytes.size() > kMaxRequestBytes || command.arguments.size() + command.environment.size() > kMaxWords) {
+    return Error::make(Code::payload_too_large, "the command line and environment are too long");
+  }
+  iovec data{bytes.data(), bytes.size()};
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int) * kMaxPassedFds)];
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = CMSG_SPACE(sizeof(int) * command.fds.size());
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int) * command.fds.size());
+  std::memcpy(CMSG_DATA(header), command.fds.data(), sizeof(int) * command.fds.size());
+  if (::sendmsg(state_->control.get(), &message, MSG_NOSIGNAL) < 0) {
+    return Error::from_errno("cannot pass a command to the sandbox", errno);
+  }
+  return ok();
+}
+
+void Running::kill() { state_->end(); }
+
+}  // namespace sallyport::sandbox

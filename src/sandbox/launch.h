@@ -1,0 +1,106 @@
+// launch(): from a Spec to a running sandbox.
+//
+// The calling process must be single-threaded or at least not hold locks that the child would need:
+// the child is a copy of it, though it neither allocates nor locks before exec.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "os/cgroup.h"
+#include "sandbox/child.h"
+#include "sandbox/plan.h"
+#include "sandbox/spec.h"
+#include "sandbox/steps.h"
+
+namespace sallyport::sandbox {
+
+enum class Force : std::uint8_t { none, supervised, kernel };
+std::string_view to_string(Force force);
+
+// What holds for this sandbox, on this machine. Nothing is ever assumed to be in force.
+struct Protections {
+  bool has_namespaces = false;
+  int landlock_abi = 0;
+  bool enforces_exec_list = false;
+  bool reports_violations = false;
+  Force memory = Force::none;
+  Force processes = Force::none;
+  Force cpu = Force::none;
+  std::vector<std::string> lost;  // sentences: what a full sandbox would have had
+
+  std::string to_json() const;
+};
+
+struct LaunchOptions {
+  int stdio[3] = {0, 1, 2};  // -1: /dev/null
+  TerminalMode terminal = TerminalMode::detached;
+  bool wants_pid_namespace = false;  // for comparing peers of the container's door
+  Machine machine = Machine::probe();
+  const os::CgroupParent* cgroups = nullptr;  // null: looked up, which costs two reads of /proc
+  Faults faults;
+};
+
+// A further command in a running sandbox.
+struct Command {
+  std::vector<std::string> arguments;
+  std::vector<std::string> environment;
+  std::string directory;   // "": where the first command started
+  std::vector<int> fds;    // at least three; become 0, 1, 2, ...
+};
+
+// Something that pid 1 said. `exited` of job 0 means that the sandbox is ending.
+struct Event {
+  enum class Kind : std::uint8_t { started, failed, exited, stopped, over_memory, ended } kind;
+  std::uint32_t job = 0;
+  int value = 0;  // wait status, signal, errno or MiB
+  Step step = Step::none;
+};
+
+// Owns the sandbox: when this is destroyed, everything in it has been killed and reaped, its
+// control group removed and its placeholder taken out of the workspace.
+class Running {
+ public:
+  Running(Running&&) noexcept;
+  Running& operator=(Running&&) noexcept;
+  ~Running();
+
+  pid_t pid() const;  // of pid 1, in the caller's namespace
+  int pidfd() const;  // readable once it has ended
+  int control() const;  // readable when next_event() will not block
+  int violations() const;  // the seccomp listener, or -1; see violations.h
+  int mount_info() const;
+  int user_namespace() const;
+  int mount_namespace() const;
+  int pid_namespace() const;
+  const Protections& protections() const;
+  const Findings& findings() const;
+  const std::vector<Cover>& covers() const;
+
+  // Blocks. After `ended` there is nothing more to come.
+  Event next_event();
+  Status signal(int number, std::uint32_t job = 0);
+  // The answer is an event, `started` or `failed`, with this job number (not 0, not one in use).
+  Status exec(std::uint32_t job, const Command& command);
+  Status to_foreground(std::uint32_t job = 0);
+  void kill();  // all of it, now, and waits for its end
+
+ private:
+  struct State;
+  explicit Running(std::unique_ptr<State> state);
+  friend Result<Running> launch(const Spec& spec, const LaunchOptions& options);
+  std::unique_ptr<State> state_;
+};
+
+// Returns when the first command has been executed (or pid 1 waits for requests). On error nothing
+// is left: no process, mount, descriptor, directory or control group.
+Result<Running> launch(const Spec& spec, const LaunchOptions& options = {});
+
+}  // namespace sallyport::sandbox

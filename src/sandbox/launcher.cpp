@@ -1,0 +1,237 @@
+#include "sandbox/launcher.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <map>
+#include <optional>
+
+#include "sandbox/cover_watch.h"
+#include "sandbox/exit_scan.h"
+#include "sandbox/launch.h"
+#include "sandbox/launcher_protocol.h"
+#include "sandbox/violations.h"
+
+namespace sallyport::sandbox {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+struct Container {
+  Spec spec;
+  Running running;
+  CoverWatch covers;
+  bool is_cover_missing = false;
+  ViolationLog violations;
+  std::size_t violations_told = 0;
+  int listener = -1;
+  std::optional<SteadyClock::time_point> deadline;
+  Ended ending;
+
+  Container(Handle handle, const Spec& wanted, Running started)
+      : spec(wanted), running(std::move(started)), covers(running) {
+    listener = running.violations();
+    ending.container = handle;
+  }
+  Container(const Container&) = delete;
+  Container& operator=(const Container&) = delete;
+};
+
+class Launcher {
+ public:
+  explicit Launcher(int socket) : socket_(socket) {}
+
+  int run() {
+    while (is_open_) turn();
+    containers_.clear();
+    return 0;
+  }
+
+ private:
+  void turn() {
+    std::vector<pollfd> watched = {{socket_, POLLIN, 0}};
+    std::vector<Handle> handles;
+    for (const auto& [handle, container] : containers_) {
+      handles.push_back(handle);
+      watched.push_back({container->running.control(), POLLIN, 0});
+      watched.push_back({container->listener, POLLIN, 0});
+      watched.push_back({container->covers.poll_fd(), POLLPRI, 0});
+    }
+    if (::poll(watched.data(), watched.size(), next_deadline()) < 0 && errno != EINTR) {
+      is_open_ = false;
+      return;
+    }
+    for (std::size_t i = 0; i < handles.size(); ++i) {
+      Container& container = *containers_.at(handles[i]);
+      if (watched[3 * i + 2].revents != 0) serve_violations(container);
+      if (watched[3 * i + 3].revents != 0 || container.is_cover_missing) serve_covers(container);
+      if (container.deadline && SteadyClock::now() >= *container.deadline) {
+        container.ending.was_over_time = true;
+        end(handles[i]);
+      } else if (watched[3 * i + 1].revents != 0) {
+        serve_event(handles[i], container);
+      }
+    }
+    if (watched[0].revents != 0) serve_warden();
+  }
+
+  int next_deadline() const {
+    std::optional<SteadyClock::time_point> first;
+    for (const auto& [handle, container] : containers_) {
+      const auto retry = SteadyClock::now() + CoverWatch::kRetry;
+      if (container->is_cover_missing && (!first || retry < *first)) first = retry;
+      if (container->deadline && (!first || *container->deadline < *first)) first = container->deadline;
+    }
+    if (!first) return -1;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*first - SteadyClock::now()).count();
+    return left < 0 ? 0 : left > 60'000 ? 60'000 : static_cast<int>(left);
+  }
+
+  void tell(const FromLauncher& notice, const std::vector<int>& fds = {}) {
+    const auto packet = encode(notice);
+    // A warden that cannot be told is gone or going: the next read says which.
+    if (packet) [[maybe_unused]] const Status sent = send_packet(socket_, *packet, fds, 0);
+  }
+
+  void fail(Handle container, std::uint32_t job, const Error& error) {
+    tell(LaunchFailed{container, job, error.message, error.detail});
+  }
+
+  void serve_warden() {
+    auto packet = receive_packet(socket_, 0);
+    if (!packet || packet->bytes.empty()) {
+      is_open_ = false;
+      return;
+    }
+    auto request = decode_request(packet->bytes.view());
+    if (!request) return;
+    std::visit([&](auto& message) { serve(message, packet->fds); }, *request);
+  }
+
+  void serve(const LaunchRequest& request, const std::vector<UniqueFd>& fds) {
+    LaunchOptions options;
+    for (std::size_t i = 0; i < 3; ++i) options.stdio[i] = i < fds.size() ? fds[i].get() : -1;
+    options.wants_pid_namespace = true;
+    options.machine = machine_;
+    options.cgroups = &cgroups_;
+    auto running = launch(request.spec, options);
+    if (!running) return fail(request.container, 0, running.error());
+    auto container = std::make_unique<Container>(request.container, request.spec, std::move(*running));
+    if (request.spec.limits.duration.count() > 0) {
+      container->deadline = SteadyClock::now() + request.spec.limits.duration;
+    }
+    std::vector<int> beside;
+    if (container->running.pid_namespace() >= 0) beside.push_back(container->running.pid_namespace());
+    tell(Launched{request.container, container->running.pid(), container->running.protections().to_json()}, beside);
+    containers_.emplace(request.container, std::move(container));
+  }
+
+  void serve(const ExecRequest& request, const std::vector<UniqueFd>& fds) {
+    const auto found = containers_.find(request.container);
+    if (found == containers_.end()) {
+      return fail(request.container, request.job, Error::make(Code::not_found, "the container has ended"));
+    }
+    Command command{request.arguments, request.environment, request.directory, {}};
+    for (const UniqueFd& fd : fds) command.fds.push_back(fd.get());
+    const Status asked = found->second->running.exec(request.job, command);
+    if (!asked) fail(request.container, request.job, asked.error());
+  }
+
+  void serve(const SignalRequest& request, const std::vector<UniqueFd>&) {
+    const auto found = containers_.find(request.container);
+    // One that has just ended needs no signal any more.
+    if (found != containers_.end()) {
+      [[maybe_unused]] const Status sent = found->second->running.signal(request.signal, request.job);
+    }
+  }
+
+  void serve(const KillRequest& request, const std::vector<UniqueFd>&) {
+    if (containers_.contains(request.container)) end(request.container);
+  }
+
+  void serve_violations(Container& container) {
+    if (!container.violations.serve(container.listener)) container.listener = -1;
+    const auto& entries = container.violations.entries();
+    for (; container.violations_told < entries.size(); ++container.violations_told) {
+      const Violation& violation = entries[container.violations_told];
+      tell(Violated{container.ending.container, violation.operation, violation.target, violation.rule, violation.error});
+    }
+  }
+
+  void serve_covers(Container& container) {
+    std::vector<std::string> lost;
+    container.is_cover_missing = container.covers.check(lost) > 0;
+    for (const std::string& path : lost) {
+      const std::string report = "the host replaced " + path + "; its protection was put back";
+      auto& reports = container.ending.reports;
+      if (std::find(reports.begin(), reports.end(), report) == reports.end()) reports.push_back(report);
+    }
+  }
+
+  void serve_event(Handle handle, Container& container) {
+    const Event event = container.running.next_event();
+    switch (event.kind) {
+      case Event::Kind::started:
+        tell(JobStarted{handle, event.job});
+        break;
+      case Event::Kind::failed:
+        fail(handle, event.job, exec_error(event));
+        break;
+      case Event::Kind::exited:
+        tell(JobExited{handle, event.job, event.value});
+        if (event.job == 0) end(handle);
+        break;
+      case Event::Kind::over_memory:
+        container.ending.was_over_memory = true;
+        break;
+      case Event::Kind::ended:
+        end(handle);
+        break;
+      case Event::Kind::stopped:
+        break;
+    }
+  }
+
+  static Error exec_error(const Event& event) {
+    if (event.step == Step::exec && event.value == ENOENT) return Error::make(Code::not_found, "command not found");
+    if (event.step == Step::exec && event.value == EACCES) {
+      return Error::make(Code::policy_denied, "the command may not be executed",
+                         "not on the exec list, or without the execute permission");
+    }
+    return Error::from_errno("cannot start the command: " + std::string(to_string(event.step)), event.value);
+  }
+
+  // What no mount could protect because it was not there at launch.
+  static void scan(const Container& container, std::vector<std::string>& reports) {
+    const Spec& spec = container.spec;
+    if (spec.workspace.empty() || !spec.is_workspace_writable || !spec.protect_workspace) return;
+    std::vector<std::string> quarantined;
+    std::vector<std::string> suspicious;
+    scan_at_exit(spec.workspace, container.running.findings(), quarantined, suspicious);
+    for (const std::string& path : quarantined) reports.push_back("quarantined: " + path);
+    for (const std::string& path : suspicious) reports.push_back("new, and may run code on the host: " + path);
+  }
+
+  void end(Handle handle) {
+    auto node = containers_.extract(handle);
+    Container& container = *node.mapped();
+    if (container.listener >= 0) serve_violations(container);
+    container.running.kill();
+    scan(container, container.ending.reports);
+    tell(container.ending);
+  }
+
+  int socket_;
+  bool is_open_ = true;
+  Machine machine_ = Machine::probe();
+  os::CgroupParent cgroups_ = os::CgroupParent::find();
+  std::map<Handle, std::unique_ptr<Container>> containers_;
+};
+
+}  // namespace
+
+int run_launcher(int socket) { return Launcher(socket).run(); }
+
+}  // namespace sallyport::sandbox

@@ -1,0 +1,94 @@
+// What the warden and its launcher say to each other: one packet of a SOCK_SEQPACKET pair per message,
+// descriptors beside it. Both are programs of one build; still, a packet that does not parse is refused.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "sandbox/launch.h"
+#include "sandbox/spec.h"
+#include "sandbox/violations.h"
+
+namespace sallyport::sandbox {
+
+// A container's handle between the two; never reused while a launcher lives.
+using Handle = std::uint32_t;
+
+// ---- to the launcher ----
+struct LaunchRequest {
+  Handle container = 0;
+  Spec spec;  // beside it: stdin, stdout, stderr of its command
+};
+struct ExecRequest {
+  Handle container = 0;
+  std::uint32_t job = 0;
+  std::vector<std::string> arguments, environment;
+  std::string directory;  // beside it: stdin, stdout, stderr
+};
+struct SignalRequest {
+  Handle container = 0;
+  std::uint32_t job = 0;  // 0: the container's own command
+  std::int32_t signal = 0;
+};
+struct KillRequest {
+  Handle container = 0;
+};
+using ToLauncher = std::variant<LaunchRequest, ExecRequest, SignalRequest, KillRequest>;
+
+// ---- from the launcher ----
+struct Launched {
+  Handle container = 0;
+  std::int32_t pid = 0;          // of its pid 1
+  std::string protections_json;  // beside it: its pid namespace, where the machine could say
+};
+struct LaunchFailed {
+  Handle container = 0;
+  std::uint32_t job = 0;  // 0: the launch itself; else that exec
+  std::string message, detail;
+};
+struct JobStarted {
+  Handle container = 0;
+  std::uint32_t job = 0;
+};
+struct JobExited {
+  Handle container = 0;
+  std::uint32_t job = 0;  // 0: the container's own command
+  std::int32_t wait_status = 0;
+};
+struct Violated {
+  Handle container = 0;
+  std::string operation, target, rule;
+  std::int32_t error = 0;
+};
+// The last word about a container: all of it is gone.
+struct Ended {
+  Handle container = 0;
+  bool was_over_memory = false;
+  bool was_over_time = false;
+  std::vector<std::string> reports;  // sentences: what was re-protected, quarantined or found
+};
+using FromLauncher = std::variant<Launched, LaunchFailed, JobStarted, JobExited, Violated, Ended>;
+
+constexpr std::size_t kMaxPacketBytes = 128U << 10;
+constexpr std::size_t kMaxPacketFds = 4;
+
+// PAYLOAD_TOO_LARGE above kMaxPacketBytes: a command line or environment no launcher could take.
+Result<Bytes> encode(const ToLauncher& message);
+Result<Bytes> encode(const FromLauncher& message);
+Result<ToLauncher> decode_request(ByteView packet);
+Result<FromLauncher> decode_notice(ByteView packet);
+
+struct Packet {
+  Bytes bytes;  // empty: the other side is gone
+  std::vector<UniqueFd> fds;
+};
+Status send_packet(int socket, const Bytes& packet, const std::vector<int>& fds, int flags);
+// UNAVAILABLE when nothing is there (with MSG_DONTWAIT).
+Result<Packet> receive_packet(int socket, int flags);
+
+}  // namespace sallyport::sandbox

@@ -1,0 +1,83 @@
+#include "sandbox/memory_watch.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstring>
+
+namespace sallyport::sandbox {
+namespace {
+
+struct DirectoryEntry {  // what getdents64 writes
+  std::uint64_t inode;
+  std::int64_t offset;
+  std::uint16_t length;
+  std::uint8_t type;
+  char name[1];  // longer than that
+};
+
+std::size_t read_file(int directory, const char* process, const char* file, char* out, std::size_t size) {
+  char path[64];
+  if (std::strlen(process) + std::strlen(file) + 2 > sizeof(path)) return 0;
+  std::strcpy(path, process);
+  std::strcat(path, "/");
+  std::strcat(path, file);
+  const int fd = ::openat(directory, path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  const ssize_t length = ::read(fd, out, size - 1);
+  ::close(fd);
+  const std::size_t used = length > 0 ? static_cast<std::size_t>(length) : 0;
+  out[used] = '\0';
+  return used;
+}
+
+std::uint64_t number_at(const char* text) {
+  while (*text == ' ') ++text;
+  std::uint64_t value = 0;
+  for (; *text >= '0' && *text <= '9'; ++text) value = value * 10 + static_cast<std::uint64_t>(*text - '0');
+  return value;
+}
+
+std::uint64_t resident(int directory, const char* process) {
+  char text[128];
+  if (read_file(directory, process, "statm", text, sizeof(text)) == 0) return 0;
+  const char* second = std::strchr(text, ' ');
+  return second == nullptr ? 0 : number_at(second) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+std::uint64_t proportional(int directory, const char* process) {
+  char text[2048];
+  if (read_file(directory, process, "smaps_rollup", text, sizeof(text)) == 0) return resident(directory, process);
+  const char* line = std::strstr(text, "\nPss:");
+  return line == nullptr ? 0 : number_at(line + 5) * 1024;
+}
+
+std::uint64_t sum(int directory, std::uint64_t (*of)(int, const char*)) {
+  alignas(DirectoryEntry) char buffer[8192];
+  std::uint64_t total = 0;
+  if (::lseek(directory, 0, SEEK_SET) < 0) return 0;
+  long length = 0;
+  while ((length = ::syscall(SYS_getdents64, directory, buffer, sizeof(buffer))) > 0) {
+    for (long at = 0; at < length;) {
+      const auto* entry = reinterpret_cast<const DirectoryEntry*>(buffer + at);
+      if (entry->name[0] >= '1' && entry->name[0] <= '9') total += of(directory, entry->name);
+      at += entry->length;
+    }
+  }
+  return total;
+}
+
+}  // namespace
+
+std::uint64_t tree_memory(std::uint64_t exact_above) {
+  const int directory = ::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0) return 0;
+  std::uint64_t used = sum(directory, resident);
+  if (used > exact_above) used = sum(directory, proportional);
+  ::close(directory);
+  return used;
+}
+
+}  // namespace sallyport::sandbox

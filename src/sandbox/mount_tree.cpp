@@ -1,0 +1,181 @@
+// The file system that a sandbox sees, built with the descriptor-based mount calls: no path is
+// looked up twice, and no link inside a workspace is ever followed on the host.
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "sandbox/child.h"
+
+#ifndef OPEN_TREE_CLONE
+#define OPEN_TREE_CLONE 1
+#endif
+
+namespace sallyport::sandbox {
+namespace {
+
+constexpr const char* kEmptyFile = "run/.masked-file";
+constexpr const char* kEmptyDirectory = "run/.masked-directory";
+
+int set_attributes(int tree, std::uint64_t attributes, bool is_recursive) {
+  if (attributes == 0) return 0;
+  mount_attr change{};
+  change.attr_set = attributes;
+  const unsigned flags = AT_EMPTY_PATH | (is_recursive ? AT_RECURSIVE : 0U);
+  return ::mount_setattr(tree, "", flags, &change, sizeof(change));
+}
+
+// The path itself, refusing to pass through any symbolic link.
+int open_exactly(const char* path) {
+  open_how how{};
+  how.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW;
+  how.resolve = RESOLVE_NO_SYMLINKS;
+  return static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how)));
+}
+
+int clone_tree(int from, const char* path, bool is_recursive) {
+  const unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW |
+                         (path[0] == '\0' ? AT_EMPTY_PATH : 0U) | (is_recursive ? AT_RECURSIVE : 0U);
+  return ::open_tree(from, path, flags);
+}
+
+int attach(int tree, int at, const char* target) {
+  const unsigned flags = MOVE_MOUNT_F_EMPTY_PATH | (target[0] == '\0' ? MOVE_MOUNT_T_EMPTY_PATH : 0U);
+  return ::move_mount(tree, "", at, target, flags);
+}
+
+int make_file_system(const char* type, const char* key, const char* value, const char* key2, const char* value2,
+                     unsigned attributes) {
+  const int context = ::fsopen(type, FSOPEN_CLOEXEC);
+  if (context < 0) return -1;
+  int made = -1;
+  if ((key == nullptr || ::fsconfig(context, FSCONFIG_SET_STRING, key, value, 0) == 0) &&
+      (key2 == nullptr || ::fsconfig(context, FSCONFIG_SET_STRING, key2, value2, 0) == 0) &&
+      ::fsconfig(context, FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) == 0) {
+    made = ::fsmount(context, FSMOUNT_CLOEXEC, attributes);
+  }
+  const int error = errno;
+  ::close(context);
+  errno = error;
+  return made;
+}
+
+void bind_host_path(const Item& item, std::size_t index, int root, const Reporter& reporter) {
+  const int source = static_cast<int>(reporter.must(Step::bind, open_exactly(item.source.c_str()), index));
+  const int tree = static_cast<int>(reporter.must(Step::bind, clone_tree(source, "", true), index));
+  reporter.must(Step::bind, set_attributes(tree, item.attributes, true), index);
+  reporter.must(Step::bind, attach(tree, root, item.target.c_str()), index);
+  ::close(tree);
+  ::close(source);
+}
+
+void make_scratch(const Plan& plan, const Item& item, std::size_t index, int root, const Reporter& reporter) {
+  const int tree = item.action == Action::own_scratch
+                       ? clone_tree(root, item.target.c_str(), false)
+                       : make_file_system("tmpfs", "size", plan.scratch_options_size.c_str(), "mode", "0700", 0);
+  reporter.must(Step::scratch, tree, index);
+  reporter.must(Step::scratch, set_attributes(tree, item.attributes, false), index);
+  reporter.must(Step::scratch, attach(tree, root, item.target.c_str()), index);
+  ::close(tree);
+}
+
+void place(const Plan& plan, std::size_t index, int root, const Reporter& reporter) {
+  const Item& item = plan.items[index];
+  const char* target = item.target.c_str();
+  switch (item.action) {
+    case Action::make_directory: reporter.must(Step::directories, ::mkdirat(root, target, item.mode), index); break;
+    case Action::make_file: reporter.must(Step::directories, ::mknodat(root, target, S_IFREG | 0444, 0), index); break;
+    case Action::make_link: reporter.must(Step::directories, ::symlinkat(item.source.c_str(), root, target), index); break;
+    case Action::bind: bind_host_path(item, index, root, reporter); break;
+    case Action::own_scratch:
+    case Action::new_scratch: make_scratch(plan, item, index, root, reporter); break;
+  }
+}
+
+void add_devices(const Plan& plan, int root, const Reporter& reporter) {
+  for (std::size_t i = 0; i < plan.devices.size(); ++i) {
+    char path[32] = "/dev/";
+    std::strncat(path, plan.devices[i].c_str(), sizeof(path) - 6);
+    const int tree = static_cast<int>(reporter.must(Step::devices, clone_tree(AT_FDCWD, path, false), i));
+    // Read-only still lets a device be read and written, but not have its mode changed by an owner.
+    reporter.must(Step::devices, set_attributes(tree, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, false), i);
+    reporter.must(Step::devices, ::mknodat(root, path + 1, S_IFREG | 0444, 0), i);
+    reporter.must(Step::devices, attach(tree, root, path + 1), i);
+    ::close(tree);
+  }
+}
+
+void add_own_file_systems(const Plan& plan, int root, const Reporter& reporter) {
+  constexpr unsigned kBare = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+  const unsigned proc_attributes = kBare | (plan.is_proc_read_only ? MOUNT_ATTR_RDONLY : 0U);
+  const int proc = make_file_system("proc", nullptr, nullptr, nullptr, nullptr, proc_attributes);
+  reporter.must(Step::proc, proc);
+  reporter.must(Step::proc, ::mkdirat(root, "proc", 0555));
+  reporter.must(Step::proc, attach(proc, root, "proc"));
+  ::close(proc);
+  const int terminals = make_file_system("devpts", "ptmxmode", "0666", "mode", "620", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+  reporter.must(Step::terminals, terminals);
+  reporter.must(Step::terminals, ::mkdirat(root, "dev/pts", 0755));
+  reporter.must(Step::terminals, attach(terminals, root, "dev/pts"));
+  ::close(terminals);
+}
+
+// Covers come after the change of root: from here on even a hostile link leads nowhere else.
+void cover(const Cover& cover, std::size_t index, int root, const Reporter& reporter) {
+  const bool is_mask = cover.kind == Cover::Kind::mask_file || cover.kind == Cover::Kind::mask_directory;
+  const Step step = is_mask ? Step::mask : Step::pin;
+  const int place = open_exactly(cover.target.c_str());
+  // What vanished since the plan was made needs no cover; should it return, the scan at exit sees it.
+  if (place < 0 && errno == ENOENT && !reporter.is_injected(step)) return;
+  reporter.must(step, place, index);
+  const int tree = !is_mask ? clone_tree(place, "", true)
+                            : clone_tree(root, cover.kind == Cover::Kind::mask_file ? kEmptyFile : kEmptyDirectory, false);
+  reporter.must(step, tree, index);
+  const std::uint64_t attributes =
+      MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (cover.kind == Cover::Kind::pin_writable ? 0U : MOUNT_ATTR_RDONLY);
+  reporter.must(step, set_attributes(tree, attributes, true), index);
+  reporter.must(step, attach(tree, place, ""), index);
+  ::close(tree);
+  ::close(place);
+}
+
+void change_root(int root, const Reporter& reporter) {
+  reporter.must(Step::pivot, ::fchdir(root));
+  reporter.must(Step::pivot, ::syscall(SYS_pivot_root, ".", "."));
+  reporter.must(Step::pivot, ::umount2(".", MNT_DETACH));
+  reporter.must(Step::pivot, ::chdir("/"));
+}
+
+}  // namespace
+
+void build_root(const Plan& plan, const Reporter& reporter) {
+  mount_attr is_private{};
+  is_private.propagation = MS_PRIVATE;
+  reporter.must(Step::private_mounts, ::mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &is_private, sizeof(is_private)));
+
+  // One tmpfs is the root and, through mounts of its own directories, all private places: a mount
+  // costs far less than a file system, and one size bounds them together.
+  const int root = make_file_system("tmpfs", "size", plan.scratch_options_size.c_str(), "mode", "0755",
+                                    MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+  reporter.must(Step::root, root);
+  reporter.must(Step::root, attach(root, AT_FDCWD, "/"));
+  ::umask(0);
+  for (std::size_t i = 0; i < plan.items.size(); ++i) place(plan, i, root, reporter);
+  add_devices(plan, root, reporter);
+  add_own_file_systems(plan, root, reporter);
+  if (::mkdirat(root, "run", 0755) != 0 && errno != EEXIST) reporter.fail(Step::directories, errno);
+  reporter.must(Step::mask, ::mknodat(root, kEmptyFile, S_IFREG | 0444, 0));
+  reporter.must(Step::mask, ::mkdirat(root, kEmptyDirectory, 0555));
+  change_root(root, reporter);
+  for (std::size_t i = 0; i < plan.covers.size(); ++i) cover(plan.covers[i], i, root, reporter);
+  reporter.must(Step::seal_root, set_attributes(root, MOUNT_ATTR_RDONLY, false));
+  ::umask(022);
+  ::close(root);
+}
+
+}  // namespace sallyport::sandbox

@@ -1,0 +1,379 @@
+#include "sandbox/plan.h"
+
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "os/landlock.h"
+
+namespace sallyport::sandbox {
+namespace {
+
+namespace landlock = os::landlock;
+
+constexpr std::uint64_t kSafe = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+
+// Directories that a merged /usr turns into links; elsewhere they are directories of their own.
+constexpr std::array<const char*, 6> kSystemLinks = {"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"};
+
+constexpr std::array<const char*, 6> kDevices = {"null", "zero", "full", "random", "urandom", "tty"};
+
+// The kernel opens these for execution when a dynamic program starts.
+constexpr std::array<const char*, 5> kLoaders = {"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1",
+                                                 "/lib/ld-linux.so.2", "/lib/ld-musl-x86_64.so.1",
+                                                 "/lib/ld-musl-aarch64.so.1"};
+
+std::optional<std::string> resolve(const std::string& path) {
+  std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
+  if (!real) return std::nullopt;
+  return std::string(real.get());
+}
+
+bool is_directory(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool is_beneath(std::string_view path, std::string_view ancestor) {
+  if (ancestor == "/") return path.size() > 1;
+  return path.size() > ancestor.size() && path.starts_with(ancestor) && path[ancestor.size()] == '/';
+}
+
+bool is_at_or_beneath(std::string_view path, std::string_view ancestor) {
+  return path == ancestor || is_beneath(path, ancestor);
+}
+
+std::string relative(const std::string& path) { return path.substr(1); }
+
+// The tree of the new root, keyed by path: a parent always comes before its children.
+class RootTree {
+ public:
+  enum class Kind : std::uint8_t { link, scratch, bind };
+  struct Entry {
+    Kind kind;
+    std::string source;
+    bool is_writable = false;
+    std::uint64_t attributes = 0;
+    unsigned mode = 0755;
+  };
+
+  void link(const std::string& path, const std::string& text) { entries_[path] = {Kind::link, text}; }
+  void scratch(const std::string& path, unsigned mode, std::uint64_t attributes) {
+    entries_.insert({path, {Kind::scratch, {}, true, kSafe | attributes, mode}});
+  }
+  void bind(const std::string& path, const std::string& source, bool is_writable, std::uint64_t attributes) {
+    Entry entry{Kind::bind, source, is_writable, attributes | kSafe};
+    if (!is_writable) entry.attributes |= MOUNT_ATTR_RDONLY;
+    auto [place, is_new] = entries_.insert({path, entry});
+    if (!is_new && (place->second.kind != Kind::bind || is_writable)) place->second = entry;
+  }
+  void remove_beneath(const std::string& path) {
+    std::erase_if(entries_, [&](const auto& item) { return is_at_or_beneath(item.first, path); });
+  }
+
+  // The nearest entry above the path, not the one at it.
+  const Entry* above(const std::string& path, std::string* at = nullptr) const {
+    const Entry* found = nullptr;
+    for (const auto& [where, entry] : entries_) {
+      if (is_beneath(path, where)) {
+        found = &entry;
+        if (at != nullptr) *at = where;
+      }
+    }
+    return found;
+  }
+  bool is_visible(const std::string& path) const {
+    auto at = entries_.find(path);
+    const Entry* entry = at == entries_.end() ? above(path) : &at->second;
+    return entry != nullptr && entry->kind == Kind::bind;
+  }
+
+  // A read-only bind below a read-only bind of the same tree adds a mount and no meaning.
+  void drop_redundant() {
+    for (auto at = entries_.begin(); at != entries_.end();) {
+      std::string parent_path;
+      const Entry* parent = above(at->first, &parent_path);
+      const Entry& own = at->second;
+      const bool same = parent != nullptr && own.kind == Kind::bind && parent->kind == Kind::bind &&
+                        own.attributes == parent->attributes &&
+                        own.source == parent->source + at->first.substr(parent_path == "/" ? 0 : parent_path.size());
+      at = same ? entries_.erase(at) : std::next(at);
+    }
+  }
+
+  std::vector<Item> items() const {
+    std::vector<Item> out;
+    std::map<std::string, bool> made;  // directories of the new root
+    for (const auto& [path, entry] : entries_) {
+      const Entry* parent = above(path);
+      const bool has_own_place = parent == nullptr || parent->kind != Kind::bind;
+      if (has_own_place) make_parents(path, made, out);
+      const std::string target = relative(path);
+      switch (entry.kind) {
+        case Kind::link: out.push_back({Action::make_link, entry.source, target}); break;
+        case Kind::scratch:
+          if (has_own_place) make_one(path, made, out, entry.mode);
+          out.push_back({has_own_place ? Action::own_scratch : Action::new_scratch, {}, target, entry.attributes, entry.mode});
+          break;
+        case Kind::bind:
+          if (has_own_place && is_directory(entry.source)) make_one(path, made, out, 0755);
+          if (has_own_place && !is_directory(entry.source)) out.push_back({Action::make_file, {}, target});
+          out.push_back({Action::bind, entry.source, target, entry.attributes});
+          break;
+      }
+    }
+    return out;
+  }
+
+  const std::map<std::string, Entry>& entries() const { return entries_; }
+
+ private:
+  static void make_one(const std::string& path, std::map<std::string, bool>& made, std::vector<Item>& out, unsigned mode) {
+    if (made.insert({path, true}).second) out.push_back({Action::make_directory, {}, relative(path), 0, mode});
+  }
+  void make_parents(const std::string& path, std::map<std::string, bool>& made, std::vector<Item>& out) const {
+    for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
+      const std::string parent = path.substr(0, slash);
+      auto at = entries_.find(parent);
+      if (at == entries_.end()) make_one(parent, made, out, 0755);
+    }
+  }
+
+  std::map<std::string, Entry> entries_;
+};
+
+void add_system(const Spec& spec, RootTree& tree) {
+  const bool sees_usr = std::find(spec.read.begin(), spec.read.end(), "/usr") != spec.read.end();
+  for (const char* path : kSystemLinks) {
+    std::array<char, PATH_MAX> text{};
+    const ssize_t length = ::readlink(path, text.data(), text.size());
+    if (length > 0) {
+      tree.link(path, std::string(text.data(), static_cast<std::size_t>(length)));
+    } else if (sees_usr && is_directory(path)) {
+      tree.bind(path, path, false, 0);
+    }
+  }
+  tree.link("/var/tmp", "/tmp");
+  tree.link("/dev/fd", "/proc/self/fd");
+  tree.link("/dev/stdin", "/proc/self/fd/0");
+  tree.link("/dev/stdout", "/proc/self/fd/1");
+  tree.link("/dev/stderr", "/proc/self/fd/2");
+  tree.link("/dev/ptmx", "pts/ptmx");
+  tree.scratch("/tmp", 01777, 0);
+  tree.scratch("/dev/shm", 01777, MOUNT_ATTR_NOEXEC);
+}
+
+// Our own places: a profile that names them would replace what the sandbox is made of.
+bool is_reserved(const std::string& path) {
+  return path == "/" || is_at_or_beneath(path, "/proc") || is_at_or_beneath(path, "/dev") ||
+         is_at_or_beneath(path, "/sys");
+}
+
+Status add_paths(const std::vector<std::string>& paths, bool is_writable, RootTree& tree) {
+  for (const std::string& path : paths) {
+    const std::optional<std::string> real = resolve(path);
+    if (!real) continue;
+    if (is_reserved(*real)) {
+      return Error::make(Code::invalid_params, "a profile may not mount " + path, "resolves to " + *real);
+    }
+    tree.bind(*real, *real, is_writable, 0);
+    // The name that was asked for must work too when a link led elsewhere.
+    if (*real != path && !tree.is_visible(path) && path.starts_with('/') && path.find("/.") == std::string::npos) {
+      tree.link(path, *real);
+    }
+  }
+  return ok();
+}
+
+Status add_workspace(const Spec& spec, RootTree& tree, Plan& plan) {
+  if (spec.workspace.empty()) return ok();
+  const std::optional<std::string> real = resolve(spec.workspace);
+  if (!real || !is_directory(*real)) {
+    return Error::make(Code::not_found, "the workspace is not a directory", spec.workspace);
+  }
+  if (is_reserved(*real)) return Error::make(Code::invalid_params, "this directory cannot be a workspace", *real);
+  tree.bind(*real, *real, spec.is_workspace_writable, 0);
+  if (plan.directory.empty()) plan.directory = *real;
+  if (plan.is_weak) return ok();
+  plan.findings = find_protected(*real, spec.is_workspace_writable && spec.protect_workspace, spec.deny_names, {});
+  if (!spec.protect_workspace) plan.findings.pins.clear(), plan.findings.pin_writable.clear();
+  return ok();
+}
+
+Status add_denied(const Spec& spec, RootTree& tree, Plan& plan) {
+  for (const std::string& path : spec.deny) {
+    const std::optional<std::string> real = resolve(path);
+    if (!real) continue;
+    tree.remove_beneath(*real);
+    if (!tree.is_visible(*real)) continue;
+    // What this user cannot read needs no mask; a mask per such file would only cost time.
+    if (::faccessat(AT_FDCWD, real->c_str(), R_OK, AT_EACCESS) != 0) continue;
+    if (plan.is_weak) {
+      return Error::make(Code::unavailable, "without user namespaces a denied path inside an allowed one cannot be hidden",
+                         *real);
+    }
+    (is_directory(*real) ? plan.findings.mask_directories : plan.findings.masks).push_back(*real);
+  }
+  return ok();
+}
+
+void add_covers(Plan& plan) {
+  using Kind = Cover::Kind;
+  const auto add = [&](const std::vector<std::string>& paths, Kind kind) {
+    for (const std::string& path : paths) plan.covers.push_back({path, kind});
+  };
+  add(plan.findings.pin_writable, Kind::pin_writable);
+  add(plan.findings.pins, Kind::pin);
+  add(plan.findings.mask_directories, Kind::mask_directory);
+  add(plan.findings.masks, Kind::mask_file);
+}
+
+void add_landlock(const Spec& spec, const RootTree& tree, Plan& plan) {
+  const int abi = plan.landlock_abi;
+  // ABI 1 refuses every rename between directories and cannot be told otherwise.
+  if (abi < 2) return;
+  const bool all = spec.use_all_landlock_rights || plan.is_weak;
+  const std::uint64_t handled = all ? landlock::all_fs_rights(abi) : landlock::kExecute | landlock::kRefer;
+  plan.landlock_handled = handled;
+  const auto allow = [&](const std::string& path, std::uint64_t rights) {
+    plan.landlock_rules.push_back({path, rights & handled});
+  };
+  for (const std::string& path : spec.exec) allow(path, landlock::kExecute);
+  for (const char* loader : kLoaders) allow(loader, landlock::kExecute);
+  if (!all) {
+    allow("/", landlock::kRefer);
+    return;
+  }
+  const std::uint64_t read = landlock::kReadFile | landlock::kReadDir;
+  const std::uint64_t devices = landlock::kMakeChar | landlock::kMakeBlock;
+  const std::uint64_t write = handled & ~(landlock::kExecute | devices);
+  for (const auto& [path, entry] : tree.entries()) {
+    if (entry.kind == RootTree::Kind::link) continue;
+    if (plan.is_weak && entry.kind == RootTree::Kind::scratch) continue;
+    allow(path, entry.is_writable ? write : read);
+  }
+  allow("/proc", plan.is_weak ? read : read | landlock::kWriteFile);
+  if (plan.is_weak) {
+    for (const char* device : kDevices) {
+      allow(std::string("/dev/") + device, landlock::kReadFile | landlock::kWriteFile | landlock::kIoctlDev);
+    }
+  } else {
+    allow("/", landlock::kReadDir);
+    allow("/dev", read | landlock::kWriteFile | landlock::kTruncate | landlock::kIoctlDev);
+  }
+}
+
+// The kernel keeps the first 300 numbers of a namespace for those that were there first, so that many
+// more processes than asked for can exist at once. For the host's root nothing else counts them.
+constexpr std::uint32_t kReservedPids = 301;
+
+void add_limits(const Limits& limits, const Machine& machine, Plan& plan) {
+  if (::geteuid() == 0 && machine.has_own_pid_max && limits.processes != 0 && !plan.is_weak) {
+    plan.pid_max = std::to_string(limits.processes + kReservedPids);
+  }
+  const auto add = [&](int resource, std::uint64_t value) {
+    if (value != 0) plan.limits.push_back({resource, {value, value}});
+  };
+  add(RLIMIT_NPROC, limits.processes);
+  add(RLIMIT_NOFILE, limits.open_files);
+  add(RLIMIT_FSIZE, limits.file_bytes);
+  // Data, not address space: runtimes such as node reserve far more than they use.
+  add(RLIMIT_DATA, limits.memory_bytes);
+  plan.limits.push_back({RLIMIT_CORE, {0, 0}});
+  // The user's own hard limits may be lower, and may not be raised.
+  for (auto& [resource, limit] : plan.limits) {
+    rlimit own{};
+    if (::getrlimit(static_cast<__rlimit_resource>(resource), &own) != 0) continue;
+    limit.rlim_max = std::min(limit.rlim_max, own.rlim_max);
+    limit.rlim_cur = std::min(limit.rlim_cur, limit.rlim_max);
+  }
+}
+
+void add_command(const Spec& spec, Plan& plan) {
+  plan.command = spec.command;
+  plan.environment = spec.environment;
+  for (std::string& word : plan.command) plan.argv.push_back(word.data());
+  for (std::string& entry : plan.environment) {
+    plan.envp.push_back(entry.data());
+    if (entry.starts_with("PATH=")) plan.path_list = entry.substr(5);
+  }
+  plan.argv.push_back(nullptr);
+  plan.envp.push_back(nullptr);
+  plan.accepts_exec = spec.command.empty();
+}
+
+}  // namespace
+
+Machine Machine::probe() {
+  Machine machine;
+  machine.landlock_abi = landlock::abi();
+  utsname kernel{};
+  int major = 0;
+  int minor = 0;
+  if (::uname(&kernel) == 0 && std::sscanf(kernel.release, "%d.%d", &major, &minor) == 2) {
+    machine.has_own_pid_max = major > 6 || (major == 6 && minor >= 14);
+  }
+  return machine;
+}
+
+Result<Plan> make_plan(const Spec& spec, const Machine& machine) {
+  Plan plan;
+  plan.is_weak = !machine.has_user_namespaces;
+  plan.landlock_abi = machine.landlock_abi;
+  if (plan.is_weak && plan.landlock_abi < 2) {
+    return Error::make(Code::unavailable, "this machine offers neither user namespaces nor Landlock: nothing can be confined");
+  }
+  const std::string uid = std::to_string(::geteuid());
+  const std::string gid = std::to_string(::getegid());
+  plan.uid_map = uid + " " + uid + " 1";
+  plan.gid_map = gid + " " + gid + " 1";
+  plan.scratch_options_size = std::to_string(spec.limits.scratch_bytes);
+  plan.hostname = spec.hostname;
+  plan.directory = spec.directory;
+  // Files such as /proc/sys/kernel/core_pattern belong to the host's root, capabilities or not.
+  plan.is_proc_read_only = ::geteuid() == 0;
+
+  RootTree tree;
+  add_system(spec, tree);
+  if (!spec.home.empty()) {
+    if (const auto home = resolve(spec.home); home && !is_reserved(*home)) tree.scratch(*home, 0700, 0);
+  }
+  TRY(add_paths(spec.read, false, tree));
+  TRY(add_paths(spec.write, true, tree));
+  TRY(add_workspace(spec, tree, plan));
+  TRY(add_denied(spec, tree, plan));
+  for (const Bind& bind : spec.binds) {
+    const auto source = resolve(bind.source);
+    if (!source) return Error::make(Code::not_found, "a path to mount does not exist", bind.source);
+    tree.bind(bind.target, *source, bind.is_writable, bind.is_executable ? 0 : MOUNT_ATTR_NOEXEC);
+  }
+  tree.drop_redundant();
+  plan.items = tree.items();
+  for (const char* device : kDevices) {
+    if (::access((std::string("/dev/") + device).c_str(), F_OK) == 0) plan.devices.push_back(device);
+  }
+  if (plan.directory.empty()) plan.directory = "/";
+  add_covers(plan);
+  add_landlock(spec, tree, plan);
+  add_limits(spec.limits, machine, plan);
+  plan.filter = plan.is_weak                                                  ? Filter::weak
+                : spec.report_violations && machine.has_notifications ? Filter::command_notified
+                                                                      : Filter::command;
+  add_command(spec, plan);
+  return plan;
+}
+
+}  // namespace sallyport::sandbox

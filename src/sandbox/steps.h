@@ -1,0 +1,57 @@
+// The steps of a launch, in their order. A failure names its step; a test can make any of them fail.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace sallyport::sandbox {
+
+enum class Step : std::uint8_t {
+  none,
+  // in the launching process
+  plan,
+  socket,
+  cgroup,
+  clone,
+  // in the new process, before any foreign code
+  descriptors,
+  join_cgroup,
+  uid_map,
+  private_mounts,
+  root,
+  directories,
+  bind,
+  scratch,
+  proc,
+  devices,
+  terminals,
+  pivot,
+  pin,
+  mask,
+  seal_root,
+  hostname,
+  loopback,
+  limits,
+  capabilities,
+  no_new_privileges,
+  landlock,
+  hand_over,
+  seccomp,
+  ready,
+  // once per command
+  directory,
+  spawn,
+  exec,
+  count,
+};
+
+// Not a path or an errno: a few words such as "mount the new root".
+std::string_view to_string(Step step);
+
+// Makes one step fail as if the kernel had answered `error`. The default fails nothing.
+struct Faults {
+  Step fail_at = Step::none;
+  int error = 0;
+};
+
+}  // namespace sallyport::sandbox

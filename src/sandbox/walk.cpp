@@ -1,0 +1,57 @@
+#include "sandbox/walk.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "base/unique_fd.h"
+
+namespace sallyport::sandbox {
+namespace {
+
+constexpr std::uint64_t kEntriesPerClockRead = 64;
+
+unsigned char type_of(int directory, const dirent& entry) {
+  if (entry.d_type != DT_UNKNOWN) return entry.d_type;
+  struct stat info {};
+  if (::fstatat(directory, entry.d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) return DT_UNKNOWN;
+  return static_cast<unsigned char>(IFTODT(info.st_mode));
+}
+
+}  // namespace
+
+WalkResult walk(const std::string& root, const WalkBounds& bounds, const std::function<bool(const WalkEntry&)>& visit) {
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + bounds.time;
+  WalkResult result;
+  std::vector<std::string> waiting = {root};
+  while (!waiting.empty()) {
+    const std::string path = std::move(waiting.back());
+    waiting.pop_back();
+    UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!fd) continue;
+    DIR* listing = ::fdopendir(fd.get());
+    if (listing == nullptr) continue;
+    const int directory = fd.release();
+    while (const dirent* entry = ::readdir(listing)) {
+      const std::string_view name = entry->d_name;
+      if (name == "." || name == "..") continue;
+      ++result.entries;
+      if (result.entries > bounds.entries ||
+          (result.entries % kEntriesPerClockRead == 0 && Clock::now() >= deadline)) {
+        ::closedir(listing);
+        result.was_cut = true;
+        return result;
+      }
+      const WalkEntry seen{path + "/" + entry->d_name, name, type_of(directory, *entry)};
+      if (visit(seen) && seen.type == DT_DIR) waiting.push_back(seen.path);
+    }
+    ::closedir(listing);
+  }
+  return result;
+}
+
+}  // namespace sallyport::sandbox

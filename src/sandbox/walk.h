@@ -1,0 +1,25 @@
+// A bounded walk through a directory that may be hostile: links are never followed.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "sandbox/protect.h"
+
+namespace sallyport::sandbox {
+
+struct WalkEntry {
+  std::string path;      // absolute
+  std::string_view name;
+  unsigned char type;    // DT_DIR, DT_REG, DT_LNK, DT_SOCK, ...
+};
+
+struct WalkResult {
+  bool was_cut = false;
+  std::uint64_t entries = 0;
+};
+
+// `visit` returns whether to go into a directory; its answer for anything else is ignored.
+WalkResult walk(const std::string& root, const WalkBounds& bounds, const std::function<bool(const WalkEntry&)>& visit);
+
+}  // namespace sallyport::sandbox
