@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "containers/registry.h"
+#include "containers/workers.h"
 #include "handlers/method.h"
 #include "ipc/ipc.h"
 #include "ledger/ledger.h"
@@ -70,6 +71,7 @@ class Warden {
   handlers::EventHub events_;
   policy::Profiles profiles_;
   containers::Registry containers_;
+  containers::Workers workers_;
   handlers::Host host_;
   Pipeline pipeline_;
   Door control_{.name = "control"}, loopback_{.name = "loopback"}, stdio_{.name = "stdio"};
