@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 
 #include "sandbox/cover_watch.h"
 #include "sandbox/exit_scan.h"
+#include "sandbox/tracer.h"
 
 namespace sallyport::sandbox {
 namespace {
@@ -111,6 +113,7 @@ class Supervisor {
     if (listener >= 0) violations_.serve(listener);
     report.violations = violations_.entries();
     report.violation_count = violations_.total();
+    report.refusals = refusals_.entries();
   }
 
  private:
@@ -143,6 +146,9 @@ class Supervisor {
       case Event::Kind::over_memory:
         report.was_over_memory = true;
         return false;
+      case Event::Kind::refused:
+        explain(event);
+        return false;
       case Event::Kind::ended:
         report.wait_status = SIGKILL;
         return true;
@@ -151,6 +157,14 @@ class Supervisor {
         return false;
     }
     return false;
+  }
+
+  // "Not there" is a refusal only if the host has it.
+  void explain(const Event& event) {
+    struct stat info{};
+    if (event.value == ENOENT && (event.target.empty() || ::lstat(event.target.c_str(), &info) != 0)) return;
+    const char* rule = event.value == ENOENT ? "not mounted" : event.value == EROFS ? "read-only" : "refused";
+    refusals_.add({traced_call_name(event.call), event.target, rule, event.value, 0});
   }
 
   // As if the command were a direct child of the user's shell: Ctrl-Z gives the prompt back.
@@ -167,6 +181,7 @@ class Supervisor {
   CoverWatch covers_;
   bool is_cover_missing_ = false;
   ViolationLog violations_;
+  ViolationLog refusals_;
   std::optional<Clock::time_point> deadline_;
 };
 

@@ -21,6 +21,7 @@ struct ExitReport {
   Findings findings;
   std::vector<Violation> violations;
   std::uint64_t violation_count = 0;
+  std::vector<Violation> refusals;  // with Spec::explain: refused paths and addresses, each once
   bool was_over_memory = false;
   bool was_over_time = false;
   std::vector<std::string> lost_mounts;  // covers that the host's changes removed; put back

@@ -16,6 +16,8 @@
 #include <cstring>
 #include <optional>
 
+#include "sandbox/tracer.h"
+
 namespace sallyport::sandbox {
 namespace {
 
@@ -122,6 +124,7 @@ struct Running::State {
   UniqueFd placeholder;  // held with a shared lock: other sandboxes of this workspace leave the file
   pid_t pid = -1;
 
+  std::string last_target;   // what followed the last notice
   bool is_all_dead = false;  // but for pid 1 itself
 
   ~State() { end(); }
@@ -147,18 +150,20 @@ struct Running::State {
 
   std::optional<Notice> receive() {
     Notice notice{};
-    iovec data{&notice, sizeof(notice)};
+    char tail[kMaxRefusalText];
+    iovec data[2] = {{&notice, sizeof(notice)}, {tail, sizeof(tail)}};
     alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int) * kMaxHandover)];
     msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
+    message.msg_iov = data;
+    message.msg_iovlen = 2;
     message.msg_control = space;
     message.msg_controllen = sizeof(space);
     ssize_t length = 0;
     do {
       length = ::recvmsg(control.get(), &message, MSG_CMSG_CLOEXEC);
     } while (length < 0 && errno == EINTR);
-    if (length != static_cast<ssize_t>(sizeof(notice))) return std::nullopt;
+    if (length < static_cast<ssize_t>(sizeof(notice))) return std::nullopt;
+    last_target.assign(tail, static_cast<std::size_t>(length) - sizeof(notice));
     if (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr && header->cmsg_type == SCM_RIGHTS) {
       int fds[kMaxHandover];
       const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -349,6 +354,8 @@ Event Running::next_event() {
       return {Event::Kind::exited, notice->job, notice->value};
     case Notice::Kind::stopped:
       return {Event::Kind::stopped, notice->job, notice->value};
+    case Notice::Kind::refused:
+      return {Event::Kind::refused, 0, notice->value, Step::none, state_->last_target, static_cast<int>(notice->index)};
     case Notice::Kind::over_memory:
       return {Event::Kind::over_memory, notice->job, notice->value};
   }

@@ -58,10 +58,12 @@ struct Command {
 
 // Something that pid 1 said. `exited` of job 0 means that the sandbox is ending.
 struct Event {
-  enum class Kind : std::uint8_t { started, failed, exited, stopped, over_memory, ended } kind;
+  enum class Kind : std::uint8_t { started, failed, exited, stopped, over_memory, refused, ended } kind;
   std::uint32_t job = 0;
   int value = 0;  // wait status, signal, errno or MiB
   Step step = Step::none;
+  std::string target = {};  // of a refused call
+  int call = 0;
 };
 
 // Owns the sandbox: when this is destroyed, everything in it has been killed and reaped, its

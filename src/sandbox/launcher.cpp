@@ -191,6 +191,7 @@ class Launcher {
       case Event::Kind::ended:
         end(handle);
         break;
+      case Event::Kind::refused:  // only run explains
       case Event::Kind::stopped:
         break;
     }

@@ -20,6 +20,7 @@
 #include <string_view>
 
 #include "os/landlock.h"
+#include "sandbox/tracer.h"
 
 namespace sallyport::sandbox {
 namespace {
@@ -339,7 +340,7 @@ void add_command(const Spec& spec, Plan& plan) {
   }
   plan.argv.push_back(nullptr);
   plan.envp.push_back(nullptr);
-  plan.accepts_exec = spec.command.empty();
+  plan.is_traced = spec.explain;
 }
 
 }  // namespace
@@ -379,6 +380,8 @@ Machine Machine::probe() {
 }
 
 Result<Plan> make_plan(const Spec& spec, const Machine& machine) {
+  if (spec.explain && !kCanTrace)
+    return Error::make(Code::unimplemented, "--explain is not available on this kind of processor");
   Plan plan;
   plan.is_weak = !machine.has_user_namespaces;
   plan.landlock_abi = machine.landlock_abi;

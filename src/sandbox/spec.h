@@ -63,6 +63,7 @@ struct Spec {
   Limits limits;
   bool protect_workspace = true;   // pins and masks inside a writable workspace
   bool report_violations = true;   // needs a supervisor that serves Running::violations
+  bool explain = false;            // also report every refused path and address; slow, see tracer.h
   std::optional<Risk> allow_weak;  // without user namespaces: Landlock and seccomp alone
 };
 

@@ -35,6 +35,9 @@ void write_report(const std::string& path, const Result<ExitReport>& result) {
   out << "code " << result->exit_code() << "\n";
   out << "protections " << result->protections.to_json() << "\n";
   for (const auto& violation : result->violations) out << "violation " << violation.operation << "\n";
+  for (const auto& refusal : result->refusals) {
+    out << "refused " << refusal.operation << " " << refusal.target << " " << refusal.rule << "\n";
+  }
   for (const auto& path_found : result->quarantined) out << "quarantined " << path_found << "\n";
   for (const auto& path_found : result->suspicious) out << "suspicious " << path_found << "\n";
   for (const auto& path_found : result->lost_mounts) out << "lost " << path_found << "\n";

@@ -150,6 +150,54 @@ TEST_P(Launch, DiesWithTheProcessThatStartedIt) {
   ::close(file);
 }
 
+class Explain : public AttackTest {
+ protected:
+  Outcome explained(const std::string& script) {
+    Spec wanted = spec();
+    wanted.explain = true;
+    wanted.command = {"bash", "-c", script};
+    return run(wanted);
+  }
+};
+SALLYPORT_BOTH_WAYS(Explain);
+
+TEST_P(Explain, NamesPathsThatWereNotMountedOrNotWritable) {
+  const std::string key = write("home/.ssh/id_rsa", "x");
+  const Outcome outcome = explained("cat " + key + "; echo hi > /etc/x; exit 3");
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_TRUE(outcome.reports("refused openat " + key + " not mounted")) << testing::PrintToString(outcome.report);
+  EXPECT_TRUE(outcome.reports("refused openat /etc/x read-only")) << testing::PrintToString(outcome.report);
+}
+
+TEST_P(Explain, NamesAddressesThatCouldNotBeReached) {
+  const Outcome outcome = explained("echo > /dev/tcp/192.0.2.1/80");
+  EXPECT_TRUE(outcome.reports("refused connect 192.0.2.1:80 refused")) << testing::PrintToString(outcome.report);
+}
+
+TEST_P(Explain, MakesRelativePathsAbsolute) {
+  write("workspace/.env", "x");
+  const Outcome outcome = explained("cd /usr && echo x > local/new");
+  EXPECT_TRUE(outcome.reports("refused openat /usr/local/new read-only")) << testing::PrintToString(outcome.report);
+}
+
+TEST_P(Explain, FollowsForksThreadsAndPipes) {
+  const Outcome outcome = explained(
+      "for i in 1 2 3; do (echo $i | cat | cat) & done; wait; git init -q r && cd r && git status -s; exit 0");
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+}
+
+TEST_P(Explain, NamesACommandThatIsNotThere) {
+  Spec wanted = spec();
+  wanted.explain = true;
+  wanted.command = {"no-such-program"};
+  EXPECT_EQ(run(wanted).error, "NOT_FOUND: command not found: no-such-program");
+}
+
+TEST_P(Explain, PassesSignalsAndStatusOn) {
+  EXPECT_EQ(explained("kill -TERM $$").code, 128 + SIGTERM);
+  EXPECT_EQ(explained("trap 'exit 9' USR1; kill -USR1 $$; sleep 1").code, 9);
+}
+
 class WeakMode : public AttackTest {
  protected:
   Outcome run_weak(Spec weak, bool is_accepted = true) {
