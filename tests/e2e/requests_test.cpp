@@ -148,39 +148,6 @@ TEST_F(Requests, AResultThatWouldNotFitItsFrameIsAnErrorInstead) {
   EXPECT_TRUE(client.pings());
 }
 
-TEST_F(Requests, NarrowingASessionTakesEverythingFromItForGood) {
-  Client client = connect();
-  const auto answer = client.call("session.narrow", R"({"container":"c1"})");
-  ASSERT_EQ(code_of(answer), "OK");
-  EXPECT_EQ(answer->result.get("principal").as_string(), "container/c1");
-  for (const char* method : {"test.ping", "warden.status", "warden.shutdown", "session.narrow", "no.such.method"}) {
-    EXPECT_EQ(client.outcome(method, R"({"container":"c1"})"), "POLICY_DENIED") << method;
-  }
-  EXPECT_TRUE(connect().pings()) << "other sessions keep their rights";
-}
-
-TEST_F(Requests, NarrowingCountsForWhatIsAlreadyInThePipe) {
-  Client client = connect();
-  ASSERT_TRUE(client.send(request_frame("1", "session.narrow", R"({"container":"c1"})") +
-                          request_frame("2", "warden.shutdown")));
-  EXPECT_EQ(code_of(client.next_message()), "OK");
-  EXPECT_EQ(code_of(client.next_message()), "POLICY_DENIED");
-}
-
-TEST_F(Requests, NarrowingToWhatIsNoContainerIdIsRefused) {
-  Client client = connect();
-  for (const char* id : {"", "../x", "A", "a/b", "a b", "-a"}) {
-    EXPECT_EQ(client.outcome("session.narrow", std::string(R"({"container":")") + id + "\"}"), "INVALID_PARAMS") << id;
-  }
-  EXPECT_TRUE(client.pings()) << "and takes nothing away";
-}
-
-TEST_F(Requests, AContainerThatIsCalledHostIsNotTheHost) {
-  Client client = connect();
-  ASSERT_EQ(client.outcome("session.narrow", R"({"container":"host"})"), "OK");
-  EXPECT_EQ(client.outcome("test.ping"), "POLICY_DENIED");
-}
-
 TEST_F(Requests, TheHostMayCallOnlyWhatItsPolicyNames) {
   start_with("[host]\nmethods = [\"test.*\", \"warden.hello\"]\n");
   Client client = connect();
