@@ -12,6 +12,7 @@
 #include "containers/registry.h"
 #include "handlers/events.h"
 #include "ipc/ipc.h"
+#include "ledger/ledger.h"
 #include "os/peer.h"
 #include "permit/permit.h"
 #include "policy/policy.h"
@@ -40,6 +41,7 @@ struct Host {
   EventHub& events;
   containers::Registry& containers;
   policy::Profiles& profiles;
+  ledger::Ledger& ledger;
   const Clock& clock;
   std::string version;
   std::int64_t started_unix_ms = 0;
@@ -48,7 +50,8 @@ struct Host {
   std::function<void()> shut_down;
 };
 
-// Recorded never, in the log, or (with the ledger) before the handler runs.
+// How a request that was allowed is recorded: not at all; in order, but a crash may cost the last 50 ms; or on
+// the disk before the handler runs and, with its outcome, before the reply is sent.
 enum class Audit : std::uint8_t { none, buffered, durable };
 
 using Handler = Task<ipc::Reply> (*)(const Permit&, ipc::Call&, RequestContext&, Host&);
@@ -70,5 +73,6 @@ Status narrow_profile(policy::Profile& profile, wire::Value overrides);
 // One function per method group.
 std::span<const Method> warden_methods();
 std::span<const Method> container_methods();
+std::span<const Method> audit_methods();
 
 }  // namespace sallyport::handlers

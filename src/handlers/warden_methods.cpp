@@ -115,6 +115,7 @@ Task<Reply> hello(const Permit& permit, Call& call, RequestContext& context, Hos
 Task<Reply> status(const Permit&, Call& call, RequestContext&, Host& host) {
   const ipc::Counters& counters = host.sessions.counters();
   const auto memory = os::memory_pss_kib(::getpid());
+  const ledger::Health ledger = host.ledger.health();
   return now(call.result([&](JsonWriter& json) {
     json.begin_object()
         .member("version", host.version)
@@ -126,6 +127,15 @@ Task<Reply> status(const Permit&, Call& call, RequestContext&, Host& host) {
         .member("subscribers", host.events.subscribers());
     json.key("config").begin_object().member("ok", host.config_error.empty());
     if (!host.config_error.empty()) json.member("error", host.config_error);
+    json.end_object().key("ledger").begin_object();
+    json.member("ok", ledger.is_good())
+        .member("writable", ledger.is_writable)
+        .member("last_seq", ledger.last_seq)
+        .member("exported_seq", ledger.exported_seq)
+        .member("backlog", ledger.backlog)
+        .member("failures", ledger.failures)
+        .member("dropped", ledger.dropped);
+    if (!ledger.is_good()) json.member("error", ledger.error);
     json.end_object().key("counters").begin_object();
     json.member("accepted", counters.accepted)
         .member("refused", counters.refused)

@@ -42,6 +42,8 @@ inline constexpr int kFoldAfterPages = 1000;
 // writer thread is never kept from its commits for long.
 inline constexpr std::int64_t kMaxQueryRecords = 1000;
 inline constexpr std::int64_t kMaxQueryScan = 20'000;
+// Of JSON, roughly: a page must fit into one frame.
+inline constexpr std::size_t kMaxPageBytes = 512U << 10;
 // The same for one step of a verification.
 inline constexpr std::int64_t kVerifyStep = 2'000;
 // Findings that are listed; beyond them the rest is only counted.

@@ -26,6 +26,12 @@ bool fits_all(const Query& query, const Entry& entry) {
          fits(query.method, entry.method) && fits_decision(query.decision, entry);
 }
 
+// Of its JSON at the most: quotes and backslashes take two bytes.
+std::size_t bytes_of(const Entry& entry) {
+  return 512 + 2 * (entry.principal.size() + entry.session.size() + entry.request_id.size() + entry.method.size() +
+                    entry.code.size() + entry.rule.size());
+}
+
 }  // namespace
 
 Result<Page> run_query(Database& database, const Query& query) {
@@ -37,12 +43,15 @@ Result<Page> run_query(Database& database, const Query& query) {
   TRY(Statement select,
       database.prepare("SELECT " SALLYPORT_RECORD_COLUMNS " FROM audit WHERE seq > ? ORDER BY seq LIMIT ?"));
   select.bind(static_cast<std::int64_t>(std::min(query.cursor, tip.seq))).bind(kMaxQueryScan);
-  while (std::ssize(page.records) < limit) {
+  std::size_t bytes = 0;
+  while (std::ssize(page.records) < limit && bytes < kMaxPageBytes) {
     TRY(const bool has_row, select.step());
     if (!has_row) break;
     Record record = read_record(select);
     page.cursor = record.seq;
-    if (fits_all(query, record.entry)) page.records.push_back(std::move(record));
+    if (!fits_all(query, record.entry)) continue;
+    bytes += bytes_of(record.entry);
+    page.records.push_back(std::move(record));
   }
   page.has_more = page.cursor < page.last_seq;
   return page;

@@ -14,6 +14,7 @@
 #include "base/base.h"
 #include "handlers/method.h"
 #include "ipc/ipc.h"
+#include "warden/auditor.h"
 
 namespace sallyport::warden {
 
@@ -47,10 +48,11 @@ class Pipeline {
               wire::Message request);
   Result<Permit> decide(const handlers::Method* method, const Door& door, const handlers::RequestContext& context,
                         const wire::Message& request);
-  void record(const handlers::Method* method, const handlers::RequestContext& context, const wire::Message& request,
-              std::string_view stage, const Error* error);
+  Task<ipc::Reply> handle_audited(const handlers::Method& method, const Permit& permit, ipc::Call& call,
+                                  handlers::RequestContext& context);
 
   handlers::Host& host_;
+  Auditor auditor_;
   std::unordered_map<std::string_view, const handlers::Method*> methods_;
 };
 

@@ -17,11 +17,14 @@ constexpr const char* kLockName = "warden.lock";
 
 }  // namespace
 
-Warden::Warden(Options options, Config config, const Log& log, const Clock& clock)
-    : options_(std::move(options)),
+Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledger::Ledger> ledger, const Log& log,
+               const Clock& clock)
+    : claim_(std::move(claim)),
+      options_(std::move(options)),
       config_(std::move(config)),
       log_(log),
       loop_(options_.spin),
+      ledger_(std::move(ledger)),
       sessions_(loop_, log, config_.session),
       tokens_(clock),
       engine_(config_.host, tokens_),
@@ -39,6 +42,7 @@ Warden::Warden(Options options, Config config, const Log& log, const Clock& cloc
             .events = events_,
             .containers = containers_,
             .profiles = profiles_,
+            .ledger = *ledger_,
             .clock = clock,
             .version = options_.version,
             .started_unix_ms = clock.unix_millis(),
@@ -47,6 +51,7 @@ Warden::Warden(Options options, Config config, const Log& log, const Clock& cloc
             .shut_down = [this] { shut_down(); }},
       pipeline_(host_) {
   apply(config_);
+  ledger_->start([this](std::function<void()> work) { loop_.post(std::move(work)); });
 }
 
 Warden::~Warden() = default;
@@ -57,7 +62,11 @@ Result<std::unique_ptr<Warden>> Warden::start(Options options, const Log& log, c
   // A peer that goes away must not take us with it.
   ::signal(SIGPIPE, SIG_IGN);
   os::raise_open_files_limit();
-  std::unique_ptr<Warden> warden(new Warden(std::move(options), std::move(config), log, clock));
+  TRY(Claim held, claim(options.paths));
+  TRY(auto ledger, ledger::Ledger::open({.state_dir = options.paths.state_dir, .clock = clock}));
+  if (const auto health = ledger->health(); !health.is_good()) log.error("ledger", {{"error", health.error}});
+  std::unique_ptr<Warden> warden(new Warden(std::move(options), std::move(config), std::move(held), std::move(ledger),
+                                            log, clock));
   // Before anybody can know of us, and so before anybody can send one.
   warden->watch_for_signals();
   TRY(warden->open_control_door(std::move(verifier)));
@@ -67,15 +76,21 @@ Result<std::unique_ptr<Warden>> Warden::start(Options options, const Log& log, c
   return warden;
 }
 
-Status Warden::open_control_door(std::optional<ipc::PeerVerifier> verifier) {
-  TRY(directory_, os::open_private_directory(options_.paths.runtime_dir));
-  auto lock = os::lock_file(directory_.get(), kLockName);
+// First of all: whoever holds the lock is this user's warden, and only it may touch what follows.
+Result<Warden::Claim> Warden::claim(const os::Paths& paths) {
+  Claim claim;
+  TRY(claim.directory, os::open_private_directory(paths.runtime_dir));
+  auto lock = os::lock_file(claim.directory.get(), kLockName);
   if (!lock && lock.error().code == Code::conflict) {
-    return Error::make(Code::conflict, "another warden is running in " + options_.paths.runtime_dir);
+    return Error::make(Code::conflict, "another warden is running in " + paths.runtime_dir);
   }
-  TRY(lock_, std::move(lock));
+  TRY(claim.lock, std::move(lock));
+  return claim;
+}
+
+Status Warden::open_control_door(std::optional<ipc::PeerVerifier> verifier) {
   // Holding the lock, whatever socket is there belongs to a dead warden.
-  TRY(UniqueFd listening, os::listen_unix(directory_.get(), kSocketName));
+  TRY(UniqueFd listening, os::listen_unix(claim_.directory.get(), kSocketName));
   verifier_ = verifier ? std::move(*verifier) : ipc::host_verifier(config_.require_pidfd);
   TRY(control_listener_, ipc::Listener::open(sessions_, std::move(listening), control_.name, [this](UniqueFd fd) {
         pipeline_.accept(std::move(fd), control_, verifier_);
@@ -168,6 +183,9 @@ void Warden::watch_for_signals() {
 void Warden::run() {
   log_.info("ready", {{"socket", options_.paths.control_socket()}, {"pid", ::getpid()}});
   loop_.run();
+  if (const Status closed = ledger_->close(); !closed) {
+    log_.error("ledger", {{"error", closed.error().describe()}});
+  }
   log_.info("stopped", {{"requests", sessions_.counters().requests}});
 }
 
@@ -205,7 +223,7 @@ void Warden::shut_down() {
   control_listener_.reset();
   loopback_listener_.reset();
   // The socket goes while the lock is held: nobody else's can be in its place.
-  ::unlinkat(directory_.get(), kSocketName, 0);
+  ::unlinkat(claim_.directory.get(), kSocketName, 0);
   if (options_.with_loopback) ::unlink(options_.paths.loopback_file().c_str());
   sessions_.for_each([](ipc::Session& session) { session.drain(); });
   sessions_.when_empty([this] { loop_.stop(); });

@@ -10,6 +10,7 @@
 #include "containers/registry.h"
 #include "handlers/method.h"
 #include "ipc/ipc.h"
+#include "ledger/ledger.h"
 #include "os/paths.h"
 #include "warden/config.h"
 #include "warden/pipeline.h"
@@ -40,7 +41,12 @@ class Warden {
   ipc::Sessions& sessions() { return sessions_; }
 
  private:
-  Warden(Options options, Config config, const Log& log, const Clock& clock);
+  struct Claim {
+    UniqueFd directory, lock;
+  };
+  static Result<Claim> claim(const os::Paths& paths);
+  Warden(Options options, Config config, Claim claim, std::unique_ptr<ledger::Ledger> ledger, const Log& log,
+         const Clock& clock);
   Status open_control_door(std::optional<ipc::PeerVerifier> verifier);
   Status open_loopback_door();
   Status open_stdio_door();
@@ -52,10 +58,12 @@ class Warden {
   void apply(const Config& config);
   void shut_down();
 
+  Claim claim_;  // goes last: everything below is protected by it
   Options options_;
   Config config_;
   const Log& log_;
   ipc::Loop loop_;
+  std::unique_ptr<ledger::Ledger> ledger_;  // goes before the loop that it posts to
   ipc::Sessions sessions_;
   policy::Tokens tokens_;
   policy::Engine engine_;
@@ -64,7 +72,6 @@ class Warden {
   containers::Registry containers_;
   handlers::Host host_;
   Pipeline pipeline_;
-  UniqueFd directory_, lock_;
   Door control_{.name = "control"}, loopback_{.name = "loopback"}, stdio_{.name = "stdio"};
   std::map<std::string, std::unique_ptr<Door>> container_doors_;  // kept: sessions refer to them
   ipc::PeerVerifier verifier_;

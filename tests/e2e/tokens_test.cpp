@@ -128,6 +128,13 @@ TEST_F(TokenAttack, OfAnEarlierLifeOfTheDaemon) {
   EXPECT_EQ(client.outcome("test.echo", kEcho, token), "UNAUTHENTICATED");
 }
 
+TEST_F(TokenAttack, InANarrowedSession) {
+  Client client = connect();
+  const std::string token = create(client, R"(["*"])");
+  ASSERT_EQ(client.outcome("session.narrow", R"({"container":")" + powerless_container(client) + "\"}"), "OK");
+  EXPECT_EQ(client.outcome("test.echo", kEcho, token), "POLICY_DENIED");
+}
+
 TEST_F(TokenAttack, LifetimesAreBounded) {
   Client client = connect();
   EXPECT_EQ(client.outcome("token.create", R"({"methods":["*"],"ttl_ms":0})"), "INVALID_PARAMS");

@@ -80,7 +80,9 @@ TEST_P(Launch, MountsABindUnderAnotherName) {
 TEST_P(Launch, WorksWithEveryLandlockRight) {
   Spec strict = spec();
   strict.use_all_landlock_rights = true;
-  strict.command = {"bash", "-c", "echo x > f && mkdir d && mv f d/f && rm -r d && echo > /tmp/x && echo x > /dev/null && ls / > /dev/null"};
+  strict.command = {
+      "bash", "-c",
+      "echo x > f && mkdir d && mv f d/f && rm -r d && echo > /tmp/x && echo x > /dev/null && ls / > /dev/null"};
   const Outcome outcome = run(strict);
   EXPECT_EQ(outcome.code, 0) << outcome.output;
 }
@@ -98,8 +100,8 @@ TEST_P(Launch, NamesTheStepThatFailsAndLeavesNothing) {
     options.launch.faults = {failing, EIO};
     const Outcome outcome = run(faulty, options);
     EXPECT_FALSE(outcome.has_started) << to_string(failing);
-    const bool names_step = outcome.error.find(to_string(failing)) != std::string::npos ||
-                            failing == Step::cgroup || failing == Step::plan || failing == Step::socket;
+    const bool names_step = outcome.error.find(to_string(failing)) != std::string::npos || failing == Step::cgroup ||
+                            failing == Step::plan || failing == Step::socket;
     EXPECT_TRUE(names_step) << to_string(failing) << ": " << outcome.error;
     EXPECT_NE(outcome.error.find("Input/output error"), std::string::npos) << outcome.error;
     EXPECT_FALSE(exists(workspace_ + "/.git/commondir")) << to_string(failing);
@@ -201,7 +203,8 @@ TEST_P(WeakMode, RefusesADenyThatItCannotEnforce) {
 class AtATerminal : public Launch {
  protected:
   // Runs the sandbox on a terminal, feeding it the lines; returns all it printed.
-  std::string talk(const std::vector<std::string>& command, const std::vector<std::pair<std::string, std::string>>& turns) {
+  std::string talk(const std::vector<std::string>& command,
+                   const std::vector<std::pair<std::string, std::string>>& turns) {
     int leader = -1;
     const pid_t pid = ::forkpty(&leader, nullptr, nullptr, nullptr);
     if (pid == 0) {
@@ -249,10 +252,9 @@ class AtATerminal : public Launch {
 SALLYPORT_BOTH_WAYS(AtATerminal);
 
 TEST_P(AtATerminal, AnInteractiveShellHasJobControl) {
-  const std::string seen = talk({"bash", "--norc", "-i"}, {{"prompt> ", "sleep 100 &\n"},
-                                                           {"prompt> ", "jobs\n"},
-                                                           {"Running", "kill %1\n"},
-                                                           {"prompt> ", "exit 6\n"}});
+  const std::string seen =
+      talk({"bash", "--norc", "-i"},
+           {{"prompt> ", "sleep 100 &\n"}, {"prompt> ", "jobs\n"}, {"Running", "kill %1\n"}, {"prompt> ", "exit 6\n"}});
   EXPECT_EQ(seen.find("no job control"), std::string::npos) << seen;
   EXPECT_EQ(WEXITSTATUS(status_), 6) << seen;
 }
