@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/base.h"
+#include "containers/registry.h"
 #include "handlers/events.h"
 #include "ipc/ipc.h"
 #include "ledger/ledger.h"
@@ -29,6 +30,7 @@ struct RequestContext {
   std::uint64_t process = 0;
   std::string identity;  // how it is known: "pidfd", "pid-checked", "proof", "inherited"
   bool is_narrowed = false;
+  bool is_place_known = true;  // see os::Peer; without it nothing of audit class durable
 };
 
 // What handlers may use of the warden. The warden outlives every handler.
@@ -38,6 +40,8 @@ struct Host {
   const policy::Tokens& tokens;
   EventHub& events;
   ledger::Ledger& ledger;
+  containers::Registry& containers;
+  policy::Profiles& profiles;
   const Clock& clock;
   std::string version;
   std::int64_t started_unix_ms = 0;
@@ -60,8 +64,15 @@ struct Method {
   Audit audit = Audit::none;
 };
 
+// Makes a container as container.create does; also for those that a restarted warden finds lost.
+// `overrides` may only narrow the profile.
+Task<Result<std::shared_ptr<containers::Container>>> start_container(Host& host, containers::Config config,
+                                                                     wire::Value overrides);
+Status narrow_profile(policy::Profile& profile, wire::Value overrides);
+
 // One function per method group.
 std::span<const Method> warden_methods();
 std::span<const Method> audit_methods();
+std::span<const Method> container_methods();
 
 }  // namespace sallyport::handlers

@@ -155,6 +155,9 @@ Task<Reply> status(const Permit&, Call& call, RequestContext&, Host& host) {
 constexpr Field kSubscribe[] = {{.name = "events", .type = Type::string_array, .least = 1, .most = 32}};
 
 Task<Reply> subscribe(const Permit&, Call& call, RequestContext&, Host& host) {
+  if (!host.events.has_room_for(call.session())) {
+    return now(Error::make(Code::rate_limited, "too many subscriptions on this connection"));
+  }
   std::vector<std::string> patterns = strings(call.params().get("events"));
   if (patterns.empty()) patterns.emplace_back("*");
   Reply reply = call.result([](JsonWriter& json) { json.raw(R"({"subscribed":true})"); });
@@ -178,16 +181,20 @@ Task<Reply> shutdown(const Permit&, Call& call, RequestContext&, Host& host) {
 // Turns this session into a container's, for good. It can only lose rights by it.
 constexpr Field kNarrow[] = {{.name = "container", .type = Type::string, .required = true}};
 
-Task<Reply> narrow(const Permit&, Call& call, RequestContext& context, Host&) {
+Task<Reply> narrow(const Permit&, Call& call, RequestContext& context, Host& host) {
   const std::string id(*call.params().get("container").as_string());
-  if (!Principal::is_container_id(id)) {
-    return now(Error::invalid_param("params.container", "is not a container id"));
+  const auto container = host.containers.find(id);
+  if (!container || containers::is_over(container->state)) {
+    return now(Error::make(Code::not_found, "no container of this id is running"));
   }
   context.principal = Principal::container(id);
   context.container_id = id;
+  context.plugin_name = container->config.name;
+  context.capability_tags = container->tags();
   context.is_narrowed = true;
-  return now(call.result(
-      [&](JsonWriter& json) { json.begin_object().member("principal", context.principal.to_string()).end_object(); }));
+  return now(call.result([&](JsonWriter& json) {
+    json.begin_object().member("principal", context.principal.to_string()).end_object();
+  }));
 }
 
 constexpr Field kTokenCreate[] = {

@@ -21,7 +21,7 @@ Error barrier(const std::exception& error) {
 }  // namespace
 
 Pipeline::Pipeline(handlers::Host& host) : host_(host), auditor_(host.ledger, host.sessions.log()) {
-  for (const auto group : {handlers::warden_methods(), handlers::audit_methods()}) {
+  for (const auto group : {handlers::warden_methods(), handlers::container_methods(), handlers::audit_methods()}) {
     for (const Method& method : group) methods_.emplace(method.name, &method);
   }
 }
@@ -35,6 +35,7 @@ void Pipeline::accept(UniqueFd connection, Door& door, const ipc::PeerVerifier& 
   context.peer = peer->identity;
   context.process = peer->process;
   context.identity = os::to_string(peer->proof);
+  context.is_place_known = peer->is_place_known;
   open(std::move(connection), UniqueFd(), door, std::move(context));
 }
 
@@ -64,6 +65,8 @@ void Pipeline::open(UniqueFd in, UniqueFd out, Door& door, RequestContext contex
   }
   context.principal = door.principal;
   context.container_id = door.principal.container_id();
+  context.plugin_name = door.plugin_name;
+  context.capability_tags = door.capability_tags;
   const std::string name = door.name + "/" + std::to_string(host_.sessions.counters().accepted);
   auto session = Session::open(host_.sessions, std::move(in), std::move(out), wire::Side::accepting, name);
   if (!session) {
@@ -137,6 +140,9 @@ Result<Permit> Pipeline::decide(const Method* method, const Door& door, const Re
   TRY(Permit permit, host_.engine.decide({context.principal, context.process,
                                           method != nullptr ? method->name : request.method, request.token}));
   if (method == nullptr) return Error::make(Code::method_not_found, "no such method");
+  if (method->audit == Audit::durable && !context.is_place_known) {
+    return Error::make(Code::policy_denied, "policy does not allow this method", "the peer's namespace is unknown");
+  }
   TRY(wire::check_params(method->params, request.params));
   if (door.in_flight >= door.max_in_flight) {
     return Error::make(Code::rate_limited, "too many requests in flight");

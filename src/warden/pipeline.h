@@ -22,6 +22,8 @@ namespace sallyport::warden {
 struct Door {
   std::string name;
   Principal principal = Principal::host();
+  std::string plugin_name = {};  // of a container's door, from the registry
+  std::vector<std::string> capability_tags = {};
   std::size_t max_connections = 0;
   std::size_t max_in_flight = 0;
   std::size_t connections = 0;  // now

@@ -27,11 +27,21 @@ Warden::Warden(Options options, Config config, std::unique_ptr<ledger::Ledger> l
       sessions_(loop_, log, config_.session),
       tokens_(clock),
       engine_(config_.host, tokens_),
+      containers_(
+          sessions_, clock,
+          {.doors = options_.paths.runtime_dir + "/containers",
+           .mailboxes = options_.paths.state_dir + "/mailbox",
+           .records = options_.paths.state_dir + "/containers"},
+          {.on_connection = [this](UniqueFd fd,
+                                   const auto& container) { open_container_connection(std::move(fd), container); },
+           .on_event = [this](std::string_view event, const std::string& params) { events_.publish(event, params); }}),
       host_{.sessions = sessions_,
             .engine = engine_,
             .tokens = tokens_,
             .events = events_,
             .ledger = *ledger_,
+            .containers = containers_,
+            .profiles = profiles_,
             .clock = clock,
             .version = options_.version,
             .started_unix_ms = clock.unix_millis(),
@@ -55,6 +65,7 @@ Result<std::unique_ptr<Warden>> Warden::start(Options options, const Log& log, c
   if (const auto health = ledger->health(); !health.is_good()) log.error("ledger", {{"error", health.error}});
   std::unique_ptr<Warden> warden(new Warden(std::move(options), std::move(config), std::move(ledger), log, clock));
   TRY(warden->open_control_door(std::move(verifier)));
+  TRY(warden->open_containers());
   if (warden->options_.with_loopback) TRY(warden->open_loopback_door());
   if (warden->options_.with_stdio) TRY(warden->open_stdio_door());
   return warden;
@@ -74,6 +85,42 @@ Status Warden::open_control_door(std::optional<ipc::PeerVerifier> verifier) {
         pipeline_.accept(std::move(fd), control_, verifier_);
       }));
   return ok();
+}
+
+Status Warden::open_containers() {
+  TRY(profiles_, policy::Profiles::load(options_.paths.profiles_dir()));
+  TRY(const auto lost, containers_.open());
+  for (const auto& container : lost) restart(container);
+  return ok();
+}
+
+// The record said that it should run: under a new id, with the same configuration.
+Fire Warden::restart(std::shared_ptr<containers::Container> lost) {
+  const containers::Config config = lost->config;
+  const Status removed = containers_.remove(lost->id);
+  const auto restarted = co_await handlers::start_container(host_, config, {});
+  if (!restarted || !removed) {
+    log_.error(
+        "cannot restart a container",
+        {{"container", lost->id}, {"error", restarted ? removed.error().describe() : restarted.error().describe()}});
+  }
+}
+
+void Warden::open_container_connection(UniqueFd connection, const std::shared_ptr<containers::Container>& container) {
+  // Doors of containers that are gone, once no session refers to them any more.
+  std::erase_if(container_doors_, [this](const auto& entry) {
+    return entry.second->connections == 0 && entry.second->in_flight == 0 && !containers_.find(entry.first);
+  });
+  auto& door = container_doors_[container->id];
+  if (!door) {
+    door = std::make_unique<Door>(Door{.name = "container/" + container->id,
+                                       .principal = Principal::container(container->id),
+                                       .plugin_name = container->config.name,
+                                       .capability_tags = container->tags(),
+                                       .max_connections = config_.max_connections,
+                                       .max_in_flight = config_.max_in_flight});
+  }
+  pipeline_.accept(std::move(connection), *door, ipc::container_verifier(container->pid_namespace.get()));
 }
 
 Status Warden::open_loopback_door() {
@@ -140,6 +187,8 @@ void Warden::apply(const Config& config) {
 
 Status Warden::reload() {
   auto config = load_config(options_.paths.config_file);
+  auto profiles = policy::Profiles::load(options_.paths.profiles_dir());
+  if (config && !profiles) config = profiles.error();
   if (!config) {
     host_.config_error = config.error().message;
     log_.error("reload failed; the old configuration stays in force", {{"error", config.error().message}});
@@ -147,6 +196,7 @@ Status Warden::reload() {
   }
   host_.config_error.clear();
   config_ = std::move(*config);
+  profiles_ = std::move(*profiles);
   apply(config_);
   log_.info("reloaded");
   events_.publish("warden.reloaded", "{}");

@@ -1,11 +1,13 @@
 // The warden: doors, pipeline, configuration and life cycle, wired together.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "base/base.h"
+#include "containers/registry.h"
 #include "handlers/method.h"
 #include "ipc/ipc.h"
 #include "ledger/ledger.h"
@@ -43,6 +45,9 @@ class Warden {
   Status open_control_door(std::optional<ipc::PeerVerifier> verifier);
   Status open_loopback_door();
   Status open_stdio_door();
+  Status open_containers();
+  void open_container_connection(UniqueFd connection, const std::shared_ptr<containers::Container>& container);
+  Fire restart(std::shared_ptr<containers::Container> lost);
   Status reload();
   void apply(const Config& config);
   void shut_down();
@@ -56,10 +61,13 @@ class Warden {
   policy::Tokens tokens_;
   policy::Engine engine_;
   handlers::EventHub events_;
+  policy::Profiles profiles_;
+  containers::Registry containers_;
   handlers::Host host_;
   Pipeline pipeline_;
   UniqueFd directory_, lock_;
   Door control_{.name = "control"}, loopback_{.name = "loopback"}, stdio_{.name = "stdio"};
+  std::map<std::string, std::unique_ptr<Door>> container_doors_;  // kept: sessions refer to them
   ipc::PeerVerifier verifier_;
   std::unique_ptr<ipc::LoopbackGate> gate_;
   std::unique_ptr<ipc::Listener> control_listener_, loopback_listener_;

@@ -18,12 +18,6 @@ Error lost(int error_number) {
   return error;
 }
 
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
 }  // namespace
 
 Channel::Channel(UniqueFd socket) : socket_(std::move(socket)) {}
@@ -37,18 +31,17 @@ ssize_t Channel::receive_bytes(Wait wait) {
     return count;
   };
   if (wait == Wait::no) return once(MSG_DONTWAIT);
-  const bool spins = spin_misses_ < kSpinMisses || ++waits_ % kSpinRetry == 0;
-  if (spins) {
-    const auto until = std::chrono::steady_clock::now() + kSpinTime;
+  if (spinner_.should_spin()) {
+    const auto until = std::chrono::steady_clock::now() + Spinner::kLongest;
     do {
       const ssize_t count = once(MSG_DONTWAIT);
       if (count >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) {
-        spin_misses_ = 0;
+        spinner_.hit();
         return count;
       }
-      relax();
+      cpu_relax();
     } while (std::chrono::steady_clock::now() < until);
-    ++spin_misses_;
+    spinner_.miss();
   }
   return once(0);
 }

@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "base/spin.h"
 #include "base/unique_fd.h"
 #include "wire/wire.h"
 #include "worker/service.h"
@@ -74,8 +75,7 @@ class Channel final : public StreamPort {
   std::string chunk_;                                         // what receive() handed out
   std::string cancelled_;                                     // id of the last cancel event
   int malformed_ = 0;
-  int spin_misses_ = 0;
-  int waits_ = 0;
+  Spinner spinner_;
   bool is_at_end_ = false;
 };
 

@@ -38,6 +38,8 @@ inline constexpr std::size_t kBinaryProbeBytes = 8000;
 
 // A search reads small files with one read of this size; a larger file costs more reads.
 inline constexpr std::size_t kScanBufferBytes = 64 << 10;
+// What of a larger file is looked at at once; files up to this size are read as a whole.
+inline constexpr std::size_t kScanWindowBytes = 1 << 20;
 // Larger files are generated data more often than code; they are counted as skipped.
 inline constexpr std::uint64_t kMaxSearchedBytes = 256ULL << 20;
 // One descriptor is held per level and thread while walking; 1024 is a common limit on them.
@@ -61,10 +63,5 @@ inline constexpr std::chrono::seconds kDefaultDeadline{120};
 inline constexpr std::chrono::milliseconds kPollInterval{5};
 // A chunk that keeps both ends of a stream busy without hogging the socket's buffer.
 inline constexpr std::size_t kStreamChunkBytes = 256 << 10;
-// Waking a sleeping core costs more than a small call: while calls follow each other, wait awake this
-// long. After kSpinMisses waits in vain only every kSpinRetry-th wait tries again.
-inline constexpr std::chrono::microseconds kSpinTime{50};
-inline constexpr int kSpinMisses = 3;
-inline constexpr int kSpinRetry = 64;
 
 }  // namespace sallyport::worker

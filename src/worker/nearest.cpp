@@ -64,7 +64,9 @@ std::vector<NearLine> nearest_lines(std::string_view content, std::string_view w
     const bool same = dense == anchor;
     if (score < 400 || (best.size() == kMaxNearest && score <= best.back().score)) return;
     best.push_back({score, number, head, same});
-    std::stable_sort(best.begin(), best.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
+    std::sort(best.begin(), best.end(), [](const Candidate& a, const Candidate& b) {
+      return a.score != b.score ? a.score > b.score : a.number < b.number;
+    });
     if (best.size() > kMaxNearest) best.pop_back();
   });
   std::vector<NearLine> lines;
