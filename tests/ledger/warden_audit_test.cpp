@@ -99,6 +99,21 @@ TEST_F(WardenAudit, ARefusalIsRecorded) {
   EXPECT_EQ(found[1].entry.code, "INVALID_PARAMS");
 }
 
+TEST_F(WardenAudit, AttackFillTheDiskWithRefusals) {
+  start();
+  Client peer = client();
+  constexpr int kFlood = 8'000;
+  for (int i = 0; i < kFlood; ++i) ASSERT_EQ(peer.outcome("no.such"), "METHOD_NOT_FOUND");
+  ASSERT_TRUE(eventually([&] { return status_number(daemon_->socket_path(), {"ledger", "backlog"}) == 0; }));
+  EXPECT_LT(last_seq(), kFlood);
+  EXPECT_EQ(daemon_->stop(), 0);
+  const auto database = ledger::Database::open(ledger::database_path(state_dir()), ledger::Database::Access::read);
+  ASSERT_TRUE(database);
+  auto noted = (*database)->prepare("SELECT count(*) FROM audit WHERE method = 'audit.suppressed'");
+  ASSERT_TRUE(noted && *noted->step());
+  EXPECT_GE(noted->integer(0), 1);
+}
+
 TEST_F(WardenAudit, ABufferedMethodIsRecordedInOrder) {
   start();
   Client peer = client();
