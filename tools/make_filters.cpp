@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sandbox/filter_rules.h"
+#include "sandbox/traced_calls.h"
 
 namespace {
 
@@ -26,11 +27,16 @@ void must(const char* what, int result) {
 
 scmp_arg_cmp comparison(const ArgTest& test) {
   switch (test.compare) {
-    case Compare::equal: return {test.index, SCMP_CMP_EQ, test.value, 0};
-    case Compare::not_equal: return {test.index, SCMP_CMP_NE, test.value, 0};
-    case Compare::greater: return {test.index, SCMP_CMP_GT, test.value, 0};
-    case Compare::masked: return {test.index, SCMP_CMP_MASKED_EQ, test.value, test.wanted};
-    case Compare::always: break;
+    case Compare::equal:
+      return {test.index, SCMP_CMP_EQ, test.value, 0};
+    case Compare::not_equal:
+      return {test.index, SCMP_CMP_NE, test.value, 0};
+    case Compare::greater:
+      return {test.index, SCMP_CMP_GT, test.value, 0};
+    case Compare::masked:
+      return {test.index, SCMP_CMP_MASKED_EQ, test.value, test.wanted};
+    case Compare::always:
+      break;
   }
   fail("a test that compares nothing", 0);
 }
@@ -49,11 +55,32 @@ void add(scmp_filter_ctx context, const FilterRule& rule, bool is_notified) {
   for (const ArgTest& test : {rule.first, rule.second}) {
     if (test.compare != Compare::always) tests.push_back(comparison(test));
   }
-  must(rule.name, seccomp_rule_add_array(context, action, rule.call, static_cast<unsigned>(tests.size()), tests.data()));
+  must(rule.name,
+       seccomp_rule_add_array(context, action, rule.call, static_cast<unsigned>(tests.size()), tests.data()));
+}
+
+std::vector<sock_filter> exported(scmp_filter_ctx context) {
+  const int file = memfd_create("filter", 0);
+  must("memfd", file);
+  must("export", seccomp_export_bpf(context, file));
+  const off_t bytes = lseek(file, 0, SEEK_END);
+  std::vector<sock_filter> program(static_cast<std::size_t>(bytes) / sizeof(sock_filter));
+  must("read back", pread(file, program.data(), static_cast<std::size_t>(bytes), 0) == bytes ? 0 : -1);
+  close(file);
+  seccomp_release(context);
+  return program;
+}
+
+std::vector<sock_filter> compile_traced() {
+  scmp_filter_ctx context = seccomp_init(SCMP_ACT_ALLOW);
+  if (context == nullptr) fail("init", 0);
+  must("binary tree", seccomp_attr_set(context, SCMP_FLTATR_CTL_OPTIMIZE, 2));
+  for (const TracedCall& traced : kTracedCalls)
+    must(traced.name, seccomp_rule_add(context, SCMP_ACT_TRACE(0), traced.call, 0));
+  return exported(context);
 }
 
 std::vector<sock_filter> compile(bool is_notified, bool is_weak) {
-  must("api", seccomp_api_set(6));  // the target's kernel decides, not the build machine's
   scmp_filter_ctx context = seccomp_init(SCMP_ACT_ALLOW);
   if (context == nullptr) fail("init", 0);
   must("foreign architectures", seccomp_attr_set(context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS));
@@ -65,14 +92,7 @@ std::vector<sock_filter> compile(bool is_notified, bool is_weak) {
   if (is_weak) {
     for (const FilterRule& rule : kWeakRules) add(context, rule, is_notified);
   }
-  const int file = memfd_create("filter", 0);
-  must("memfd", file);
-  must("export", seccomp_export_bpf(context, file));
-  const off_t bytes = lseek(file, 0, SEEK_END);
-  std::vector<sock_filter> exported(static_cast<std::size_t>(bytes) / sizeof(sock_filter));
-  must("read back", pread(file, exported.data(), static_cast<std::size_t>(bytes), 0) == bytes ? 0 : -1);
-  close(file);
-  seccomp_release(context);
+  const std::vector<sock_filter> checks = exported(context);
 
   // libseccomp cannot compare call numbers by range: numbers above the newest known one answer
   // ENOSYS, except those with the x32 bit, which the program itself kills.
@@ -83,7 +103,7 @@ std::vector<sock_filter> compile(bool is_notified, bool is_weak) {
       BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, kX32Bit, 1, 0),
       BPF_STMT(BPF_RET | BPF_K, SCMP_ACT_ERRNO(ENOSYS)),
   };
-  program.insert(program.end(), exported.begin(), exported.end());
+  program.insert(program.end(), checks.begin(), checks.end());
   return program;
 }
 
@@ -104,15 +124,18 @@ int main(int argc, char** argv) {
   std::fprintf(out,
                "// Made by tools/make_filters.cpp from src/sandbox/filter_rules.h; do not edit.\n"
                "#include \"sandbox/filters.h\"\n\nnamespace sallyport::sandbox {\nnamespace {\n\n");
+  must("api", seccomp_api_set(6));  // the target's kernel decides, not the build machine's
   write_array(out, "kCommand", compile(false, false));
   write_array(out, "kCommandNotified", compile(true, false));
   write_array(out, "kWeak", compile(false, true));
+  write_array(out, "kTraced", compile_traced());
   std::fprintf(out,
                "\n}  // namespace\n\nstd::span<const sock_filter> filter_program(Filter filter) {\n"
                "  switch (filter) {\n"
                "    case Filter::command: return kCommand;\n"
                "    case Filter::command_notified: return kCommandNotified;\n"
                "    case Filter::weak: return kWeak;\n"
+               "    case Filter::traced: return kTraced;\n"
                "  }\n"
                "  return kWeak;\n"
                "}\n\n}  // namespace sallyport::sandbox\n");

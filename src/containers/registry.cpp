@@ -218,6 +218,14 @@ Result<std::shared_ptr<Job>> Registry::exec(Container& container, const sandbox:
   return job;
 }
 
+Result<std::shared_ptr<Job>> Registry::start_worker(Container& container, int socket) {
+  const auto job = std::make_shared<Job>();
+  job->number = ++container.last_job;
+  TRY(launcher_->send(sandbox::WorkerRequest{container.handle, job->number}, {socket}));
+  container.jobs.emplace(job->number, job);
+  return job;
+}
+
 Status Registry::signal(Container& container, std::uint32_t job, int signal) {
   if (container.state != State::running) return Error::make(Code::conflict, "the container is not running");
   if (container.handle != 0) return launcher_->send(sandbox::SignalRequest{container.handle, job, signal});

@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 #include "containers/registry.h"
+#include "containers/workers.h"
 #include "handlers/events.h"
 #include "ipc/ipc.h"
 #include "ledger/ledger.h"
@@ -39,9 +40,10 @@ struct Host {
   policy::Engine& engine;
   const policy::Tokens& tokens;
   EventHub& events;
-  ledger::Ledger& ledger;
   containers::Registry& containers;
+  containers::Workers& workers;
   policy::Profiles& profiles;
+  ledger::Ledger& ledger;
   const Clock& clock;
   std::string version;
   std::int64_t started_unix_ms = 0;
@@ -60,6 +62,7 @@ struct Method {
   std::string_view name;
   Handler handle = nullptr;
   wire::Schema params = {};
+  bool are_params_checked_by_handler = false;  // where a worker knows what they mean
   Millis timeout{30'000};  // 0: as long as it takes
   Audit audit = Audit::none;
 };
@@ -72,7 +75,8 @@ Status narrow_profile(policy::Profile& profile, wire::Value overrides);
 
 // One function per method group.
 std::span<const Method> warden_methods();
-std::span<const Method> audit_methods();
 std::span<const Method> container_methods();
+std::span<const Method> audit_methods();
+std::span<const Method> fs_methods();
 
 }  // namespace sallyport::handlers

@@ -49,7 +49,7 @@ Session::Session(Sessions& shared, std::unique_ptr<Watch> in, std::unique_ptr<Wa
       name_(std::move(name)),
       last_activity_(std::chrono::steady_clock::now()),
       side_(side) {
-  shared_.add(*this);
+  if (side_ == wire::Side::accepting) shared_.add(*this);
 }
 
 Session::~Session() { close(); }
@@ -177,7 +177,7 @@ std::optional<wire::Message> Session::accept_message(ByteView body) {
     return std::nullopt;
   }
   if (message->type == wire::MessageType::response) {
-    slip({}, Error::make(Code::protocol_error, "a response nobody asked for"));
+    accept_response(std::move(*message));
     return std::nullopt;
   }
   if (find_call(message->id) != nullptr) {
@@ -192,6 +192,30 @@ std::optional<wire::Message> Session::accept_message(ByteView body) {
   }
   ++shared_.counters().requests;
   return std::move(*message);
+}
+
+void Session::accept_response(wire::Message response) {
+  const auto found = asked_.find(response.id);
+  if (found == asked_.end()) return slip({}, Error::make(Code::protocol_error, "a response nobody asked for"));
+  if (!response.streams.empty()) {
+    if (const Status announced = streams().announce(response.streams); !announced) return break_off(announced.error());
+  }
+  const OnAnswer on_answer = std::move(found->second);
+  asked_.erase(found);
+  const std::vector<std::uint32_t> named = response.streams;
+  on_answer(std::move(response));
+  if (!named.empty()) streams().drop_untaken(named);
+}
+
+Result<std::string> Session::request(std::string_view method, std::string_view params,
+                                     std::optional<std::uint32_t> deadline_ms, OnAnswer on_answer) {
+  if (is_closed_) return Error::make(Code::unavailable, "the other side is gone; try again");
+  std::string id = std::to_string(++last_asked_);
+  Bytes frame = shared_.take_buffer();
+  TRY(wire::append_request(frame, {.id = id, .method = method, .deadline_ms = deadline_ms, .token = {}}, params));
+  asked_.emplace(id, std::move(on_answer));
+  send(std::move(frame));
+  return id;
 }
 
 void Session::accept_event(const wire::Message& event) {
@@ -366,7 +390,10 @@ void Session::close() {
   if (out_) out_->cancel();
   if (is_socket_) ::shutdown(in_->fd(), SHUT_RDWR);
   for (const auto& work : std::exchange(on_close_, {})) work();
-  shared_.remove(*this);
+  for (const auto& [id, on_answer] : std::exchange(asked_, {})) {
+    on_answer(Error::make(Code::unavailable, "the other side is gone; try again"));
+  }
+  if (side_ == wire::Side::accepting) shared_.remove(*this);
   wake_reader();
 }
 

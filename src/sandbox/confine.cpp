@@ -47,11 +47,22 @@ void apply_landlock(const Plan& plan, const Reporter& reporter) {
     const ExecRule& rule = plan.landlock_rules[i];
     const int place = ::open(rule.path.c_str(), O_PATH | O_CLOEXEC);
     if (place < 0) continue;  // what is not there needs no right
-    struct stat info {};
+    struct stat info{};
     reporter.must(Step::landlock, ::fstat(place, &info), i);
     const std::uint64_t rights = S_ISDIR(info.st_mode) ? rule.rights : rule.rights & landlock::kFileRights;
     if (rights != 0) reporter.must(Step::landlock, landlock::allow_beneath(ruleset, place, rights), i);
     ::close(place);
+  }
+  // The command's own output may be opened again, as scripts do through /dev/stderr.
+  const std::uint64_t write =
+      plan.landlock_handled & (landlock::kWriteFile | landlock::kTruncate | landlock::kIoctlDev);
+  for (int stream = 0; stream < 3 && write != 0; ++stream) {
+    const int mode = ::fcntl(stream, F_GETFL);
+    if (mode < 0 || (mode & O_ACCMODE) == O_RDONLY) continue;
+    const bool can_read = (mode & O_ACCMODE) == O_RDWR;
+    // Pipes and sockets are on no mount and need no rule: EBADFD.
+    (void)landlock::allow_beneath(ruleset, stream,
+                                  write | (can_read ? plan.landlock_handled & landlock::kReadFile : 0));
   }
   reporter.must(Step::landlock, landlock::restrict_self(ruleset));
   ::close(ruleset);

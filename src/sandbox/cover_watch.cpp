@@ -79,7 +79,8 @@ std::size_t CoverWatch::check(std::vector<std::string>& lost) {
   // A process of its own enters the namespaces: entering is for good.
   const pid_t helper = ::fork();
   if (helper == 0) {
-    if (::setns(running_.user_namespace(), CLONE_NEWUSER) != 0 || ::setns(running_.mount_namespace(), CLONE_NEWNS) != 0) {
+    if (::setns(running_.user_namespace(), CLONE_NEWUSER) != 0 ||
+        ::setns(running_.mount_namespace(), CLONE_NEWNS) != 0) {
       ::_exit(255);
     }
     int failures = 0;

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 
 #include "sandbox/cover_watch.h"
 #include "sandbox/exit_scan.h"
+#include "sandbox/tracer.h"
 
 namespace sallyport::sandbox {
 namespace {
@@ -60,7 +62,7 @@ class Terminal {
   Terminal& operator=(const Terminal&) = delete;
   ~Terminal() { take_back(); }
 
-  TerminalMode mode() const { return is_ours_ ? TerminalMode::foreground : TerminalMode::shared; }
+  bool is_ours() const { return is_ours_; }
   void take_back() const {
     if (!is_ours_) return;
     ::tcsetpgrp(0, ::getpgrp());
@@ -73,10 +75,19 @@ class Terminal {
   termios modes_{};
 };
 
+// In the caller's own group the command could signal the group, and with it the rest of a pipeline;
+// only Landlock's signal scope keeps it from that.
+TerminalMode choose_mode(const Terminal& terminal, const Machine& machine) {
+  constexpr int kScopesSignals = 6;
+  if (terminal.is_ours()) return TerminalMode::foreground;
+  return machine.landlock_abi >= kScopesSignals ? TerminalMode::shared : TerminalMode::own_group;
+}
+
 class Supervisor {
  public:
-  Supervisor(Running& running, const Spec& spec, const Terminal& terminal, const SignalReader& signals)
-      : running_(running), terminal_(terminal), signals_(signals), covers_(running) {
+  Supervisor(Running& running, const Spec& spec, const Terminal& terminal, TerminalMode mode,
+             const SignalReader& signals)
+      : running_(running), terminal_(terminal), mode_(mode), signals_(signals), covers_(running) {
     if (spec.limits.duration.count() > 0) deadline_ = Clock::now() + spec.limits.duration;
   }
 
@@ -102,6 +113,7 @@ class Supervisor {
     if (listener >= 0) violations_.serve(listener);
     report.violations = violations_.entries();
     report.violation_count = violations_.total();
+    report.refusals = refusals_.entries();
   }
 
  private:
@@ -117,7 +129,7 @@ class Supervisor {
     signalfd_siginfo info;
     while (::read(signals_.fd(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
       // The terminal sends to the whole group: the command has had it already.
-      const bool is_shared_key = info.ssi_code == SI_KERNEL && terminal_.mode() == TerminalMode::shared;
+      const bool is_shared_key = info.ssi_code == SI_KERNEL && mode_ == TerminalMode::shared;
       if (!is_shared_key) (void)running_.signal(static_cast<int>(info.ssi_signo));
     }
   }
@@ -129,14 +141,30 @@ class Supervisor {
         report.wait_status = event.value;
         return true;
       case Event::Kind::stopped:
-        if (event.job == 0 && terminal_.mode() == TerminalMode::foreground) stop_with_it();
+        if (event.job == 0 && mode_ == TerminalMode::foreground) stop_with_it();
         return false;
-      case Event::Kind::over_memory: report.was_over_memory = true; return false;
-      case Event::Kind::ended: report.wait_status = SIGKILL; return true;
+      case Event::Kind::over_memory:
+        report.was_over_memory = true;
+        return false;
+      case Event::Kind::refused:
+        explain(event);
+        return false;
+      case Event::Kind::ended:
+        report.wait_status = SIGKILL;
+        return true;
       case Event::Kind::started:
-      case Event::Kind::failed: return false;
+      case Event::Kind::failed:
+        return false;
     }
     return false;
+  }
+
+  // "Not there" is a refusal only if the host has it.
+  void explain(const Event& event) {
+    struct stat info{};
+    if (event.value == ENOENT && (event.target.empty() || ::lstat(event.target.c_str(), &info) != 0)) return;
+    const char* rule = event.value == ENOENT ? "not mounted" : event.value == EROFS ? "read-only" : "refused";
+    refusals_.add({traced_call_name(event.call), event.target, rule, event.value, 0});
   }
 
   // As if the command were a direct child of the user's shell: Ctrl-Z gives the prompt back.
@@ -148,10 +176,12 @@ class Supervisor {
 
   Running& running_;
   const Terminal& terminal_;
+  TerminalMode mode_;
   const SignalReader& signals_;
   CoverWatch covers_;
   bool is_cover_missing_ = false;
   ViolationLog violations_;
+  ViolationLog refusals_;
   std::optional<Clock::time_point> deadline_;
 };
 
@@ -159,21 +189,19 @@ class Supervisor {
 
 bool ExitReport::was_signalled() const { return WIFSIGNALED(wait_status); }
 
-int ExitReport::exit_code() const {
-  return was_signalled() ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
-}
+int ExitReport::exit_code() const { return was_signalled() ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status); }
 
 Result<ExitReport> run_foreground(const Spec& spec, const ForegroundOptions& options) {
   Terminal terminal;
   SignalReader signals;
   LaunchOptions launch_options = options.launch;
-  launch_options.terminal = terminal.mode();
+  launch_options.terminal = choose_mode(terminal, launch_options.machine);
   TRY(Running running, launch(spec, launch_options));
   ExitReport report;
   report.protections = running.protections();
   report.findings = running.findings();
-  Supervisor(running, spec, terminal, signals).run(report);
-  running.kill();
+  Supervisor(running, spec, terminal, launch_options.terminal, signals).run(report);
+  running.let_go();
   if (!spec.workspace.empty() && spec.is_workspace_writable && spec.protect_workspace) {
     scan_at_exit(spec.workspace, report.findings, report.quarantined, report.suspicious);
   }

@@ -10,10 +10,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 
 #include "sandbox/child.h"
 #include "sandbox/job.h"
 #include "sandbox/memory_watch.h"
+#include "sandbox/tracer.h"
 
 namespace sallyport::sandbox {
 namespace {
@@ -47,7 +49,7 @@ class Init {
       const int timeout = plan_.supervised_memory != 0 ? kMemoryPollMs : -1;
       const int ready = ::poll(watched, 2, timeout);
       if (ready < 0 && errno != EINTR) finish();
-      if (ready == 0) check_memory();
+      if (plan_.supervised_memory != 0) check_memory();
       if (watched[1].revents != 0) {
         signalfd_siginfo info;
         while (::read(deaths, &info, sizeof(info)) > 0) {
@@ -94,8 +96,9 @@ class Init {
   }
 
   void start_main() {
-    const JobStart start{plan_.argv.data(), plan_.envp.data(), plan_.directory.c_str(), plan_.path_list.c_str(),
-                         nullptr,           0,                 context_.terminal};
+    const JobStart start{plan_.argv.data(),       plan_.envp.data(), plan_.directory.c_str(),
+                         plan_.path_list.c_str(), nullptr,           0,
+                         context_.terminal,       plan_.is_traced};
     JobFailure failure;
     const pid_t pid = start_job(start, *context_.reporter, failure);
     if (pid < 0) context_.reporter->fail(failure.step, failure.error);
@@ -110,7 +113,11 @@ class Init {
   void reap() {
     int status = 0;
     pid_t pid = 0;
-    while ((pid = ::waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+    while ((pid = ::waitpid(-1, &status, WNOHANG | WUNTRACED | __WALL)) > 0) {
+      if (plan_.is_traced && WIFSTOPPED(status)) {
+        explain(pid, status);
+        continue;
+      }
       for (Job& job : jobs_) {
         if (job.pid != pid) continue;
         if (WIFSTOPPED(status)) {
@@ -118,6 +125,7 @@ class Init {
           break;
         }
         job.pid = 0;
+        if (job.id == 0) end_everything();
         say({Notice::Kind::exited, Step::none, job.id, status, pid, 0, 0});
         if (job.id == 0) finish();
         break;
@@ -125,7 +133,33 @@ class Init {
     }
   }
 
+  // So that "the first command has exited" means that nothing of the sandbox runs any more.
+  void end_everything() {
+    if (plan_.is_weak) return;
+    ::kill(-1, SIGKILL);
+    while (::waitpid(-1, nullptr, __WALL) > 0 || errno == EINTR) {
+    }
+  }
+
+  void explain(pid_t pid, int status) {
+    Refusal refusal;
+    if (!handle_stop(pid, status, refusal)) return;
+    Notice notice{
+        Notice::Kind::refused, Step::none, 0, refusal.error, pid, static_cast<std::uint32_t>(refusal.call), 0};
+    iovec data[2] = {{&notice, sizeof(notice)}, {refusal.target, std::strlen(refusal.target)}};
+    msghdr message{};
+    message.msg_iov = data;
+    message.msg_iovlen = 2;
+    if (::sendmsg(kControlFd, &message, MSG_NOSIGNAL) < 0) finish();
+  }
+
   void check_memory() {
+    // By the clock: a sandbox that keeps pid 1 busy must not escape it.
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    const std::int64_t millis = std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+    if (millis - last_memory_check_ < kMemoryPollMs) return;
+    last_memory_check_ = millis;
     const std::uint64_t used = tree_memory(plan_.supervised_memory);
     if (used <= plan_.supervised_memory) return;
     say({Notice::Kind::over_memory, Step::none, 0, static_cast<std::int32_t>(used >> 20), 0, 0, 0});
@@ -161,9 +195,15 @@ class Init {
     Request request;
     std::memcpy(&request, buffer_, sizeof(request));
     switch (request.kind) {
-      case Request::Kind::exec: execute(request, static_cast<std::size_t>(length), fds, fd_count); break;
-      case Request::Kind::signal: pass_signal(request); break;
-      case Request::Kind::foreground: continue_in_foreground(request.job); break;
+      case Request::Kind::exec:
+        execute(request, static_cast<std::size_t>(length), fds, fd_count);
+        break;
+      case Request::Kind::signal:
+        pass_signal(request);
+        break;
+      case Request::Kind::foreground:
+        continue_in_foreground(request.job);
+        break;
     }
     for (std::size_t i = 0; i < fd_count; ++i) ::close(fds[i]);
   }
@@ -208,8 +248,13 @@ class Init {
     }
     words_[slot] = nullptr;
     if (request.variables == 0) words_[slot + 1] = nullptr;
-    const JobStart start{words_, words_ + request.arguments + 1, directory[0] != '\0' ? directory : plan_.directory.c_str(),
-                         path_list, fds, fd_count, TerminalMode::detached};
+    const JobStart start{words_,
+                         words_ + request.arguments + 1,
+                         directory[0] != '\0' ? directory : plan_.directory.c_str(),
+                         path_list,
+                         fds,
+                         fd_count,
+                         TerminalMode::detached};
     JobFailure failure;
     const pid_t pid = start_job(start, *context_.reporter, failure);
     if (pid < 0) return refuse(request, failure.step, failure.error);
@@ -219,6 +264,7 @@ class Init {
 
   InitContext& context_;
   const Plan& plan_;
+  std::int64_t last_memory_check_ = 0;
   Job jobs_[kMaxJobs] = {};
   char* words_[kMaxWords + 2];
   char buffer_[kMaxRequestBytes + 1];

@@ -2,6 +2,9 @@
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +12,8 @@
 #include <climits>
 #include <csignal>
 #include <cstring>
+
+#include "sandbox/tracer.h"
 
 namespace sallyport::sandbox {
 namespace {
@@ -70,7 +75,26 @@ void meet_terminal(TerminalMode mode) {
       ::setpgid(0, 0);
       ::tcsetpgrp(0, ::getpid());  // all signals are still blocked, SIGTTOU too
       break;
-    case TerminalMode::shared: break;
+    case TerminalMode::own_group:
+      ::setpgid(0, 0);
+      break;
+    case TerminalMode::shared:
+      break;
+  }
+}
+
+// Lets the traced child run until it has become the command, or has given up and ended.
+void await_exec(pid_t pid) {
+  int status = 0;
+  Refusal ignored;
+  siginfo_t info{};
+  for (;;) {
+    // Left in place when it is the end: the caller reaps it.
+    if (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WSTOPPED | WNOWAIT | __WALL) != 0) return;
+    if (info.si_code == CLD_EXITED || info.si_code == CLD_KILLED) return;
+    if (::waitpid(pid, &status, __WALL) != pid) return;
+    (void)handle_stop(pid, status, ignored);
+    if (status >> 16 == PTRACE_EVENT_EXEC) return;
   }
 }
 
@@ -85,6 +109,7 @@ void meet_terminal(TerminalMode mode) {
   if (!arrange(start)) give_up(Step::spawn, errno);
   meet_terminal(start.terminal);
   if (reporter.is_injected(Step::directory)) give_up(Step::directory, reporter.injected_error());
+  if (start.is_traced && !begin_traced()) give_up(Step::spawn, errno);
   if (::chdir(start.directory) != 0) give_up(Step::directory, errno);
   sigset_t none;
   ::sigemptyset(&none);
@@ -94,10 +119,35 @@ void meet_terminal(TerminalMode mode) {
   __builtin_unreachable();
 }
 
+// A tracer must be able to act before exec, so the child is not waited for as with vfork; the failure
+// comes back through a page of memory that both share.
+pid_t start_traced(const JobStart& start, const Reporter& reporter, JobFailure& failure) {
+  void* page = ::mmap(nullptr, sizeof(JobFailure), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) {
+    failure = {Step::spawn, errno};
+    return -1;
+  }
+  auto* shared = static_cast<JobFailure*>(page);
+  *shared = {};
+  const auto pid = static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+  if (pid == 0) become(start, reporter, *shared);
+  if (pid < 0) {
+    *shared = {Step::spawn, errno};
+  } else if (adopt_traced(pid)) {
+    await_exec(pid);
+  }
+  failure = *shared;
+  ::munmap(page, sizeof(JobFailure));
+  if (pid > 0 && failure.step == Step::none) return pid;
+  if (pid > 0) ::waitpid(pid, nullptr, __WALL);
+  return -1;
+}
+
 }  // namespace
 
 pid_t start_job(const JobStart& start, const Reporter& reporter, JobFailure& failure) {
   failure = {};
+  if (start.is_traced) return start_traced(start, reporter, failure);
   const pid_t pid = ::vfork();
   if (pid == 0) become(start, reporter, failure);
   if (pid < 0) {

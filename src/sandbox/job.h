@@ -18,6 +18,7 @@ struct JobStart {
   const int* fds;         // become 0, 1, 2, ...; null: those of pid 1
   std::size_t fd_count;
   TerminalMode terminal;
+  bool is_traced = false;
 };
 
 struct JobFailure {

@@ -92,7 +92,8 @@ class Launcher {
   void tell(const FromLauncher& notice, const std::vector<int>& fds = {}) {
     const auto packet = encode(notice);
     // A warden that cannot be told is gone or going: the next read says which.
-    if (packet) [[maybe_unused]] const Status sent = send_packet(socket_, *packet, fds, 0);
+    if (packet) [[maybe_unused]]
+      const Status sent = send_packet(socket_, *packet, fds, 0);
   }
 
   void fail(Handle container, std::uint32_t job, const Error& error) {
@@ -156,7 +157,8 @@ class Launcher {
     const auto& entries = container.violations.entries();
     for (; container.violations_told < entries.size(); ++container.violations_told) {
       const Violation& violation = entries[container.violations_told];
-      tell(Violated{container.ending.container, violation.operation, violation.target, violation.rule, violation.error});
+      tell(
+          Violated{container.ending.container, violation.operation, violation.target, violation.rule, violation.error});
     }
   }
 
@@ -189,6 +191,7 @@ class Launcher {
       case Event::Kind::ended:
         end(handle);
         break;
+      case Event::Kind::refused:  // only run explains
       case Event::Kind::stopped:
         break;
     }

@@ -18,7 +18,7 @@ void fields(Visitor& v, Bind& m) {
 }
 template <typename Visitor>
 void fields(Visitor& v, Limits& m) {
-  v(m.memory_bytes, m.processes, m.cpus, m.open_files, m.file_bytes, m.scratch_bytes, m.duration, m.idle);
+  v(m.memory_bytes, m.processes, m.cpus, m.open_files, m.file_bytes, m.scratch_bytes, m.use_cgroup, m.duration, m.idle);
 }
 template <typename Visitor>
 void fields(Visitor& v, Risk& m) {
@@ -37,6 +37,10 @@ void fields(Visitor& v, LaunchRequest& m) {
 template <typename Visitor>
 void fields(Visitor& v, ExecRequest& m) {
   v(m.container, m.job, m.arguments, m.environment, m.directory);
+}
+template <typename Visitor>
+void fields(Visitor& v, WorkerRequest& m) {
+  v(m.container, m.job);
 }
 template <typename Visitor>
 void fields(Visitor& v, SignalRequest& m) {

@@ -25,6 +25,8 @@ class ViolationLog {
  public:
   static constexpr std::size_t kMaxEntries = 256;
 
+  // Counts one that was seen elsewhere.
+  void add(Violation violation);
   // Answers what is waiting on the listener, without blocking. False: the sandbox is gone.
   bool serve(int listener);
 
@@ -33,8 +35,6 @@ class ViolationLog {
   std::uint64_t dropped() const { return dropped_; }
 
  private:
-  void add(Violation violation);
-
   std::vector<Violation> entries_;
   std::uint64_t total_ = 0;
   std::uint64_t dropped_ = 0;

@@ -21,7 +21,8 @@ Error barrier(const std::exception& error) {
 }  // namespace
 
 Pipeline::Pipeline(handlers::Host& host) : host_(host), auditor_(host.ledger, host.sessions.log(), host.clock) {
-  for (const auto group : {handlers::warden_methods(), handlers::container_methods(), handlers::audit_methods()}) {
+  for (const auto group :
+       {handlers::warden_methods(), handlers::container_methods(), handlers::fs_methods(), handlers::audit_methods()}) {
     for (const Method& method : group) methods_.emplace(method.name, &method);
   }
 }
@@ -143,7 +144,7 @@ Result<Permit> Pipeline::decide(const Method* method, const Door& door, const Re
   if (method->audit == Audit::durable && !context.is_place_known) {
     return Error::make(Code::policy_denied, "policy does not allow this method", "the peer's namespace is unknown");
   }
-  TRY(wire::check_params(method->params, request.params));
+  if (!method->are_params_checked_by_handler) TRY(wire::check_params(method->params, request.params));
   if (door.in_flight >= door.max_in_flight) {
     return Error::make(Code::rate_limited, "too many requests in flight");
   }

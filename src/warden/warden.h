@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "containers/registry.h"
+#include "containers/workers.h"
 #include "handlers/method.h"
 #include "ipc/ipc.h"
 #include "ledger/ledger.h"
@@ -41,10 +42,16 @@ class Warden {
   ipc::Sessions& sessions() { return sessions_; }
 
  private:
-  Warden(Options options, Config config, std::unique_ptr<ledger::Ledger> ledger, const Log& log, const Clock& clock);
+  struct Claim {
+    UniqueFd directory, lock;
+  };
+  static Result<Claim> claim(const os::Paths& paths);
+  Warden(Options options, Config config, Claim claim, std::unique_ptr<ledger::Ledger> ledger, const Log& log,
+         const Clock& clock);
   Status open_control_door(std::optional<ipc::PeerVerifier> verifier);
   Status open_loopback_door();
   Status open_stdio_door();
+  void watch_for_signals();
   Status open_containers();
   void open_container_connection(UniqueFd connection, const std::shared_ptr<containers::Container>& container);
   Fire restart(std::shared_ptr<containers::Container> lost);
@@ -52,6 +59,7 @@ class Warden {
   void apply(const Config& config);
   void shut_down();
 
+  Claim claim_;  // goes last: everything below is protected by it
   Options options_;
   Config config_;
   const Log& log_;
@@ -63,9 +71,9 @@ class Warden {
   handlers::EventHub events_;
   policy::Profiles profiles_;
   containers::Registry containers_;
+  containers::Workers workers_;
   handlers::Host host_;
   Pipeline pipeline_;
-  UniqueFd directory_, lock_;
   Door control_{.name = "control"}, loopback_{.name = "loopback"}, stdio_{.name = "stdio"};
   std::map<std::string, std::unique_ptr<Door>> container_doors_;  // kept: sessions refer to them
   ipc::PeerVerifier verifier_;

@@ -23,6 +23,12 @@ inline constexpr std::size_t kMaxDiffEdits = 500;
 // How many lines are shown when an edit's text was not found or found too often.
 inline constexpr std::size_t kMaxNearest = 3;
 inline constexpr std::size_t kMaxLineNumbers = 50;
+// Where counting stops: "at least this often" tells as much.
+inline constexpr std::size_t kMaxOccurrences = 1000;
+// Lines compared with a text that was not found; 100 ns each.
+inline constexpr std::size_t kMaxLinesCompared = 200'000;
+// Changed stretches larger than this get no diff: it would be cut anyway, and lines cost memory.
+inline constexpr std::size_t kMaxDiffInput = 2 << 20;
 
 // A reply must fit in one frame of 1 MiB with its envelope: what a page of content, hits or names
 // may take once it is escaped as JSON, by default and at most.

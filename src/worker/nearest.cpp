@@ -31,7 +31,7 @@ Pairs pairs_of(std::string_view text) {
 
 template <typename Visit>
 void for_each_line(std::string_view text, Visit visit) {
-  for (std::size_t number = 1; !text.empty(); ++number) {
+  for (std::size_t number = 1; !text.empty() && number <= kMaxLinesCompared; ++number) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     visit(number, text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));

@@ -99,7 +99,9 @@ int perf(const Arguments&) {
   attributes.type = PERF_TYPE_SOFTWARE;
   return judge(::syscall(SYS_perf_event_open, &attributes, 0, -1, -1, 0));
 }
-int keyctl_call(const Arguments&) { return judge(::syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0)); }
+int keyctl_call(const Arguments&) {
+  return judge(::syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0));
+}
 int add_key_call(const Arguments&) {
   return judge(::syscall(SYS_add_key, "user", "probe", "x", 1, KEY_SPEC_PROCESS_KEYRING));
 }
@@ -145,7 +147,7 @@ int execute_memory(unsigned flags) {
   return judge(-1L);
 }
 int memfd_exec(const Arguments&) { return execute_memory(0); }
-int memfd_exec_flag(const Arguments&) { return execute_memory(0x10); }    // MFD_EXEC
+int memfd_exec_flag(const Arguments&) { return execute_memory(0x10); }   // MFD_EXEC
 int memfd_exec_sealed(const Arguments&) { return execute_memory(0x8); }  // MFD_NOEXEC_SEAL
 
 bool status_shows(const char* field, const char* value) {

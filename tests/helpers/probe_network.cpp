@@ -41,7 +41,8 @@ int connect_unix(const std::string& name, bool is_abstract) {
   const std::size_t shift = is_abstract ? 1 : 0;
   if (name.size() + shift >= sizeof(to.sun_path)) return kBroken;
   std::memcpy(to.sun_path + shift, name.data(), name.size());
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + shift + name.size() + (is_abstract ? 0 : 1));
+  const auto length =
+      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + shift + name.size() + (is_abstract ? 0 : 1));
   const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
   if (fd < 0) return judge(-1L);
   return judge(static_cast<long>(::connect(fd, reinterpret_cast<const sockaddr*>(&to), length)));
@@ -50,11 +51,8 @@ int connect_path(const Arguments& args) { return connect_unix(args[0], false); }
 int connect_abstract(const Arguments& args) { return connect_unix(args[0], true); }
 
 constexpr Attack kAttacks[] = {
-    {"socket", 3, make_socket},
-    {"connect-tcp", 2, connect_tcp},
-    {"send-udp", 2, send_udp},
-    {"connect-unix", 1, connect_path},
-    {"connect-abstract", 1, connect_abstract},
+    {"socket", 3, make_socket},        {"connect-tcp", 2, connect_tcp},           {"send-udp", 2, send_udp},
+    {"connect-unix", 1, connect_path}, {"connect-abstract", 1, connect_abstract},
 };
 
 }  // namespace

@@ -45,7 +45,8 @@ int read_init(const Arguments& args) {
   const int file = ::open("/proc/1/cmdline", O_RDONLY);
   char text[4096];
   const ssize_t length = file < 0 ? 0 : ::read(file, text, sizeof(text));
-  return judge(length > 0 && ::memmem(text, static_cast<std::size_t>(length), args[0].data(), args[0].size()) != nullptr);
+  return judge(length > 0 &&
+               ::memmem(text, static_cast<std::size_t>(length), args[0].data(), args[0].size()) != nullptr);
 }
 
 int has_variable(const Arguments& args) { return judge(std::getenv(args[0].c_str()) != nullptr); }
@@ -121,6 +122,13 @@ int leave_daemon(const Arguments& args) {
   return ::read(ready[0], &byte, 1) == 1 ? 0 : kBroken;
 }
 
+// The group may hold processes of the host.
+int signal_group(const Arguments&) {
+  ::signal(SIGUSR1, SIG_IGN);
+  ::kill(0, SIGUSR1);
+  return 0;
+}
+
 int kill_init(const Arguments&) {
   ::kill(1, SIGKILL);
   ::kill(1, SIGSTOP);
@@ -159,6 +167,7 @@ constexpr Attack kAttacks[] = {
     {"memory", 1, take_memory},
     {"shared-memory", 1, take_shared_memory},
     {"daemon", 1, leave_daemon},
+    {"signal-group", 0, signal_group},
     {"kill-init", 0, kill_init},
     {"die-by", 1, die_by},
     {"debug-child", 0, debug_child},

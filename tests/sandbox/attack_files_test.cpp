@@ -1,4 +1,6 @@
 // Attacks on files, each under its own name, started by root and by an ordinary user.
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -143,6 +145,39 @@ TEST_P(FileAttack, ExecutesWhatTheListDoesNotName) {
 TEST_P(FileAttack, ExecutesFromAPrivateDirectoryOffTheList) {
   const Outcome outcome = shell("cp sp_probe /tmp/p; /tmp/p succeed");
   EXPECT_EQ(outcome.code, 126) << outcome.output;
+}
+
+TEST_P(FileAttack, OpensItsInputAgainForWriting) {
+  const std::string input = write("home/input", "before");
+  Spec attacked = spec();
+  attacked.command = {probe_, "reopen-input"};
+  EXPECT_TRUE(is_refused(run(attacked, [&] { ::dup2(::open(input.c_str(), O_RDONLY), 0); })));
+}
+
+TEST_P(FileAttack, IsGivenADirectoryAsItsInput) {
+  Spec attacked = spec();
+  attacked.command = {"true"};
+  const Outcome outcome = run(attacked, [&] { ::dup2(::open(home_.c_str(), O_RDONLY | O_DIRECTORY), 0); });
+  EXPECT_NE(outcome.error.find("a directory cannot be"), std::string::npos);
+}
+
+TEST_P(FileAttack, PlantsALinkWhereTheProfileMounts) {
+  const std::string secret = write("home/.ssh/id_rsa", "x");
+  for (const bool is_write : {false, true}) {
+    std::filesystem::remove(workspace_ + "/data");
+    std::filesystem::create_symlink(home_ + "/.ssh", workspace_ + "/data");
+    Spec attacked = spec();
+    (is_write ? attacked.write : attacked.read).push_back(workspace_ + "/data");
+    attacked.command = {probe_, "read", secret};
+    EXPECT_NE(run(attacked).error.find("leads out of it"), std::string::npos);
+  }
+}
+
+TEST_P(FileAttack, ReadsASecretBehindALink) {
+  const std::string secret = write("workspace/config/production", "x");
+  std::filesystem::create_symlink("config/production", workspace_ + "/.env");
+  EXPECT_TRUE(is_refused(attack({"read", secret})));
+  EXPECT_TRUE(is_refused(attack({"read", workspace_ + "/.env"})));
 }
 
 TEST_P(FileAttack, MakesAFileAboveTheLimit) {

@@ -169,9 +169,10 @@ TEST_P(GitAttack, WaitsForTheHostToReplaceAPinnedFile) {
 TEST_P(GitAttack, WaitsForTheHostToReplaceAMaskedFile) {
   write("workspace/.env", "TOKEN=1");
   Spec attacked = spec();
-  attacked.command = {"bash", "-c",
-                      "touch started; until [ -e replaced ]; do sleep 0.01; done; "
-                      "for i in $(seq 200); do grep -q /.env /proc/self/mountinfo && break; sleep 0.01; done; cat .env"};
+  attacked.command = {
+      "bash", "-c",
+      "touch started; until [ -e replaced ]; do sleep 0.01; done; "
+      "for i in $(seq 200); do grep -q /.env /proc/self/mountinfo && break; sleep 0.01; done; cat .env"};
   const pid_t editor = ::fork();
   if (editor == 0) {
     while (!exists(workspace_ + "/started")) ::usleep(1000);

@@ -35,15 +35,15 @@ TEST_P(KernelAttack, ChangesMounts) {
 }
 
 TEST_P(KernelAttack, UsesIoUringThroughEveryAbi) {
-  for (const char* name : {"io-uring", "io-uring-i386", "io-uring-x32"}) EXPECT_TRUE(is_refused(attack({name}))) << name;
+  for (const char* name : {"io-uring", "io-uring-i386", "io-uring-x32"})
+    EXPECT_TRUE(is_refused(attack({name}))) << name;
 }
 
-TEST_P(KernelAttack, IsKilledForAnyCallThroughAForeignAbi) {
-  EXPECT_EQ(attack({"getpid-i386"}).code, 128 + SIGSYS);
-}
+TEST_P(KernelAttack, IsKilledForAnyCallThroughAForeignAbi) { EXPECT_EQ(attack({"getpid-i386"}).code, 128 + SIGSYS); }
 
 TEST_P(KernelAttack, UsesRiskyInterfaces) {
-  for (const char* name : {"bpf", "perf", "keyctl", "add-key", "userfaultfd", "dmesg", "kexec", "load-module", "set-clock"}) {
+  for (const char* name :
+       {"bpf", "perf", "keyctl", "add-key", "userfaultfd", "dmesg", "kexec", "load-module", "set-clock"}) {
     EXPECT_TRUE(is_refused(attack({name}))) << name;
   }
 }
@@ -51,7 +51,8 @@ TEST_P(KernelAttack, UsesRiskyInterfaces) {
 TEST_P(KernelAttack, UsesACallThatIsNewerThanTheFilter) { EXPECT_TRUE(is_refused(attack({"unknown-call"}))); }
 
 TEST_P(KernelAttack, InjectsTerminalInput) {
-  for (const char* name : {"tiocsti", "tiocsti-disguised", "tioclinux"}) EXPECT_TRUE(is_refused(attack({name}))) << name;
+  for (const char* name : {"tiocsti", "tiocsti-disguised", "tioclinux"})
+    EXPECT_TRUE(is_refused(attack({name}))) << name;
 }
 
 TEST_P(KernelAttack, ExecutesFromMemory) {
@@ -66,6 +67,17 @@ TEST_P(KernelAttack, ReachesHostProcesses) {
   const std::string host_process = std::to_string(::getpid());
   for (const char* name : {"ptrace", "kill", "process-vm-readv"}) {
     EXPECT_TRUE(is_refused(attack({name, host_process}))) << name;
+  }
+}
+
+TEST_P(KernelAttack, SignalsItsProcessGroup) {
+  for (const int abi : {5, 7}) {
+    Spec attacked = spec();
+    attacked.command = {probe_, "signal-group"};
+    ForegroundOptions options;
+    options.launch.machine.landlock_abi = std::min(abi, options.launch.machine.landlock_abi);
+    // The process that runs the sandbox has the default action for this signal: it would be dead.
+    EXPECT_EQ(run(attacked, options).code, 0) << "Landlock ABI " << abi;
   }
 }
 

@@ -35,6 +35,9 @@ void write_report(const std::string& path, const Result<ExitReport>& result) {
   out << "code " << result->exit_code() << "\n";
   out << "protections " << result->protections.to_json() << "\n";
   for (const auto& violation : result->violations) out << "violation " << violation.operation << "\n";
+  for (const auto& refusal : result->refusals) {
+    out << "refused " << refusal.operation << " " << refusal.target << " " << refusal.rule << "\n";
+  }
   for (const auto& path_found : result->quarantined) out << "quarantined " << path_found << "\n";
   for (const auto& path_found : result->suspicious) out << "suspicious " << path_found << "\n";
   for (const auto& path_found : result->lost_mounts) out << "lost " << path_found << "\n";
@@ -111,7 +114,7 @@ std::string SandboxTest::read(const std::string& path) const {
 }
 
 bool SandboxTest::exists(const std::string& path) const {
-  struct stat info {};
+  struct stat info{};
   return ::lstat(path.c_str(), &info) == 0;
 }
 
@@ -136,9 +139,13 @@ Spec SandboxTest::spec() const {
   spec.read = {"/usr", "/etc", "/opt"};
   spec.deny = {"/etc/shadow", "/etc/gshadow"};
   spec.exec = {"/usr", workspace_};
-  spec.environment = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + home_, "LANG=C.UTF-8",
-                      "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org",
-                      "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org"};
+  spec.environment = {"PATH=/usr/local/bin:/usr/bin:/bin",
+                      "HOME=" + home_,
+                      "LANG=C.UTF-8",
+                      "GIT_AUTHOR_NAME=a",
+                      "GIT_AUTHOR_EMAIL=a@example.org",
+                      "GIT_COMMITTER_NAME=a",
+                      "GIT_COMMITTER_EMAIL=a@example.org"};
   return spec;
 }
 
@@ -163,10 +170,13 @@ Outcome SandboxTest::shell(const std::string& script) {
   return run(attacked);
 }
 
-Outcome SandboxTest::run_in_child(const Spec& spec, const ForegroundOptions& options, const std::function<void()>& before) {
+Outcome SandboxTest::run_in_child(const Spec& spec, const ForegroundOptions& options,
+                                  const std::function<void()>& before) {
   const std::string report_path = make_directory("report") + "/" + std::to_string(::rand());
   int output[2];
   if (::pipe2(output, O_CLOEXEC) != 0) return {};
+  // A pipe belongs to who made it, and is opened again by its owner only.
+  if (by_ == StartedBy::user && ::geteuid() == 0 && ::fchown(output[1], kOrdinaryUser, kOrdinaryUser) != 0) return {};
   const pid_t pid = ::fork();
   if (pid == 0) {
     if (by_ == StartedBy::user && ::geteuid() == 0) become_ordinary();

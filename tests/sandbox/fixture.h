@@ -18,9 +18,9 @@ std::string to_string(StartedBy by);
 
 struct Outcome {
   bool has_started = false;
-  std::string error;   // if it has not
-  int code = -1;       // exit_code() of the command
-  std::string output;  // stdout and stderr together
+  std::string error;                // if it has not
+  int code = -1;                    // exit_code() of the command
+  std::string output;               // stdout and stderr together
   std::vector<std::string> report;  // "violation mount", "quarantined /...", "lost /...", ...
   bool reports(const std::string& line) const;
 };
@@ -67,8 +67,8 @@ constexpr int kProbeSucceeded = 42;
 
 testing::AssertionResult is_refused(const Outcome& outcome);
 
-#define SALLYPORT_BOTH_WAYS(Suite)                                                                     \
-  INSTANTIATE_TEST_SUITE_P(StartedBy, Suite, testing::Values(StartedBy::root, StartedBy::user),        \
+#define SALLYPORT_BOTH_WAYS(Suite)                                                              \
+  INSTANTIATE_TEST_SUITE_P(StartedBy, Suite, testing::Values(StartedBy::root, StartedBy::user), \
                            [](const testing::TestParamInfo<StartedBy>& started) { return to_string(started.param); })
 
 }  // namespace sallyport::sandbox

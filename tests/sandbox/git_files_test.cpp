@@ -10,7 +10,8 @@ namespace {
 
 TEST(GitSettings, ReadsSectionsSubsectionsContinuationsAndComments) {
   const auto settings = git_settings(
-      "[core]\n\tbare = false ; no\n[remote \"origin\"]\n url = \"a b\"\n[alias] x = !evil\n[core]\nfsmonitor = a\\\nb\nignorecase\n");
+      "[core]\n\tbare = false ; no\n[remote \"origin\"]\n url = \"a b\"\n[alias] x = !evil\n[core]\nfsmonitor = "
+      "a\\\nb\nignorecase\n");
   ASSERT_EQ(settings.size(), 5U);
   EXPECT_EQ(settings[0].key, "core.bare");
   EXPECT_EQ(settings[0].value, "false");
@@ -22,7 +23,8 @@ TEST(GitSettings, ReadsSectionsSubsectionsContinuationsAndComments) {
 }
 
 TEST(GitSettings, TakesOutOnlyWhatIsHarmful) {
-  const auto kept = without_harmful("[core]\n\tbare = false\n\tfsMonitor = a\\\n  b\n[alias] x = !evil\n[user]\n\tname = n\n");
+  const auto kept =
+      without_harmful("[core]\n\tbare = false\n\tfsMonitor = a\\\n  b\n[alias] x = !evil\n[user]\n\tname = n\n");
   ASSERT_TRUE(kept);
   EXPECT_EQ(*kept, "[core]\n\tbare = false\n[alias]\n[user]\n\tname = n\n");
   EXPECT_FALSE(without_harmful("[core]\n\tbare = true\n"));

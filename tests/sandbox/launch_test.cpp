@@ -80,7 +80,9 @@ TEST_P(Launch, MountsABindUnderAnotherName) {
 TEST_P(Launch, WorksWithEveryLandlockRight) {
   Spec strict = spec();
   strict.use_all_landlock_rights = true;
-  strict.command = {"bash", "-c", "echo x > f && mkdir d && mv f d/f && rm -r d && echo > /tmp/x && echo x > /dev/null && ls / > /dev/null"};
+  strict.command = {
+      "bash", "-c",
+      "echo x > f && mkdir d && mv f d/f && rm -r d && echo > /tmp/x && echo x > /dev/null && ls / > /dev/null"};
   const Outcome outcome = run(strict);
   EXPECT_EQ(outcome.code, 0) << outcome.output;
 }
@@ -98,8 +100,8 @@ TEST_P(Launch, NamesTheStepThatFailsAndLeavesNothing) {
     options.launch.faults = {failing, EIO};
     const Outcome outcome = run(faulty, options);
     EXPECT_FALSE(outcome.has_started) << to_string(failing);
-    const bool names_step = outcome.error.find(to_string(failing)) != std::string::npos ||
-                            failing == Step::cgroup || failing == Step::plan || failing == Step::socket;
+    const bool names_step = outcome.error.find(to_string(failing)) != std::string::npos || failing == Step::cgroup ||
+                            failing == Step::plan || failing == Step::socket;
     EXPECT_TRUE(names_step) << to_string(failing) << ": " << outcome.error;
     EXPECT_NE(outcome.error.find("Input/output error"), std::string::npos) << outcome.error;
     EXPECT_FALSE(exists(workspace_ + "/.git/commondir")) << to_string(failing);
@@ -146,6 +148,54 @@ TEST_P(Launch, DiesWithTheProcessThatStartedIt) {
   ASSERT_GE(file, 0);
   ASSERT_EQ(::flock(file, LOCK_EX), 0);  // waits: returns only when the daemon inside is dead
   ::close(file);
+}
+
+class Explain : public AttackTest {
+ protected:
+  Outcome explained(const std::string& script) {
+    Spec wanted = spec();
+    wanted.explain = true;
+    wanted.command = {"bash", "-c", script};
+    return run(wanted);
+  }
+};
+SALLYPORT_BOTH_WAYS(Explain);
+
+TEST_P(Explain, NamesPathsThatWereNotMountedOrNotWritable) {
+  const std::string key = write("home/.ssh/id_rsa", "x");
+  const Outcome outcome = explained("cat " + key + "; echo hi > /etc/x; exit 3");
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_TRUE(outcome.reports("refused openat " + key + " not mounted")) << testing::PrintToString(outcome.report);
+  EXPECT_TRUE(outcome.reports("refused openat /etc/x read-only")) << testing::PrintToString(outcome.report);
+}
+
+TEST_P(Explain, NamesAddressesThatCouldNotBeReached) {
+  const Outcome outcome = explained("echo > /dev/tcp/192.0.2.1/80");
+  EXPECT_TRUE(outcome.reports("refused connect 192.0.2.1:80 refused")) << testing::PrintToString(outcome.report);
+}
+
+TEST_P(Explain, MakesRelativePathsAbsolute) {
+  write("workspace/.env", "x");
+  const Outcome outcome = explained("cd /usr && echo x > local/new");
+  EXPECT_TRUE(outcome.reports("refused openat /usr/local/new read-only")) << testing::PrintToString(outcome.report);
+}
+
+TEST_P(Explain, FollowsForksThreadsAndPipes) {
+  const Outcome outcome = explained(
+      "for i in 1 2 3; do (echo $i | cat | cat) & done; wait; git init -q r && cd r && git status -s; exit 0");
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+}
+
+TEST_P(Explain, NamesACommandThatIsNotThere) {
+  Spec wanted = spec();
+  wanted.explain = true;
+  wanted.command = {"no-such-program"};
+  EXPECT_EQ(run(wanted).error, "NOT_FOUND: command not found: no-such-program");
+}
+
+TEST_P(Explain, PassesSignalsAndStatusOn) {
+  EXPECT_EQ(explained("kill -TERM $$").code, 128 + SIGTERM);
+  EXPECT_EQ(explained("trap 'exit 9' USR1; kill -USR1 $$; sleep 1").code, 9);
 }
 
 class WeakMode : public AttackTest {
@@ -201,7 +251,8 @@ TEST_P(WeakMode, RefusesADenyThatItCannotEnforce) {
 class AtATerminal : public Launch {
  protected:
   // Runs the sandbox on a terminal, feeding it the lines; returns all it printed.
-  std::string talk(const std::vector<std::string>& command, const std::vector<std::pair<std::string, std::string>>& turns) {
+  std::string talk(const std::vector<std::string>& command,
+                   const std::vector<std::pair<std::string, std::string>>& turns) {
     int leader = -1;
     const pid_t pid = ::forkpty(&leader, nullptr, nullptr, nullptr);
     if (pid == 0) {
@@ -249,10 +300,9 @@ class AtATerminal : public Launch {
 SALLYPORT_BOTH_WAYS(AtATerminal);
 
 TEST_P(AtATerminal, AnInteractiveShellHasJobControl) {
-  const std::string seen = talk({"bash", "--norc", "-i"}, {{"prompt> ", "sleep 100 &\n"},
-                                                           {"prompt> ", "jobs\n"},
-                                                           {"Running", "kill %1\n"},
-                                                           {"prompt> ", "exit 6\n"}});
+  const std::string seen =
+      talk({"bash", "--norc", "-i"},
+           {{"prompt> ", "sleep 100 &\n"}, {"prompt> ", "jobs\n"}, {"Running", "kill %1\n"}, {"prompt> ", "exit 6\n"}});
   EXPECT_EQ(seen.find("no job control"), std::string::npos) << seen;
   EXPECT_EQ(WEXITSTATUS(status_), 6) << seen;
 }

@@ -200,9 +200,13 @@ TEST_P(LauncherTest, SaysWhyALaunchFails) {
   EXPECT_EQ(next<LaunchFailed>().message, "the workspace is not a directory");
 }
 
-TEST_P(LauncherTest, KillsEverythingWhenTheWardenIsGone) { expect_daemon_dies_when([&] { socket_.reset(); }); }
+TEST_P(LauncherTest, KillsEverythingWhenTheWardenIsGone) {
+  expect_daemon_dies_when([&] { socket_.reset(); });
+}
 
-TEST_P(LauncherTest, KillsEverythingWhenItIsKilled) { expect_daemon_dies_when([&] { ::kill(launcher_, SIGKILL); }); }
+TEST_P(LauncherTest, KillsEverythingWhenItIsKilled) {
+  expect_daemon_dies_when([&] { ::kill(launcher_, SIGKILL); });
+}
 
 }  // namespace
 }  // namespace sallyport::sandbox

@@ -1,4 +1,5 @@
 // What people do all day must go on inside the walls.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "fixture.h"
@@ -29,7 +30,9 @@ TEST_P(LegitimateWork, GitInitCommitStatusBranchAndClone) {
 
 TEST_P(LegitimateWork, GitCommitInThePinnedRepository) {
   host("git init -q . && echo x > x && git add x && git -c user.name=a -c user.email=a@b commit -q -m x");
-  works("echo y > y && git add y && git commit -q -m y && test $(git log --oneline | wc -l) = 2 && git status --porcelain");
+  works(
+      "echo y > y && git add y && git commit -q -m y && test $(git log --oneline | wc -l) = 2 && git status "
+      "--porcelain");
   host("test $(git log --oneline | wc -l) = 2 && git fsck --no-progress");
 }
 
@@ -42,7 +45,9 @@ TEST_P(LegitimateWork, CmakeAndMake) {
   needs("/usr/bin/cmake");
   write("workspace/CMakeLists.txt", "cmake_minimum_required(VERSION 3.5)\nproject(p C)\nadd_executable(p p.c)\n");
   write("workspace/p.c", "int main(void) { return 0; }\n");
-  works("cmake -S . -B build -G 'Unix Makefiles' > log 2>&1 || { cat log; exit 1; }\nmake -C build > log 2>&1 && build/p");
+  works(
+      "cmake -S . -B build -G 'Unix Makefiles' > log 2>&1 || { cat log; exit 1; }\nmake -C build > log 2>&1 && "
+      "build/p");
 }
 
 TEST_P(LegitimateWork, WritesAndRunsAProgram) {
@@ -73,18 +78,36 @@ TEST_P(LegitimateWork, GdbOnAProgram) {
   EXPECT_NE(outcome.output.find("exited with code"), std::string::npos) << outcome.output;
 }
 
-TEST_P(LegitimateWork, RenamesBetweenDirectories) { works("mkdir a b && echo x > a/x && mv a/x b/x && mv b c && test -e c/x"); }
+TEST_P(LegitimateWork, RenamesBetweenDirectories) {
+  works("mkdir a b && echo x > a/x && mv a/x b/x && mv b c && test -e c/x");
+}
 
 TEST_P(LegitimateWork, UsesPrivateDirectories) {
   works("echo x > /tmp/x && echo x > /dev/shm/x && echo x > ~/x && mkdir -p ~/.cache/tool && test $(cat ~/x) = x");
 }
 
 TEST_P(LegitimateWork, UsesPipesTerminalsAndDevices) {
-  works("head -c 10 /dev/urandom | wc -c | grep -q 10; echo x > /dev/null; test -c /dev/ptmx -o -L /dev/ptmx; "
-        "script -qec 'echo hello' /dev/null | grep -q hello");
+  works(
+      "head -c 10 /dev/urandom | wc -c | grep -q 10; echo x > /dev/null; test -c /dev/ptmx -o -L /dev/ptmx; "
+      "script -qec 'echo hello' /dev/null | grep -q hello");
 }
 
-TEST_P(LegitimateWork, ReadsTheMachinesFacts) { works("test $(nproc) -ge 1; grep -q MemTotal /proc/meminfo; hostname | grep -q sallyport; id -u"); }
+TEST_P(LegitimateWork, WritesToItsOwnOutputByName) {
+  const Outcome outcome = shell("echo one > /dev/stdout; echo two > /dev/stderr; echo three > /proc/self/fd/1");
+  EXPECT_EQ(outcome.output, "one\ntwo\nthree\n");
+}
+
+TEST_P(LegitimateWork, WritesToAFileOfTheHostThatIsItsOutput) {
+  const std::string output = write("report/output", "");
+  Spec redirected = spec();
+  redirected.command = {"bash", "-c", "echo one; echo two >> /dev/stdout"};
+  run(redirected, [&] { ::dup2(::open(output.c_str(), O_WRONLY | O_APPEND), 1); });
+  EXPECT_EQ(read(output), "one\ntwo\n");
+}
+
+TEST_P(LegitimateWork, ReadsTheMachinesFacts) {
+  works("test $(nproc) -ge 1; grep -q MemTotal /proc/meminfo; hostname | grep -q sallyport; id -u");
+}
 
 }  // namespace
 }  // namespace sallyport::sandbox
