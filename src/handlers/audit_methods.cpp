@@ -53,6 +53,7 @@ constexpr Field kVerify[] = {{.name = "against", .type = Type::object}};
 Task<Reply> verify(const Permit&, Call& call, RequestContext&, Host& host) {
   ledger::Verification::Input input;
   input.audit_directory = ledger::audit_directory(host.ledger.state_dir());
+  input.key = host.ledger.public_key();
   input.exported = host.ledger.health().exported_seq;
   if (const wire::Value against = call.params().get("against")) {
     auto checkpoint = ledger::read_checkpoint(against);

@@ -80,6 +80,11 @@ Status Verification::begin(Database& database) {
     key_.reset();
     find("ledger", 0, "the public key is missing");
   }
+  if (!input_.key) {
+    find("audit.key", 0, "the signing key is missing");
+  } else if (key_ && *key_ != *input_.key) {
+    find("audit.key", 0, "the ledger names another key");
+  }
   if (!input_.exported) {
     TRY(const auto synced, read_meta(database, kMetaExported));
     std::uint64_t known = 0;
@@ -262,8 +267,12 @@ void Verification::finish_files() {
 Result<Report> verify_state(const std::string& state_dir, std::optional<Checkpoint> against,
                             std::optional<std::uint64_t> exported) {
   TRY(const auto database, Database::open(database_path(state_dir), Database::Access::read));
-  Verification verification(
-      {.audit_directory = audit_directory(state_dir), .against = std::move(against), .exported = exported});
+  const auto key = SigningKey::load(key_path(state_dir));
+  if (!key && key.error().code != Code::not_found) return key.error();
+  Verification verification({.audit_directory = audit_directory(state_dir),
+                             .key = key ? std::optional(key->public_key()) : std::nullopt,
+                             .against = std::move(against),
+                             .exported = exported});
   for (;;) {
     TRY(const bool is_done, verification.step(*database));
     if (is_done) return verification.report();

@@ -40,6 +40,7 @@ class Verification {
  public:
   struct Input {
     std::string audit_directory;
+    std::optional<PublicKey> key;  // of audit.key; the ledger must name the same
     std::optional<Checkpoint> against;
     // The files must reach this record. Without it: what the ledger last knew to be on the disk, because
     // a crash may have kept later ones from them.

@@ -1,5 +1,8 @@
 #include "warden/auditor.h"
 
+#include <chrono>
+#include <utility>
+
 namespace sallyport::warden {
 namespace {
 
@@ -55,9 +58,30 @@ Auditor::Recorded Auditor::outcome(const handlers::Method& method, const handler
 }
 
 void Auditor::refused(const handlers::RequestContext& context, ipc::Call& call, const Error& error) {
+  const std::string principal = context.principal.to_string();
+  Refusals& refusals = refusals_[principal];
+  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(clock_.steady().time_since_epoch()).count();
+  const ledger::RateDecision decision = ledger::decide_rate(kRefusalRate, refusals.state, now);
+  refusals.state = decision.unused_at;
+  if (!decision.is_allowed) {
+    if (refusals.suppressed++ == 0) note_suppressed(principal, "begins");
+    return;
+  }
+  if (const std::uint64_t count = std::exchange(refusals.suppressed, 0); count != 0) {
+    note_suppressed(principal, "count=" + std::to_string(count));
+  }
   log_failure("request refused", context, call, error);
   // If there is no room for it the ledger counts it, and says so when there is.
   [[maybe_unused]] const Status appended = ledger_.append(entry_of(Stage::decision, context, call, &error));
+}
+
+void Auditor::note_suppressed(const std::string& principal, const std::string& what) {
+  log_.warn("refusals are too many to be recorded", {{"principal", principal}, {"what", what}});
+  Entry entry;
+  entry.principal = principal;
+  entry.method = "audit.suppressed";
+  entry.rule = what;
+  [[maybe_unused]] const Status appended = ledger_.append(std::move(entry));
 }
 
 void Auditor::log_failure(std::string_view stage, const handlers::RequestContext& context, ipc::Call& call,

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <coroutine>
+#include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "base/base.h"
@@ -13,9 +15,12 @@
 
 namespace sallyport::warden {
 
+// Ten a second for as long as it likes, a few thousand at once: enough for every honest mistake.
+inline constexpr ledger::Rate kRefusalRate{.count = 6'000, .period = Millis(600'000)};
+
 class Auditor {
  public:
-  Auditor(ledger::Ledger& ledger, const Log& log) : ledger_(ledger), log_(log) {}
+  Auditor(ledger::Ledger& ledger, const Log& log, const Clock& clock) : ledger_(ledger), log_(log), clock_(clock) {}
 
   // co_await: ok when the record is as safe as the method's class wants it: `buffered` at once, `durable`
   // when it is on the disk. An error (UNAVAILABLE) means that it could not be recorded.
@@ -35,15 +40,26 @@ class Auditor {
   Recorded outcome(const handlers::Method& method, const handlers::RequestContext& context, ipc::Call& call,
                    ipc::Reply& reply);
 
-  // A request that policy, its schema or a limit refused, whatever its class: buffered, and in the log.
+  // A request that policy, its schema or a limit refused, whatever its class: buffered, and in the log. A
+  // principal that is refused more often than kRefusalRate cannot fill the disk with it: what is left out is
+  // counted, that it begins is recorded at once, and how much it was with the next refusal that is recorded.
   void refused(const handlers::RequestContext& context, ipc::Call& call, const Error& error);
+
+ private:
   // What the caller is not told about a failure, under the id that it knows.
   void log_failure(std::string_view stage, const handlers::RequestContext& context, ipc::Call& call,
                    const Error& error) const;
+  void note_suppressed(const std::string& principal, const std::string& what);
 
- private:
+  struct Refusals {
+    ledger::Micros state = 0;  // of the rate
+    std::uint64_t suppressed = 0;
+  };
+
   ledger::Ledger& ledger_;
   const Log& log_;
+  const Clock& clock_;
+  std::map<std::string, Refusals> refusals_;  // by principal
 };
 
 }  // namespace sallyport::warden

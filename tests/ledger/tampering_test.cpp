@@ -122,8 +122,19 @@ TEST_F(Tampering, AttackForgeACheckpoint) {
   EXPECT_TRUE(mentions(verify(), "checkpoint", "signature does not fit"));
 }
 
-TEST_F(Tampering, AttackExchangeTheKey) {
+TEST_F(Tampering, AttackExchangeTheKeyInTheLedger) {
+  sql("UPDATE meta SET value = '" + to_hex(SigningKey::generate().public_key()) + "' WHERE name = 'public_key'");
+  EXPECT_TRUE(mentions(verify(), "audit.key", "names another key"));
+}
+
+TEST_F(Tampering, AttackRemoveTheKey) {
+  std::filesystem::remove(key_path(directory_.path()));
+  EXPECT_TRUE(mentions(verify(), "audit.key", "missing"));
+}
+
+TEST_F(Tampering, AttackExchangeTheKeyEverywhere) {
   // With a key of one's own everything inside can be made to fit; the kept checkpoint names the old one.
+  ASSERT_TRUE(SigningKey::generate().save(key_path(directory_.path())));
   sql("UPDATE meta SET value = '" + to_hex(SigningKey::generate().public_key()) + "' WHERE name = 'public_key'");
   EXPECT_TRUE(mentions(verify(kept_), "kept checkpoint", "another key"));
 }
