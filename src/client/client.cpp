@@ -75,16 +75,14 @@ Result<std::unique_ptr<Client>> Client::prove(UniqueFd connection, const Loopbac
   wire::Nonce nonce;
   fill_random(nonce);
   wire::HandshakeClient handshake(address.token, address.binding, nonce);
-  Bytes out;
-  handshake.start(out);
-  TRY(client->send(out));
+  handshake.start(client->unsent_);
+  TRY(client->send_unsent());
   const SteadyTime until = steady_now() + wire::kHandshakeTimeout;
   for (;;) {
     TRY(const auto frame, client->reader_.next());
     if (frame) {
-      out.clear();
-      TRY(handshake.receive(*frame, out));
-      TRY(client->send(out));
+      TRY(handshake.receive(*frame, client->unsent_));
+      TRY(client->send_unsent());
       return client;
     }
     TRY(const bool came, client->receive(until));
@@ -123,15 +121,18 @@ Error Client::fail(Error error) {
   return error;
 }
 
+Status Client::send_unsent() { return is_handling_ && unsent_.size() < kPieceBytes ? ok() : flush(); }
+
 // Never waits for the peer to read without reading itself: two sides that both only write would wait
 // forever.
-Status Client::send(const Bytes& frame) {
+Status Client::flush() {
   if (failure_) return *failure_;
   std::size_t sent = 0;
-  while (sent < frame.size()) {
-    const ssize_t count = is_socket_
-                              ? ::send(output(), frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT)
-                              : ::write(output(), frame.data() + sent, frame.size() - sent);
+  while (sent < unsent_.size()) {
+    const std::uint8_t* from = unsent_.data() + sent;
+    const std::size_t size = unsent_.size() - sent;
+    const ssize_t count =
+        is_socket_ ? ::send(output(), from, size, MSG_NOSIGNAL | MSG_DONTWAIT) : ::write(output(), from, size);
     if (count >= 0) {
       sent += static_cast<std::size_t>(count);
       continue;
@@ -146,6 +147,7 @@ Status Client::send(const Bytes& frame) {
       if (!came && has_ended_) return fail(lost("ended by the peer"));
     }
   }
+  unsent_.clear();
   return ok();
 }
 
@@ -161,9 +163,13 @@ ssize_t Client::receive_once(std::span<std::uint8_t> room, int flags) {
 Result<bool> Client::receive(SteadyTime until) {
   if (failure_) return *failure_;
   const auto room = reader_.writable();
+  const int wait = poll_millis(until);
   ssize_t count = -1;
   errno = EAGAIN;
-  if (is_socket_ && spinner_.should_spin()) {
+  if (is_socket_ && wait == 0) {
+    count = receive_once(room, MSG_DONTWAIT);
+    if (count < 0 && errno == EAGAIN) return false;
+  } else if (is_socket_ && spinner_.should_spin()) {
     const SteadyTime spin_until = steady_now() + Spinner::kLongest;
     do {
       count = receive_once(room, MSG_DONTWAIT);
@@ -173,7 +179,6 @@ Result<bool> Client::receive(SteadyTime until) {
     count >= 0 ? spinner_.hit() : spinner_.miss();
   }
   if (count < 0 && errno == EAGAIN) {
-    const int wait = poll_millis(until);
     if (is_socket_ && wait >= kLongestReceive.count()) {
       count = receive_once(room, 0);
     } else {
@@ -202,6 +207,14 @@ bool Client::is_open() const {
 // ---- what arrives ----
 
 Status Client::handle_frames() {
+  is_handling_ = true;
+  const Status handled = handle_each_frame();
+  is_handling_ = false;
+  TRY(handled);
+  return flush();
+}
+
+Status Client::handle_each_frame() {
   for (;;) {
     const auto frame = reader_.next();
     if (!frame) return fail(frame.error());
@@ -245,9 +258,11 @@ void Client::handle_response(wire::Message message) {
     waiting_answer_ = *message.error;
     return;
   }
-  const std::string id(message.id);
+  const bool is_waited_for = message.id == waiting_id_;
+  std::uint64_t id = 0;
+  std::from_chars(message.id.data(), message.id.data() + message.id.size(), id);
   Result<Answer> answer = message.error ? Result<Answer>(*message.error) : Answer(decoder_, std::move(message));
-  if (id == waiting_id_) {
+  if (is_waited_for) {
     waiting_answer_ = std::move(answer);
     return;
   }
@@ -278,18 +293,17 @@ Status Client::handle_event(const wire::Message& event) {
 
 Status Client::handle_request(const wire::Message& request) {
   const auto found = served_.find(request.method);
-  Bytes reply;
   if (found == served_.end()) {
-    wire::append_error(reply, request.id, Error::make(Code::method_not_found, "no such method"));
-    return send(reply);
+    wire::append_error(unsent_, request.id, Error::make(Code::method_not_found, "no such method"));
+    return send_unsent();
   }
   const auto result = found->second(request);
   if (!result) {
-    wire::append_error(reply, request.id, result.error());
-  } else if (const Status fits = wire::append_result(reply, request.id, *result); !fits) {
-    wire::append_error(reply, request.id, fits.error());
+    wire::append_error(unsent_, request.id, result.error());
+  } else if (const Status fits = wire::append_result(unsent_, request.id, *result); !fits) {
+    wire::append_error(unsent_, request.id, fits.error());
   }
-  return send(reply);
+  return send_unsent();
 }
 
 Status Client::handle_chunk(ByteView body) {
@@ -336,10 +350,9 @@ Result<Answer> Client::call(std::string_view method, std::string_view params, co
   std::array<char, 24> id_text{};
   const auto id_end = std::to_chars(id_text.data(), id_text.data() + id_text.size(), ++last_id_).ptr;
   const std::string_view id(id_text.data(), static_cast<std::size_t>(id_end - id_text.data()));
-  frame_.clear();
-  TRY(wire::append_request(frame_, {id, method, static_cast<std::uint32_t>(options.deadline.count()), options.token},
+  TRY(wire::append_request(unsent_, {id, method, static_cast<std::uint32_t>(options.deadline.count()), options.token},
                            params));
-  TRY(send(frame_));
+  TRY(send_unsent());
   waiting_id_ = id;
   waiting_answer_.reset();
   const auto answered =
@@ -358,26 +371,23 @@ Result<Answer> Client::call(std::string_view method, std::string_view params, co
 Result<std::string> Client::start(std::string_view method, std::string_view params, OnAnswer on_answer,
                                   const CallOptions& options) {
   std::string id = std::to_string(++last_id_);
-  Bytes frame;
-  TRY(wire::append_request(frame, {id, method, static_cast<std::uint32_t>(options.deadline.count()), options.token},
+  TRY(wire::append_request(unsent_, {id, method, static_cast<std::uint32_t>(options.deadline.count()), options.token},
                            params));
-  TRY(send(frame));
-  pending_.emplace(id, std::move(on_answer));
+  TRY(send_unsent());
+  pending_.emplace(last_id_, std::move(on_answer));
   return id;
 }
 
 void Client::cancel(std::string_view id) {
-  Bytes frame;
-  if (wire::append_event(frame, id, "cancel", {})) {
+  if (wire::append_event(unsent_, id, "cancel", {})) {
     // A lost connection is reported by the next call.
-    [[maybe_unused]] const Status sent = send(frame);
+    [[maybe_unused]] const Status sent = send_unsent();
   }
 }
 
 Status Client::notify(std::string_view method, std::string_view params) {
-  Bytes frame;
-  TRY(wire::append_event(frame, {}, method, params));
-  return send(frame);
+  TRY(wire::append_event(unsent_, {}, method, params));
+  return send_unsent();
 }
 
 // ---- streams ----
@@ -393,10 +403,9 @@ Status Client::write_stream(std::uint32_t stream, ByteView bytes) {
       continue;
     }
     const std::size_t size = std::min({bytes.size(), std::size_t{book_.sendable(stream)}, kPieceBytes});
-    frame_.clear();
-    TRY(wire::append_chunk(frame_, stream, bytes.first(size)));
+    TRY(wire::append_chunk(unsent_, stream, bytes.first(size)));
     book_.sent(stream, static_cast<std::uint32_t>(size));
-    TRY(send(frame_));
+    TRY(send_unsent());
     bytes = bytes.subspan(size);
   }
   return ok();
@@ -404,10 +413,9 @@ Status Client::write_stream(std::uint32_t stream, ByteView bytes) {
 
 Status Client::finish_stream(std::uint32_t stream) {
   if (const auto refused = reset_.find(stream); refused != reset_.end()) return refused->second;
-  frame_.clear();
-  TRY(wire::append_chunk(frame_, stream, {}));
+  TRY(wire::append_chunk(unsent_, stream, {}));
   book_.close(stream);
-  return send(frame_);
+  return send_unsent();
 }
 
 Result<Bytes> Client::read_stream(std::uint32_t stream, Millis wait) {
