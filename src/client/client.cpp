@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -23,6 +24,8 @@ namespace {
 // We give the peer this much longer than we told it, so that its own TIMEOUT answer wins.
 constexpr Millis kGrace{2'000};
 constexpr std::size_t kPieceBytes = (64U << 10) - wire::kHeaderBytes - wire::kChunkHeaderBytes;
+// Chunks that leave with one write, so that the peer is woken once.
+constexpr std::size_t kMaxPieces = 16;
 constexpr Millis kStreamWait{30'000};
 constexpr Millis kLongestReceive{1'000};
 
@@ -316,7 +319,10 @@ Status Client::handle_chunk(ByteView body) {
   if (*arrival == wire::Streams::Arrival::end) {
     found->second.is_ended = true;
   } else {
-    found->second.bytes.append(chunk->data);
+    // More of it is likely to be buffered already.
+    Bytes& bytes = found->second.bytes;
+    if (bytes.empty()) bytes.reserve(chunk->data.size() + reader_.buffered());
+    bytes.append(chunk->data);
   }
   return ok();
 }
@@ -402,13 +408,41 @@ Status Client::write_stream(std::uint32_t stream, ByteView bytes) {
       if (!granted) return Error::make(Code::timeout, "the peer grants no more credit");
       continue;
     }
-    const std::size_t size = std::min({bytes.size(), std::size_t{book_.sendable(stream)}, kPieceBytes});
-    TRY(wire::append_chunk(unsent_, stream, bytes.first(size)));
+    const std::size_t size = std::min({bytes.size(), std::size_t{book_.sendable(stream)}, kMaxPieces * kPieceBytes});
+    TRY(send_pieces(stream, bytes.first(size)));
     book_.sent(stream, static_cast<std::uint32_t>(size));
-    TRY(send_unsent());
     bytes = bytes.subspan(size);
   }
   return ok();
+}
+
+// Straight from the caller's memory; only what the socket does not take at once is copied.
+Status Client::send_pieces(std::uint32_t stream, ByteView bytes) {
+  TRY(flush());
+  std::array<wire::ChunkHead, kMaxPieces> heads;
+  std::array<iovec, 2 * kMaxPieces> parts;
+  std::size_t count = 0;
+  while (!bytes.empty()) {
+    const ByteView piece = bytes.first(std::min(bytes.size(), kPieceBytes));
+    wire::ChunkHead& head = heads.at(count / 2);
+    head = wire::chunk_head(stream, piece.size());
+    parts.at(count++) = {head.data(), head.size()};
+    parts.at(count++) = {const_cast<std::uint8_t*>(piece.data()), piece.size()};  // NOLINT(*-const-cast)
+    bytes = bytes.subspan(piece.size());
+  }
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = count;
+  const ssize_t taken = is_socket_ ? ::sendmsg(output(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) : 0;
+  if (taken < 0 && errno != EAGAIN && errno != EINTR) return fail(lost(errno_name(errno)));
+  auto skip = static_cast<std::size_t>(std::max<ssize_t>(taken, 0));
+  for (std::size_t i = 0; i < count; ++i) {
+    const iovec& part = parts.at(i);
+    const std::size_t skipped = std::min(skip, part.iov_len);
+    unsent_.append(static_cast<const std::uint8_t*>(part.iov_base) + skipped, part.iov_len - skipped);
+    skip -= skipped;
+  }
+  return flush();
 }
 
 Status Client::finish_stream(std::uint32_t stream) {

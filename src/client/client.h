@@ -125,6 +125,7 @@ class Client {
   // at the end of it: many answers of one read make one write.
   Status send_unsent();
   Status flush();
+  Status send_pieces(std::uint32_t stream, ByteView bytes);
   // Receives once. False when nothing came in time.
   Result<bool> receive(SteadyTime until);
   ssize_t receive_once(std::span<std::uint8_t> room, int flags);

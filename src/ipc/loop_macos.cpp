@@ -128,12 +128,13 @@ int Watch::fd() const {
   return const_cast<Impl&>(*impl_).descriptor.native_handle();  // NOLINT(*-const-cast)
 }
 
-void Watch::Wait::await_suspend(std::coroutine_handle<> waiter) {
+void Watch::Wait::await_suspend(std::coroutine_handle<> handle) {
+  waiter = handle;
   using Descriptor = asio::posix::stream_descriptor;
   const auto kind = what == For::read    ? Descriptor::wait_read
                     : what == For::write ? Descriptor::wait_write
                                          : Descriptor::wait_error;
-  watch.impl_->descriptor.async_wait(kind, [this, waiter](const boost::system::error_code& error) {
+  watch.impl_->descriptor.async_wait(kind, [this](const boost::system::error_code& error) {
     is_ready = !error;
     waiter.resume();
   });
