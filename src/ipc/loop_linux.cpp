@@ -285,6 +285,8 @@ Watch::Watch(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Watch::~Watch() {
   cancel();
+  // Closing is not enough: epoll keeps a descriptor as long as any copy of it is open.
+  if (impl_->is_registered) ::epoll_ctl(impl_->loop.epoll.get(), EPOLL_CTL_DEL, impl_->fd.get(), nullptr);
   impl_->loop.forget(impl_.get());
 }
 
