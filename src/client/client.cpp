@@ -173,13 +173,10 @@ Result<bool> Client::receive(SteadyTime until) {
     count = receive_once(room, MSG_DONTWAIT);
     if (count < 0 && errno == EAGAIN) return false;
   } else if (is_socket_ && spinner_.should_spin()) {
-    const SteadyTime spin_until = steady_now() + Spinner::kLongest;
-    do {
+    spinner_.spin([&] {
       count = receive_once(room, MSG_DONTWAIT);
-      if (count >= 0 || errno != EAGAIN) break;
-      cpu_relax();
-    } while (steady_now() < spin_until);
-    count >= 0 ? spinner_.hit() : spinner_.miss();
+      return count >= 0 || errno != EAGAIN;
+    });
   }
   if (count < 0 && errno == EAGAIN) {
     if (is_socket_ && wait >= kLongestReceive.count()) {

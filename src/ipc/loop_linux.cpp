@@ -106,25 +106,15 @@ struct Loop::Impl {
     return count > 0 ? static_cast<std::size_t>(count) : 0;
   }
 
-  // Looks for the next events without sleeping.
-  std::size_t spin() {
-    const auto until = std::chrono::steady_clock::now() + Spinner::kLongest;
-    do {
-      if (const std::size_t count = look(0); count != 0) {
-        spinner.hit();
-        return count;
-      }
-      cpu_relax();
-    } while (std::chrono::steady_clock::now() < until);
-    spinner.miss();
-    return 0;
-  }
-
   void turn() {
     run_posted();
     if (is_stopped) return;
-    event_count = has_posted ? look(0) : spinner.should_spin() ? spin() : 0;
-    if (event_count == 0 && !has_posted) event_count = look(-1);
+    event_count = 0;
+    if (has_posted) {
+      event_count = look(0);
+    } else if (!spinner.should_spin() || !spinner.spin([this] { return (event_count = look(0)) != 0; })) {
+      event_count = look(-1);
+    }
     // What a stop leaves unhandled is reported again.
     for (next_event = 0; next_event < event_count && !is_stopped;) {
       const epoll_event event = events.at(next_event++);

@@ -56,20 +56,6 @@ struct Loop::Impl {
       wait_for_signal(std::move(handle));
     });
   }
-
-  // Looks for the next event without sleeping; true if one came and was handled.
-  bool spin() {
-    const auto until = std::chrono::steady_clock::now() + Spinner::kLongest;
-    do {
-      if (context.poll_one() != 0) {
-        spinner.hit();
-        return true;
-      }
-      cpu_relax();
-    } while (std::chrono::steady_clock::now() < until);
-    spinner.miss();
-    return false;
-  }
 };
 
 Loop::Loop(Spinner::Mode spin) : impl_(std::make_unique<Impl>(spin)) {}
@@ -78,7 +64,7 @@ Loop::~Loop() = default;
 void Loop::run() {
   impl_->is_stopped = false;
   while (!impl_->is_stopped) {
-    if (impl_->spinner.should_spin() && impl_->spin()) continue;
+    if (impl_->spinner.should_spin() && impl_->spinner.spin([this] { return impl_->context.poll_one() != 0; })) continue;
     impl_->context.run_one();
   }
 }
