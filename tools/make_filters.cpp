@@ -26,11 +26,16 @@ void must(const char* what, int result) {
 
 scmp_arg_cmp comparison(const ArgTest& test) {
   switch (test.compare) {
-    case Compare::equal: return {test.index, SCMP_CMP_EQ, test.value, 0};
-    case Compare::not_equal: return {test.index, SCMP_CMP_NE, test.value, 0};
-    case Compare::greater: return {test.index, SCMP_CMP_GT, test.value, 0};
-    case Compare::masked: return {test.index, SCMP_CMP_MASKED_EQ, test.value, test.wanted};
-    case Compare::always: break;
+    case Compare::equal:
+      return {test.index, SCMP_CMP_EQ, test.value, 0};
+    case Compare::not_equal:
+      return {test.index, SCMP_CMP_NE, test.value, 0};
+    case Compare::greater:
+      return {test.index, SCMP_CMP_GT, test.value, 0};
+    case Compare::masked:
+      return {test.index, SCMP_CMP_MASKED_EQ, test.value, test.wanted};
+    case Compare::always:
+      break;
   }
   fail("a test that compares nothing", 0);
 }
@@ -49,7 +54,8 @@ void add(scmp_filter_ctx context, const FilterRule& rule, bool is_notified) {
   for (const ArgTest& test : {rule.first, rule.second}) {
     if (test.compare != Compare::always) tests.push_back(comparison(test));
   }
-  must(rule.name, seccomp_rule_add_array(context, action, rule.call, static_cast<unsigned>(tests.size()), tests.data()));
+  must(rule.name,
+       seccomp_rule_add_array(context, action, rule.call, static_cast<unsigned>(tests.size()), tests.data()));
 }
 
 std::vector<sock_filter> compile(bool is_notified, bool is_weak) {

@@ -49,6 +49,15 @@ int usage_error(const CLI::App& app, const std::string& problem, const std::stri
 
 }  // namespace
 
+void on_run(CLI::App* command, Context& context, std::function<Status()> work) {
+  command->callback([&context, work = std::move(work)] {
+    const Status status = work();
+    if (status) return;
+    const Exit exit = report(context, status.error());
+    if (context.exit_code == 0) context.exit_code = static_cast<int>(exit);
+  });
+}
+
 int run(int argc, char** argv, const std::string& version) {
   CLI::App app("One narrow, authenticated, audited door between a host and its sandboxes.", "sallyport");
   Context context;
@@ -57,7 +66,10 @@ int run(int argc, char** argv, const std::string& version) {
   app.add_flag("--json", context.wants_json, "Print JSON, for scripts");
   app.require_subcommand(1);
   app.fallthrough();
+  add_run_command(app, context);
   add_warden_commands(app, context);
+  add_policy_commands(app, context);
+  add_audit_commands(app, context);
   add_doctor_command(app, context);
 
   const std::string word = argc > 1 ? argv[1] : "";
@@ -81,7 +93,7 @@ int run(int argc, char** argv, const std::string& version) {
     std::fprintf(stderr, "sallyport: %s\n", error.what());
     return static_cast<int>(Exit::failed);
   }
-  return static_cast<int>(context.exit);
+  return context.exit_code;
 }
 
 }  // namespace sallyport::cli

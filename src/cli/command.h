@@ -21,12 +21,18 @@ struct Context {
   os::Paths paths;
   std::string version;
   bool wants_json = false;
-  Exit exit = Exit::done;  // set by the command that ran
+  int exit_code = 0;  // set by the command that ran
 };
 
 // Each adds its subcommands to the program.
 void add_warden_commands(CLI::App& app, Context& context);
 void add_doctor_command(CLI::App& app, Context& context);
+void add_run_command(CLI::App& app, Context& context);
+void add_policy_commands(CLI::App& app, Context& context);
+void add_audit_commands(CLI::App& app, Context& context);
+
+// Runs a command when it was named, and turns its error into an exit code.
+void on_run(CLI::App* command, Context& context, std::function<Status()> work);
 
 // Prints an error (as JSON with --json) and returns the exit code that fits it.
 Exit report(const Context& context, const Error& error);

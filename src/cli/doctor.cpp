@@ -166,7 +166,7 @@ void add_doctor_command(CLI::App& app, Context& context) {
                                                check_warden(context.paths)};
         show(context, findings);
         for (const Finding& finding : findings) {
-          if (finding.health == Health::bad) context.exit = Exit::failed;
+          if (finding.health == Health::bad) context.exit_code = static_cast<int>(Exit::failed);
         }
       });
 }

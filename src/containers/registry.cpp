@@ -154,6 +154,7 @@ Task<Status> Registry::launch(std::shared_ptr<Container> container, sandbox::Spe
   spec.name = container->id;
   spec.command = container->config.command;
   for (const auto& [key, value] : container->config.environment) spec.environment.push_back(key + "=" + value);
+  container->environment = spec.environment;
   container->idle_limit = spec.limits.idle;
   container->handle = ++last_handle_;
   const auto launched = std::make_shared<ipc::OneShot<Status>>();

@@ -1,5 +1,6 @@
 #include "ipc/listener.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -11,6 +12,12 @@ constexpr Millis kPauseWhenExhausted{50};
 
 bool is_exhaustion(int error_number) {
   return error_number == EMFILE || error_number == ENFILE || error_number == ENOBUFS || error_number == ENOMEM;
+}
+
+// Whoever decides about a connection needs two more for a moment: the peer's process and its namespace.
+bool has_room_beside(int connection) {
+  const UniqueFd first{::fcntl(connection, F_DUPFD_CLOEXEC, 3)}, second{::fcntl(connection, F_DUPFD_CLOEXEC, 3)};
+  return first && second;
 }
 
 }  // namespace
@@ -38,17 +45,23 @@ Listener::~Listener() {
 
 Fire Listener::accept_all(std::shared_ptr<State> state) {
   bool is_exhausted = false;
-  while (!state->is_closed && co_await state->watch->readable() && !state->is_closed) {
-    UniqueFd connection{::accept4(state->watch->fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
-    if (connection) {
+  UniqueFd connection;
+  for (;;) {
+    if (!connection && !co_await state->watch->readable()) co_return;
+    if (state->is_closed) co_return;
+    if (!connection) {
+      connection = UniqueFd(::accept4(state->watch->fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    }
+    const int failure = !connection ? errno : has_room_beside(connection.get()) ? 0 : errno;
+    if (failure == 0) {
       if (std::exchange(is_exhausted, false)) state->shared.log().info("accepting again", {{"door", state->name}});
       ++state->shared.counters().accepted;
       state->accept(std::move(connection));
-    } else if (is_exhaustion(errno)) {
+    } else if (is_exhaustion(failure)) {
       ++state->shared.counters().accept_failures;
       if (!std::exchange(is_exhausted, true)) {
         state->shared.log().warn("cannot accept: out of descriptors; new connections wait",
-                                 {{"door", state->name}, {"error", errno_name(errno)}});
+                                 {{"door", state->name}, {"error", errno_name(failure)}});
       }
       co_await state->shared.loop().sleep(kPauseWhenExhausted);
     }

@@ -58,7 +58,7 @@ class Loop {
 // A descriptor whose readiness is awaited. Owns it.
 class Watch {
  public:
-  // Fails for what cannot be waited on (a regular file), and when the kernel is out of room.
+  // Fails for what cannot be waited on (a regular file, /dev/null), and when the kernel is out of room.
   static Result<std::unique_ptr<Watch>> open(Loop& loop, UniqueFd fd);
   ~Watch();
   Watch(const Watch&) = delete;

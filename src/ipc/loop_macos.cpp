@@ -1,5 +1,8 @@
 #include "ipc/loop.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -94,6 +97,17 @@ void Loop::cancel(TimerId timer) {
   impl_->due.erase(found);
 }
 
+namespace {
+
+// Asio takes what the kernel cannot wait on and fails at the first wait only: too late to say so.
+bool can_be_waited_on(int fd) {
+  struct stat info{};
+  if (::fstat(fd, &info) != 0) return false;
+  return !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode) && (!S_ISCHR(info.st_mode) || ::isatty(fd) == 1);
+}
+
+}  // namespace
+
 struct Watch::Impl {
   asio::posix::stream_descriptor descriptor;
 };
@@ -102,6 +116,7 @@ Watch::Watch(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Watch::~Watch() = default;
 
 Result<std::unique_ptr<Watch>> Watch::open(Loop& loop, UniqueFd fd) {
+  if (!can_be_waited_on(fd.get())) return Error::make(Code::invalid_params, "cannot wait on such a descriptor");
   auto impl = std::make_unique<Impl>(asio::posix::stream_descriptor(loop.impl().context));
   boost::system::error_code error;
   if (impl->descriptor.assign(fd.get(), error)) return Error::from_errno("cannot watch a descriptor", error.value());

@@ -37,6 +37,7 @@ Result<std::shared_ptr<Session>> Session::open(Sessions& shared, UniqueFd in, Un
   std::shared_ptr<Session> session(
       new Session(shared, std::move(in_watch), std::move(out_watch), side, std::move(name)));
   session->is_socket_ = socket;
+  session->is_output_socket_ = is_socket(session->output().fd());
   return session;
 }
 
@@ -70,6 +71,9 @@ Task<bool> Session::receive() {
   for (;;) {
     if (is_closed_ || is_over_) co_return false;
     if (!may_read()) {
+      // As long as we do not read, we would not see the peer go.
+      watch_for_hangup();
+      if (is_closed_) co_return false;
       co_await Pause{*this};
       continue;
     }
@@ -256,6 +260,11 @@ void Session::send(Bytes frame) {
   if (unsent_.empty()) {
     std::swap(unsent_, frame);
   } else {
+    // A peer that is always a little behind must not let what it has read pile up in front.
+    if (unsent_from_ > unsent_bytes()) {
+      unsent_.erase_front(unsent_from_);
+      unsent_from_ = 0;
+    }
     unsent_.append(frame.view());
   }
   shared_.give_buffer(std::move(frame));
@@ -294,8 +303,8 @@ bool Session::write_some() {
   while (unsent_from_ < unsent_.size()) {
     const std::uint8_t* from = unsent_.data() + unsent_from_;
     const std::size_t size = unsent_.size() - unsent_from_;
-    const ssize_t count = is_socket_ ? ::send(output().fd(), from, size, MSG_NOSIGNAL | MSG_DONTWAIT)
-                                     : ::write(output().fd(), from, size);
+    const ssize_t count = is_output_socket_ ? ::send(output().fd(), from, size, MSG_NOSIGNAL | MSG_DONTWAIT)
+                                            : ::write(output().fd(), from, size);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return false;
     if (count < 0) {
@@ -341,7 +350,7 @@ void Session::drain() {
 // The peer ended its side only and still reads; or it is gone, and nobody wants the answers.
 Fire Session::watch_for_hangup() {
   const auto self = shared_from_this();
-  if (!is_socket_) co_return;
+  if (!is_socket_ || std::exchange(is_watching_for_hangup_, true)) co_return;
   pollfd state{in_->fd(), 0, 0};
   const bool is_gone = ::poll(&state, 1, 0) > 0 && (state.revents & (POLLHUP | POLLERR)) != 0;
   if (is_gone || co_await in_->hangup()) close();

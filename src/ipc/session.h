@@ -106,6 +106,8 @@ class Session : public std::enable_shared_from_this<Session> {
   wire::Side side_;
   std::uint8_t slips_ = 0;
   bool is_socket_ = true;
+  bool is_output_socket_ = true;
+  bool is_watching_for_hangup_ = false;
   bool is_in_turn_ = false;
   bool has_unread_frames_ = false;  // a turn ended early, with frames still in the reader
   bool is_draining_output_ = false;

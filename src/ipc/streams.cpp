@@ -96,8 +96,13 @@ void OutStream::wake() {
 // ---- StreamHub ----
 
 Status StreamHub::announce(const std::vector<std::uint32_t>& streams) {
-  for (const std::uint32_t stream : streams) {
-    TRY(book_.announce(stream));
+  for (auto named = streams.begin(); named != streams.end(); ++named) {
+    const std::uint32_t stream = *named;
+    if (Status announced = book_.announce(stream); !announced) {
+      // The request will not run: nobody would ever take those before it.
+      drop_untaken({streams.begin(), named});
+      return announced;
+    }
     auto inbound = std::make_shared<InStream>(session_.shared_from_this(), stream);
     inbound_.emplace(stream, inbound.get());
     untaken_.emplace(stream, std::move(inbound));

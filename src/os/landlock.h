@@ -48,9 +48,9 @@ constexpr std::uint64_t kReadRights = kExecute | kReadFile | kReadDir;
 // All file-system rights that this ABI knows.
 std::uint64_t all_fs_rights(int abi);
 
-int abi();                                   // 0: the kernel has none, or it is switched off
-int create(const Ruleset& rules, int abi);   // -> fd, or -1 with errno; drops what the ABI lacks
+int abi();                                                          // 0: the kernel has none, or it is switched off
+int create(const Ruleset& rules, int abi);                          // -> fd, or -1 with errno; drops what the ABI lacks
 int allow_beneath(int ruleset, int path_fd, std::uint64_t rights);  // 0, or -1 with errno
-int restrict_self(int ruleset);              // 0, or -1 with errno; needs no_new_privs
+int restrict_self(int ruleset);                                     // 0, or -1 with errno; needs no_new_privs
 
 }  // namespace sallyport::os::landlock

@@ -12,6 +12,7 @@ struct Paths {
   std::string state_dir;    // $SALLYPORT_STATE_DIR, else ~/.local/state/sallyport
   std::string runtime_dir;  // $SALLYPORT_RUNTIME_DIR, else $XDG_RUNTIME_DIR/sallyport, else /tmp/sallyport-<uid>
 
+  std::string profiles_dir() const { return config_file.substr(0, config_file.rfind('/')) + "/profiles"; }
   std::string control_socket() const { return runtime_dir + "/warden.sock"; }
   std::string loopback_file() const { return runtime_dir + "/warden.json"; }  // address and token of the TCP door
   std::string log_file() const { return state_dir + "/warden.log"; }

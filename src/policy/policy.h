@@ -2,4 +2,5 @@
 #pragma once
 
 #include "policy/engine.h"
+#include "policy/profile.h"
 #include "policy/tokens.h"

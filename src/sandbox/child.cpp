@@ -1,9 +1,6 @@
 #include "sandbox/child.h"
 
 #include <fcntl.h>
-#include <net/if.h>
-#include <netinet/in.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -44,7 +41,7 @@ void arrange_descriptors(const ChildContext& context, Reporter& reporter) {
   reporter.moved_to(control);
   int wanted[3];
   for (int i = 0; i < 3; ++i) {
-    wanted[i] = context.stdio[i] == i ? i
+    wanted[i] = context.stdio[i] == i  ? i
                 : context.stdio[i] < 0 ? ::open("/dev/null", O_RDWR | O_CLOEXEC)
                                        : ::fcntl(context.stdio[i], F_DUPFD_CLOEXEC, kAboveOurs);
     reporter.must(Step::descriptors, wanted[i]);
@@ -65,43 +62,13 @@ void map_user(const Plan& plan, const Reporter& reporter) {
   reporter.must(Step::uid_map, write_whole("/proc/self/uid_map", plan.uid_map.c_str()));
 }
 
-void bring_loopback_up(const Reporter& reporter) {
-  const int any = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  reporter.must(Step::loopback, any);
-  ifreq request{};
-  std::strcpy(request.ifr_name, "lo");
-  request.ifr_flags = IFF_UP | IFF_RUNNING;
-  reporter.must(Step::loopback, ::ioctl(any, SIOCSIFFLAGS, &request));
-  ::close(any);
-}
-
 // /proc/1/cmdline is open to everyone inside, and pid 1's is a copy of the launching command line:
 // with the values of --env in it.
-void hide_command_line() {
-  char text[1024];
-  const int file = ::open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return;
-  const ssize_t length = ::read(file, text, sizeof(text) - 1);
-  ::close(file);
-  if (length <= 0) return;
-  text[length] = '\0';
-  constexpr int kArgStartField = 48;  // the name in field 2 may contain anything, but ends at the last )
-  const char* at = std::strrchr(text, ')');
-  for (int field = 2; at != nullptr && field < kArgStartField; ++field) {
-    at = std::strchr(at, ' ');
-    if (at != nullptr) ++at;
-  }
-  std::uint64_t places[2] = {0, 0};  // start and end
-  for (std::uint64_t& place : places) {
-    for (; at != nullptr && *at >= '0' && *at <= '9'; ++at) place = place * 10 + static_cast<std::uint64_t>(*at - '0');
-    if (at != nullptr) ++at;
-  }
-  if (places[0] == 0 || places[1] <= places[0]) return;
-  auto* start = reinterpret_cast<char*>(places[0]);
-  const std::size_t size = places[1] - places[0];
-  std::memset(start, 0, size);
+void hide_command_line(const Plan& plan) {
+  if (plan.command_line.empty()) return;
+  std::memset(plan.command_line.data(), 0, plan.command_line.size());
   constexpr const char kName[] = "sallyport-init";
-  if (size > sizeof(kName)) std::memcpy(start, kName, sizeof(kName));
+  if (plan.command_line.size() > sizeof(kName)) std::memcpy(plan.command_line.data(), kName, sizeof(kName));
 }
 
 // Taken while they can be: pid 1 is about to become opaque, also to those who made it.
@@ -157,13 +124,17 @@ void run_child(const ChildContext& context) {
   InitContext init{&plan, &reporter, context.terminal, 0, {}};
   if (!plan.is_weak) {
     map_user(plan, reporter);
+    NetworkMaker network(reporter);
+    network.start();
+    if (!plan.pid_max.empty())
+      reporter.must(Step::limits, write_whole("/proc/sys/kernel/pid_max", plan.pid_max.c_str()));
     if (context.cgroup_count > 0) reporter.must(Step::join_cgroup, ::unshare(CLONE_NEWCGROUP));
     build_root(plan, reporter);
     reporter.must(Step::hostname, ::sethostname(plan.hostname.c_str(), plan.hostname.size()));
-    bring_loopback_up(reporter);
-    hide_command_line();
+    hide_command_line(plan);
     ::prctl(PR_SET_NAME, "sallyport-init", 0, 0, 0);
     take_handover(context.wanted_handover, init, reporter);
+    network.finish();
   } else {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   }

@@ -15,6 +15,7 @@ namespace sallyport::sandbox {
 enum class TerminalMode : std::uint8_t {
   detached,    // a session of its own
   shared,      // the launcher's own session and process group
+  own_group,   // the launcher's session, a process group of its own in the background
   foreground,  // the launcher's session, a process group of its own, in the foreground
 };
 
@@ -46,6 +47,25 @@ class Reporter {
  private:
   int control_;
   const Faults& faults_;
+};
+
+// network.cpp: the network namespace, made by a helper on another core while this process builds its
+// root: it takes the kernel longer than all mounts together. start() must come after the user
+// namespace and before finish(), which joins what was made and ends the helper.
+class NetworkMaker {
+ public:
+  explicit NetworkMaker(const Reporter& reporter) : reporter_(reporter) {}
+  void start();
+  void finish();
+
+ private:
+  static int make(void* self);
+
+  const Reporter& reporter_;
+  int helper_ = -1;
+  int namespace_ = -1;  // both written by the helper, which shares this memory
+  int error_ = 0;
+  alignas(16) char stack_[16 * 1024];
 };
 
 // mount_tree.cpp: the new root, up to and including the change of root and the covers.

@@ -27,10 +27,10 @@ void drop_capabilities(const Plan& plan, const Reporter& reporter) {
                                       SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
                                       SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
     reporter.must(Step::capabilities, ::prctl(PR_SET_SECUREBITS, kNoRoot, 0, 0, 0));
-    for (unsigned long capability = 0; capability < 64; ++capability) {
-      if (::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0) break;  // EINVAL: past the last one
-    }
   }
+  // Ends at EINVAL, past the last one; without namespaces an ordinary user gets EPERM at the first,
+  // and no_new_privs alone keeps capabilities away.
+  for (unsigned long capability = 0; ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0;) ++capability;
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   const __user_cap_data_struct nothing[2] = {};
   reporter.must(Step::capabilities, ::syscall(SYS_capset, &header, nothing));
@@ -47,11 +47,22 @@ void apply_landlock(const Plan& plan, const Reporter& reporter) {
     const ExecRule& rule = plan.landlock_rules[i];
     const int place = ::open(rule.path.c_str(), O_PATH | O_CLOEXEC);
     if (place < 0) continue;  // what is not there needs no right
-    struct stat info {};
+    struct stat info{};
     reporter.must(Step::landlock, ::fstat(place, &info), i);
     const std::uint64_t rights = S_ISDIR(info.st_mode) ? rule.rights : rule.rights & landlock::kFileRights;
     if (rights != 0) reporter.must(Step::landlock, landlock::allow_beneath(ruleset, place, rights), i);
     ::close(place);
+  }
+  // The command's own output may be opened again, as scripts do through /dev/stderr.
+  const std::uint64_t write =
+      plan.landlock_handled & (landlock::kWriteFile | landlock::kTruncate | landlock::kIoctlDev);
+  for (int stream = 0; stream < 3 && write != 0; ++stream) {
+    const int mode = ::fcntl(stream, F_GETFL);
+    if (mode < 0 || (mode & O_ACCMODE) == O_RDONLY) continue;
+    const bool can_read = (mode & O_ACCMODE) == O_RDWR;
+    // Pipes and sockets are on no mount and need no rule: EBADFD.
+    (void)landlock::allow_beneath(ruleset, stream,
+                                  write | (can_read ? plan.landlock_handled & landlock::kReadFile : 0));
   }
   reporter.must(Step::landlock, landlock::restrict_self(ruleset));
   ::close(ruleset);

@@ -13,10 +13,10 @@ namespace sallyport::sandbox {
 // From pid 1.
 struct Notice {
   enum class Kind : std::uint32_t {
-    failed,     // value: errno; step and index say where. The launch is over, or the job if job > 0
-    started,    // job runs; the first one carries the descriptors named by Handover
-    exited,     // value: wait status
-    stopped,    // value: the signal that stopped it
+    failed,       // value: errno; step and index say where. The launch is over, or the job if job > 0
+    started,      // job runs; the first one carries the descriptors named by Handover
+    exited,       // value: wait status
+    stopped,      // value: the signal that stopped it
     over_memory,  // value: MiB in use when everything was killed
   };
   Kind kind;

@@ -55,7 +55,7 @@ bool put_back(const Cover& cover) {
   how.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW;
   how.resolve = RESOLVE_NO_SYMLINKS;
   const int place = static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, cover.target.c_str(), &how, sizeof(how)));
-  if (place < 0) return errno == ENOENT;  // removed, not replaced: nothing to cover
+  if (place < 0) return false;  // not there (yet): the host may be in the middle of its rename
   const bool is_mask = cover.kind == Cover::Kind::mask_file || cover.kind == Cover::Kind::mask_directory;
   const char* source = cover.kind == Cover::Kind::mask_file ? "/run/.masked-file" : "/run/.masked-directory";
   const int tree = is_mask ? ::open_tree(AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)
@@ -79,7 +79,8 @@ std::size_t CoverWatch::check(std::vector<std::string>& lost) {
   // A process of its own enters the namespaces: entering is for good.
   const pid_t helper = ::fork();
   if (helper == 0) {
-    if (::setns(running_.user_namespace(), CLONE_NEWUSER) != 0 || ::setns(running_.mount_namespace(), CLONE_NEWNS) != 0) {
+    if (::setns(running_.user_namespace(), CLONE_NEWUSER) != 0 ||
+        ::setns(running_.mount_namespace(), CLONE_NEWNS) != 0) {
       ::_exit(255);
     }
     int failures = 0;

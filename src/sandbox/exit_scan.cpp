@@ -19,7 +19,7 @@ namespace sallyport::sandbox {
 namespace {
 
 bool lstat_type(const std::string& path, mode_t& type) {
-  struct stat info {};
+  struct stat info{};
   if (::lstat(path.c_str(), &info) != 0) return false;
   type = info.st_mode & S_IFMT;
   return true;

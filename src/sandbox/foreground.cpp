@@ -6,6 +6,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -59,7 +60,7 @@ class Terminal {
   Terminal& operator=(const Terminal&) = delete;
   ~Terminal() { take_back(); }
 
-  TerminalMode mode() const { return is_ours_ ? TerminalMode::foreground : TerminalMode::shared; }
+  bool is_ours() const { return is_ours_; }
   void take_back() const {
     if (!is_ours_) return;
     ::tcsetpgrp(0, ::getpgrp());
@@ -72,10 +73,19 @@ class Terminal {
   termios modes_{};
 };
 
+// In the caller's own group the command could signal the group, and with it the rest of a pipeline;
+// only Landlock's signal scope keeps it from that.
+TerminalMode choose_mode(const Terminal& terminal, const Machine& machine) {
+  constexpr int kScopesSignals = 6;
+  if (terminal.is_ours()) return TerminalMode::foreground;
+  return machine.landlock_abi >= kScopesSignals ? TerminalMode::shared : TerminalMode::own_group;
+}
+
 class Supervisor {
  public:
-  Supervisor(Running& running, const Spec& spec, const Terminal& terminal, const SignalReader& signals)
-      : running_(running), terminal_(terminal), signals_(signals), covers_(running) {
+  Supervisor(Running& running, const Spec& spec, const Terminal& terminal, TerminalMode mode,
+             const SignalReader& signals)
+      : running_(running), terminal_(terminal), mode_(mode), signals_(signals), covers_(running) {
     if (spec.limits.duration.count() > 0) deadline_ = Clock::now() + spec.limits.duration;
   }
 
@@ -89,7 +99,7 @@ class Supervisor {
                            {covers_.poll_fd(), POLLPRI, 0}};
       if (::poll(watched, 4, timeout()) < 0 && errno != EINTR) break;
       if (watched[2].revents != 0 && !violations_.serve(listener)) listener = -1;
-      if (watched[3].revents != 0) covers_.check(report.lost_mounts);
+      if (watched[3].revents != 0 || is_cover_missing_) is_cover_missing_ = covers_.check(report.lost_mounts) > 0;
       if (watched[1].revents != 0) pass_signals();
       if (watched[0].revents != 0) is_over = handle(running_.next_event(), report);
       if (deadline_ && Clock::now() >= *deadline_) {
@@ -105,16 +115,18 @@ class Supervisor {
 
  private:
   int timeout() const {
-    if (!deadline_) return -1;
+    const int retry = is_cover_missing_ ? static_cast<int>(CoverWatch::kRetry.count()) : -1;
+    if (!deadline_) return retry;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(*deadline_ - Clock::now()).count();
-    return left < 0 ? 0 : left > 60'000 ? 60'000 : static_cast<int>(left) + 1;
+    const int until_deadline = left < 0 ? 0 : left > 60'000 ? 60'000 : static_cast<int>(left) + 1;
+    return retry < 0 ? until_deadline : std::min(retry, until_deadline);
   }
 
   void pass_signals() {
     signalfd_siginfo info;
     while (::read(signals_.fd(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
       // The terminal sends to the whole group: the command has had it already.
-      const bool is_shared_key = info.ssi_code == SI_KERNEL && terminal_.mode() == TerminalMode::shared;
+      const bool is_shared_key = info.ssi_code == SI_KERNEL && mode_ == TerminalMode::shared;
       if (!is_shared_key) (void)running_.signal(static_cast<int>(info.ssi_signo));
     }
   }
@@ -126,12 +138,17 @@ class Supervisor {
         report.wait_status = event.value;
         return true;
       case Event::Kind::stopped:
-        if (event.job == 0 && terminal_.mode() == TerminalMode::foreground) stop_with_it();
+        if (event.job == 0 && mode_ == TerminalMode::foreground) stop_with_it();
         return false;
-      case Event::Kind::over_memory: report.was_over_memory = true; return false;
-      case Event::Kind::ended: report.wait_status = SIGKILL; return true;
+      case Event::Kind::over_memory:
+        report.was_over_memory = true;
+        return false;
+      case Event::Kind::ended:
+        report.wait_status = SIGKILL;
+        return true;
       case Event::Kind::started:
-      case Event::Kind::failed: return false;
+      case Event::Kind::failed:
+        return false;
     }
     return false;
   }
@@ -145,8 +162,10 @@ class Supervisor {
 
   Running& running_;
   const Terminal& terminal_;
+  TerminalMode mode_;
   const SignalReader& signals_;
   CoverWatch covers_;
+  bool is_cover_missing_ = false;
   ViolationLog violations_;
   std::optional<Clock::time_point> deadline_;
 };
@@ -155,21 +174,19 @@ class Supervisor {
 
 bool ExitReport::was_signalled() const { return WIFSIGNALED(wait_status); }
 
-int ExitReport::exit_code() const {
-  return was_signalled() ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
-}
+int ExitReport::exit_code() const { return was_signalled() ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status); }
 
 Result<ExitReport> run_foreground(const Spec& spec, const ForegroundOptions& options) {
   Terminal terminal;
   SignalReader signals;
   LaunchOptions launch_options = options.launch;
-  launch_options.terminal = terminal.mode();
+  launch_options.terminal = choose_mode(terminal, launch_options.machine);
   TRY(Running running, launch(spec, launch_options));
   ExitReport report;
   report.protections = running.protections();
   report.findings = running.findings();
-  Supervisor(running, spec, terminal, signals).run(report);
-  running.kill();
+  Supervisor(running, spec, terminal, launch_options.terminal, signals).run(report);
+  running.let_go();
   if (!spec.workspace.empty() && spec.is_workspace_writable && spec.protect_workspace) {
     scan_at_exit(spec.workspace, report.findings, report.quarantined, report.suspicious);
   }

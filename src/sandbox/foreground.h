@@ -23,9 +23,9 @@ struct ExitReport {
   std::uint64_t violation_count = 0;
   bool was_over_memory = false;
   bool was_over_time = false;
-  std::vector<std::string> lost_mounts;   // covers that the host's changes removed; put back
-  std::vector<std::string> quarantined;   // new hooks and settings found at exit, moved aside
-  std::vector<std::string> suspicious;    // found at exit and left in place
+  std::vector<std::string> lost_mounts;  // covers that the host's changes removed; put back
+  std::vector<std::string> quarantined;  // new hooks and settings found at exit, moved aside
+  std::vector<std::string> suspicious;   // found at exit and left in place
 
   bool was_signalled() const;
   int exit_code() const;  // 128 + signal for a command that was killed by one, as shells do
@@ -35,7 +35,8 @@ struct ExitReport {
 // of its own in the foreground, so that an interactive shell has job control; stopping it stops the
 // caller's group too. Otherwise it stays in the caller's group and the terminal's signals reach it
 // directly. Signals sent to the caller (HUP, INT, QUIT, TERM, USR1, USR2) are passed on.
-// Changes the calling process's signal mask while it runs; the caller must have one thread.
+// Changes the calling process's signal mask while it runs; the caller must have one thread. When it
+// returns, pid 1 may still be ending as an unreaped child of the caller; nothing else is left.
 Result<ExitReport> run_foreground(const Spec& spec, const ForegroundOptions& options = {});
 
 }  // namespace sallyport::sandbox

@@ -26,7 +26,8 @@ std::uint32_t big_endian(std::string_view bytes, std::size_t at, std::size_t cou
 
 std::string lower(std::string_view text) {
   std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return out;
 }
 
@@ -67,7 +68,7 @@ std::vector<std::string_view> lines_of(std::string_view text) {
 
 std::optional<std::string> read_small_file(const std::string& path) {
   UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  struct stat info {};
+  struct stat info{};
   if (!file || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
   if (static_cast<std::size_t>(info.st_size) > kMaxFileBytes) return std::nullopt;
   std::string text(static_cast<std::size_t>(info.st_size), '\0');
@@ -140,7 +141,9 @@ std::vector<GitSetting> git_settings(std::string_view config) {
     }
     const std::size_t equals = whole.find('=');
     const std::string key = lower(trimmed(std::string_view(whole).substr(0, equals)));
-    settings.push_back({section + "." + key, equals == std::string::npos ? "true" : unquoted(trimmed(std::string_view(whole).substr(equals + 1))), first});
+    settings.push_back(
+        {section + "." + key,
+         equals == std::string::npos ? "true" : unquoted(trimmed(std::string_view(whole).substr(equals + 1))), first});
   }
   return settings;
 }

@@ -94,8 +94,9 @@ class Init {
   }
 
   void start_main() {
-    const JobStart start{plan_.argv.data(), plan_.envp.data(), plan_.directory.c_str(), plan_.path_list.c_str(),
-                         nullptr,           0,                 context_.terminal};
+    const JobStart start{plan_.argv.data(),       plan_.envp.data(), plan_.directory.c_str(),
+                         plan_.path_list.c_str(), nullptr,           0,
+                         context_.terminal};
     JobFailure failure;
     const pid_t pid = start_job(start, *context_.reporter, failure);
     if (pid < 0) context_.reporter->fail(failure.step, failure.error);
@@ -118,10 +119,19 @@ class Init {
           break;
         }
         job.pid = 0;
+        if (job.id == 0) end_everything();
         say({Notice::Kind::exited, Step::none, job.id, status, pid, 0, 0});
         if (job.id == 0) finish();
         break;
       }
+    }
+  }
+
+  // So that "the first command has exited" means that nothing of the sandbox runs any more.
+  void end_everything() {
+    if (plan_.is_weak) return;
+    ::kill(-1, SIGKILL);
+    while (::waitpid(-1, nullptr, __WALL) > 0 || errno == EINTR) {
     }
   }
 
@@ -161,9 +171,15 @@ class Init {
     Request request;
     std::memcpy(&request, buffer_, sizeof(request));
     switch (request.kind) {
-      case Request::Kind::exec: execute(request, static_cast<std::size_t>(length), fds, fd_count); break;
-      case Request::Kind::signal: pass_signal(request); break;
-      case Request::Kind::foreground: continue_in_foreground(request.job); break;
+      case Request::Kind::exec:
+        execute(request, static_cast<std::size_t>(length), fds, fd_count);
+        break;
+      case Request::Kind::signal:
+        pass_signal(request);
+        break;
+      case Request::Kind::foreground:
+        continue_in_foreground(request.job);
+        break;
     }
     for (std::size_t i = 0; i < fd_count; ++i) ::close(fds[i]);
   }
@@ -208,8 +224,13 @@ class Init {
     }
     words_[slot] = nullptr;
     if (request.variables == 0) words_[slot + 1] = nullptr;
-    const JobStart start{words_, words_ + request.arguments + 1, directory[0] != '\0' ? directory : plan_.directory.c_str(),
-                         path_list, fds, fd_count, TerminalMode::detached};
+    const JobStart start{words_,
+                         words_ + request.arguments + 1,
+                         directory[0] != '\0' ? directory : plan_.directory.c_str(),
+                         path_list,
+                         fds,
+                         fd_count,
+                         TerminalMode::detached};
     JobFailure failure;
     const pid_t pid = start_job(start, *context_.reporter, failure);
     if (pid < 0) return refuse(request, failure.step, failure.error);

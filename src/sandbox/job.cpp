@@ -70,7 +70,11 @@ void meet_terminal(TerminalMode mode) {
       ::setpgid(0, 0);
       ::tcsetpgrp(0, ::getpid());  // all signals are still blocked, SIGTTOU too
       break;
-    case TerminalMode::shared: break;
+    case TerminalMode::own_group:
+      ::setpgid(0, 0);
+      break;
+    case TerminalMode::shared:
+      break;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,8 +19,8 @@
 namespace sallyport::sandbox {
 namespace {
 
-constexpr std::uint64_t kNamespaces =
-    CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS;
+// The network namespace follows in the child, which makes it beside its other work.
+constexpr std::uint64_t kNamespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
 
 struct Cloned {
   pid_t pid = -1;
@@ -57,7 +58,8 @@ Error launch_error(const Plan& plan, const Notice& notice) {
                                   item_name(plan, notice.step, notice.index));
   error.code = Code::unavailable;
   const bool is_refusal = notice.value == EPERM || notice.value == EACCES;
-  if (is_refusal && (notice.step == Step::uid_map || notice.step == Step::private_mounts || notice.step == Step::root)) {
+  if (is_refusal &&
+      (notice.step == Step::uid_map || notice.step == Step::private_mounts || notice.step == Step::root)) {
     error.detail += " user namespaces exist but give no rights here (AppArmor or a container around us?)";
   }
   return error;
@@ -86,18 +88,21 @@ std::string joined(const std::vector<std::string>& parts) {
 
 std::string_view to_string(Force force) {
   switch (force) {
-    case Force::none: return "none";
-    case Force::supervised: return "supervised";
-    case Force::kernel: return "kernel";
+    case Force::none:
+      return "none";
+    case Force::supervised:
+      return "supervised";
+    case Force::kernel:
+      return "kernel";
   }
   return "none";
 }
 
 std::string Protections::to_json() const {
   const auto flag = [](bool value) { return value ? "true" : "false"; };
-  std::string text = std::string("{\"namespaces\":") + flag(has_namespaces) +
-                     ",\"landlock_abi\":" + std::to_string(landlock_abi) + ",\"exec_list\":" + flag(enforces_exec_list) +
-                     ",\"seccomp\":true,\"violations\":" + flag(reports_violations);
+  std::string text =
+      std::string("{\"namespaces\":") + flag(has_namespaces) + ",\"landlock_abi\":" + std::to_string(landlock_abi) +
+      ",\"exec_list\":" + flag(enforces_exec_list) + ",\"seccomp\":true,\"violations\":" + flag(reports_violations);
   const auto add = [&](const char* key, Force force) {
     text += std::string(",\"") + key + "\":\"" + std::string(to_string(force)) + "\"";
   };
@@ -117,7 +122,14 @@ struct Running::State {
   UniqueFd placeholder;  // held with a shared lock: other sandboxes of this workspace leave the file
   pid_t pid = -1;
 
+  bool is_all_dead = false;  // but for pid 1 itself
+
   ~State() { end(); }
+  void let_go() {
+    // A control group can only be removed when pid 1 is gone from it too.
+    if (is_all_dead && cgroup.join_fds().empty() && !plan.is_weak) pid = -1;
+    end();
+  }
   void end() {
     if (pid > 0) {
       ::kill(pid, SIGKILL);  // not yet reaped, so the number is still this process's
@@ -176,10 +188,16 @@ struct Running::State {
 
 namespace {
 
+// Whether nothing cheaper would hold: see Limits::use_cgroup.
+bool needs_cgroup(const Limits& limits, const Plan& plan) {
+  const bool is_uncounted_root = ::geteuid() == 0 && limits.processes != 0 && plan.pid_max.empty() && !plan.is_weak;
+  return limits.use_cgroup || limits.cpus > 0 || is_uncounted_root;
+}
+
 Status make_cgroup(const Spec& spec, const LaunchOptions& options, os::Cgroup& cgroup) {
   const os::CgroupLimits wanted{spec.limits.memory_bytes, spec.limits.processes, spec.limits.cpus};
-  if (!wanted.any()) return ok();
-  if (options.faults.fail_at == Step::cgroup) return Error::from_errno("cannot make a control group", options.faults.error);
+  if (options.faults.fail_at == Step::cgroup)
+    return Error::from_errno("cannot make a control group", options.faults.error);
   const os::CgroupParent found = options.cgroups != nullptr ? os::CgroupParent() : os::CgroupParent::find();
   static std::atomic<unsigned> counter{0};  // names only have to differ within this process
   TRY(cgroup, os::Cgroup::create(options.cgroups != nullptr ? *options.cgroups : found,
@@ -194,14 +212,17 @@ Protections describe(const Spec& spec, const Plan& plan, const os::Cgroup& cgrou
   in_force.enforces_exec_list = plan.landlock_abi >= 2;
   in_force.reports_violations = plan.filter == Filter::command_notified;
   const os::CgroupLimits kernel = cgroup.in_force();
-  in_force.memory = kernel.memory_bytes != 0 ? Force::kernel : plan.supervised_memory != 0 ? Force::supervised : Force::none;
+  in_force.memory = kernel.memory_bytes != 0      ? Force::kernel
+                    : plan.supervised_memory != 0 ? Force::supervised
+                                                  : Force::none;
   // In a fresh user namespace the count starts at zero; the host's root is never counted.
   const bool is_counted = !plan.is_weak && ::geteuid() != 0 && spec.limits.processes != 0;
-  in_force.processes = kernel.processes != 0 || is_counted ? Force::kernel : Force::none;
+  in_force.processes = kernel.processes != 0 || is_counted || !plan.pid_max.empty() ? Force::kernel : Force::none;
   in_force.cpu = kernel.cpus > 0 ? Force::kernel : Force::none;
   if (plan.is_weak) in_force.lost = weak_losses(machine);
   if (!in_force.enforces_exec_list) in_force.lost.push_back("no exec list: this kernel has no Landlock of ABI 2");
-  if (spec.limits.memory_bytes != 0 && in_force.memory == Force::none) in_force.lost.push_back("no memory limit on the whole");
+  if (spec.limits.memory_bytes != 0 && in_force.memory == Force::none)
+    in_force.lost.push_back("no memory limit on the whole");
   if (spec.limits.processes != 0 && in_force.processes == Force::none) {
     in_force.lost.push_back("no limit on the number of processes: no writable control group");
   }
@@ -211,10 +232,24 @@ Protections describe(const Spec& spec, const Plan& plan, const os::Cgroup& cgrou
   return in_force;
 }
 
+// A directory as a stream would be a way around every mount: openat(0, "../..").
+Status check_streams(const LaunchOptions& options) {
+  for (int stream : options.stdio) {
+    struct stat info{};
+    if (stream < 0 || ::fstat(stream, &info) != 0) continue;
+    const int flags = ::fcntl(stream, F_GETFL);
+    if (S_ISDIR(info.st_mode) || (flags >= 0 && (flags & O_PATH) != 0)) {
+      return Error::make(Code::invalid_params, "a directory cannot be a command's standard stream");
+    }
+  }
+  return ok();
+}
+
 }  // namespace
 
 Result<Running> launch(const Spec& spec, const LaunchOptions& options) {
   if (options.faults.fail_at == Step::plan) return Error::from_errno("cannot plan the sandbox", options.faults.error);
+  TRY(check_streams(options));
   auto state = std::make_unique<Running::State>();
   if (!options.machine.has_user_namespaces && !spec.allow_weak) {
     return Error::make(Code::unavailable, "user namespaces are not available; a weak sandbox was not accepted",
@@ -226,20 +261,26 @@ Result<Running> launch(const Spec& spec, const LaunchOptions& options) {
     state->placeholder = UniqueFd(::open(plan.findings.placeholder.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (state->placeholder) ::flock(state->placeholder.get(), LOCK_SH | LOCK_NB);
   }
-  TRY(make_cgroup(spec, options, state->cgroup));
+  if (needs_cgroup(spec.limits, plan)) TRY(make_cgroup(spec, options, state->cgroup));
   if (state->cgroup.in_force().memory_bytes == 0 && !plan.is_weak) plan.supervised_memory = spec.limits.memory_bytes;
 
   std::array<int, 2> pair{-1, -1};
-  if (options.faults.fail_at == Step::socket) return Error::from_errno("cannot make the control socket", options.faults.error);
+  if (options.faults.fail_at == Step::socket)
+    return Error::from_errno("cannot make the control socket", options.faults.error);
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()) != 0) {
     return Error::from_errno("cannot make the control socket", errno);
   }
   state->control = UniqueFd(pair[0]);
   UniqueFd far_end(pair[1]);
 
-  ChildContext context{&plan, far_end.get(), {options.stdio[0], options.stdio[1], options.stdio[2]},
-                       state->cgroup.join_fds().data(), static_cast<std::uint32_t>(state->cgroup.join_fds().size()),
-                       options.terminal, 0, options.faults};
+  ChildContext context{&plan,
+                       far_end.get(),
+                       {options.stdio[0], options.stdio[1], options.stdio[2]},
+                       state->cgroup.join_fds().data(),
+                       static_cast<std::uint32_t>(state->cgroup.join_fds().size()),
+                       options.terminal,
+                       0,
+                       options.faults};
   if (options.wants_pid_namespace) context.wanted_handover |= kPidNamespace;
   if (!plan.covers.empty()) context.wanted_handover |= kUserNamespace | kMountNamespace | kMountInfo;
   // With a version 1 group the namespace of groups is entered after joining, or it would show the join.
@@ -299,11 +340,17 @@ Event Running::next_event() {
   const std::optional<Notice> notice = state_->receive();
   if (!notice) return {Event::Kind::ended};
   switch (notice->kind) {
-    case Notice::Kind::failed: return {Event::Kind::failed, notice->job, notice->value, notice->step};
-    case Notice::Kind::started: return {Event::Kind::started, notice->job, notice->pid};
-    case Notice::Kind::exited: return {Event::Kind::exited, notice->job, notice->value};
-    case Notice::Kind::stopped: return {Event::Kind::stopped, notice->job, notice->value};
-    case Notice::Kind::over_memory: return {Event::Kind::over_memory, notice->job, notice->value};
+    case Notice::Kind::failed:
+      return {Event::Kind::failed, notice->job, notice->value, notice->step};
+    case Notice::Kind::started:
+      return {Event::Kind::started, notice->job, notice->pid};
+    case Notice::Kind::exited:
+      state_->is_all_dead |= notice->job == 0;
+      return {Event::Kind::exited, notice->job, notice->value};
+    case Notice::Kind::stopped:
+      return {Event::Kind::stopped, notice->job, notice->value};
+    case Notice::Kind::over_memory:
+      return {Event::Kind::over_memory, notice->job, notice->value};
   }
   return {Event::Kind::ended};
 }
@@ -356,5 +403,6 @@ Status Running::exec(std::uint32_t job, const Command& command) {
 }
 
 void Running::kill() { state_->end(); }
+void Running::let_go() { state_->let_go(); }
 
 }  // namespace sallyport::sandbox

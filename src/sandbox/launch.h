@@ -52,8 +52,8 @@ struct LaunchOptions {
 struct Command {
   std::vector<std::string> arguments;
   std::vector<std::string> environment;
-  std::string directory;   // "": where the first command started
-  std::vector<int> fds;    // at least three; become 0, 1, 2, ...
+  std::string directory;  // "": where the first command started
+  std::vector<int> fds;   // at least three; become 0, 1, 2, ...
 };
 
 // Something that pid 1 said. `exited` of job 0 means that the sandbox is ending.
@@ -72,9 +72,9 @@ class Running {
   Running& operator=(Running&&) noexcept;
   ~Running();
 
-  pid_t pid() const;  // of pid 1, in the caller's namespace
-  int pidfd() const;  // readable once it has ended
-  int control() const;  // readable when next_event() will not block
+  pid_t pid() const;       // of pid 1, in the caller's namespace
+  int pidfd() const;       // readable once it has ended
+  int control() const;     // readable when next_event() will not block
   int violations() const;  // the seccomp listener, or -1; see violations.h
   int mount_info() const;
   int user_namespace() const;
@@ -91,6 +91,9 @@ class Running {
   Status exec(std::uint32_t job, const Command& command);
   Status to_foreground(std::uint32_t job = 0);
   void kill();  // all of it, now, and waits for its end
+  // For a caller that is about to exit: after `exited` of job 0 only pid 1 is left and is ending, and
+  // waiting for the kernel to take its namespaces apart would only cost time. Else the same as kill().
+  void let_go();
 
  private:
   struct State;

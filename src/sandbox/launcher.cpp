@@ -1,14 +1,15 @@
 #include "sandbox/launcher.h"
 
 #include <poll.h>
-#include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <map>
 #include <optional>
 
 #include "sandbox/cover_watch.h"
+#include "sandbox/exit_scan.h"
 #include "sandbox/launch.h"
 #include "sandbox/launcher_protocol.h"
 #include "sandbox/violations.h"
@@ -19,15 +20,18 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 struct Container {
+  Spec spec;
   Running running;
   CoverWatch covers;
+  bool is_cover_missing = false;
   ViolationLog violations;
   std::size_t violations_told = 0;
   int listener = -1;
   std::optional<SteadyClock::time_point> deadline;
   Ended ending;
 
-  Container(Handle handle, Running started) : running(std::move(started)), covers(running) {
+  Container(Handle handle, const Spec& wanted, Running started)
+      : spec(wanted), running(std::move(started)), covers(running) {
     listener = running.violations();
     ending.container = handle;
   }
@@ -62,7 +66,7 @@ class Launcher {
     for (std::size_t i = 0; i < handles.size(); ++i) {
       Container& container = *containers_.at(handles[i]);
       if (watched[3 * i + 2].revents != 0) serve_violations(container);
-      if (watched[3 * i + 3].revents != 0) serve_covers(container);
+      if (watched[3 * i + 3].revents != 0 || container.is_cover_missing) serve_covers(container);
       if (container.deadline && SteadyClock::now() >= *container.deadline) {
         container.ending.was_over_time = true;
         end(handles[i]);
@@ -76,6 +80,8 @@ class Launcher {
   int next_deadline() const {
     std::optional<SteadyClock::time_point> first;
     for (const auto& [handle, container] : containers_) {
+      const auto retry = SteadyClock::now() + CoverWatch::kRetry;
+      if (container->is_cover_missing && (!first || retry < *first)) first = retry;
       if (container->deadline && (!first || *container->deadline < *first)) first = container->deadline;
     }
     if (!first) return -1;
@@ -86,7 +92,8 @@ class Launcher {
   void tell(const FromLauncher& notice, const std::vector<int>& fds = {}) {
     const auto packet = encode(notice);
     // A warden that cannot be told is gone or going: the next read says which.
-    if (packet) [[maybe_unused]] const Status sent = send_packet(socket_, *packet, fds, 0);
+    if (packet) [[maybe_unused]]
+      const Status sent = send_packet(socket_, *packet, fds, 0);
   }
 
   void fail(Handle container, std::uint32_t job, const Error& error) {
@@ -108,9 +115,11 @@ class Launcher {
     LaunchOptions options;
     for (std::size_t i = 0; i < 3; ++i) options.stdio[i] = i < fds.size() ? fds[i].get() : -1;
     options.wants_pid_namespace = true;
+    options.machine = machine_;
+    options.cgroups = &cgroups_;
     auto running = launch(request.spec, options);
     if (!running) return fail(request.container, 0, running.error());
-    auto container = std::make_unique<Container>(request.container, std::move(*running));
+    auto container = std::make_unique<Container>(request.container, request.spec, std::move(*running));
     if (request.spec.limits.duration.count() > 0) {
       container->deadline = SteadyClock::now() + request.spec.limits.duration;
     }
@@ -148,15 +157,18 @@ class Launcher {
     const auto& entries = container.violations.entries();
     for (; container.violations_told < entries.size(); ++container.violations_told) {
       const Violation& violation = entries[container.violations_told];
-      tell(Violated{container.ending.container, violation.operation, violation.target, violation.rule, violation.error});
+      tell(
+          Violated{container.ending.container, violation.operation, violation.target, violation.rule, violation.error});
     }
   }
 
   void serve_covers(Container& container) {
     std::vector<std::string> lost;
-    container.covers.check(lost);
+    container.is_cover_missing = container.covers.check(lost) > 0;
     for (const std::string& path : lost) {
-      container.ending.reports.push_back("the host replaced " + path + "; its protection was put back");
+      const std::string report = "the host replaced " + path + "; its protection was put back";
+      auto& reports = container.ending.reports;
+      if (std::find(reports.begin(), reports.end(), report) == reports.end()) reports.push_back(report);
     }
   }
 
@@ -167,7 +179,7 @@ class Launcher {
         tell(JobStarted{handle, event.job});
         break;
       case Event::Kind::failed:
-        fail(handle, event.job, Error::from_errno("cannot start the command", event.value));
+        fail(handle, event.job, exec_error(event));
         break;
       case Event::Kind::exited:
         tell(JobExited{handle, event.job, event.value});
@@ -184,16 +196,39 @@ class Launcher {
     }
   }
 
+  static Error exec_error(const Event& event) {
+    if (event.step == Step::exec && event.value == ENOENT) return Error::make(Code::not_found, "command not found");
+    if (event.step == Step::exec && event.value == EACCES) {
+      return Error::make(Code::policy_denied, "the command may not be executed",
+                         "not on the exec list, or without the execute permission");
+    }
+    return Error::from_errno("cannot start the command: " + std::string(to_string(event.step)), event.value);
+  }
+
+  // What no mount could protect because it was not there at launch.
+  static void scan(const Container& container, std::vector<std::string>& reports) {
+    const Spec& spec = container.spec;
+    if (spec.workspace.empty() || !spec.is_workspace_writable || !spec.protect_workspace) return;
+    std::vector<std::string> quarantined;
+    std::vector<std::string> suspicious;
+    scan_at_exit(spec.workspace, container.running.findings(), quarantined, suspicious);
+    for (const std::string& path : quarantined) reports.push_back("quarantined: " + path);
+    for (const std::string& path : suspicious) reports.push_back("new, and may run code on the host: " + path);
+  }
+
   void end(Handle handle) {
     auto node = containers_.extract(handle);
     Container& container = *node.mapped();
     if (container.listener >= 0) serve_violations(container);
     container.running.kill();
+    scan(container, container.ending.reports);
     tell(container.ending);
   }
 
   int socket_;
   bool is_open_ = true;
+  Machine machine_ = Machine::probe();
+  os::CgroupParent cgroups_ = os::CgroupParent::find();
   std::map<Handle, std::unique_ptr<Container>> containers_;
 };
 

@@ -88,12 +88,22 @@ void place(const Plan& plan, std::size_t index, int root, const Reporter& report
   const Item& item = plan.items[index];
   const char* target = item.target.c_str();
   switch (item.action) {
-    case Action::make_directory: reporter.must(Step::directories, ::mkdirat(root, target, item.mode), index); break;
-    case Action::make_file: reporter.must(Step::directories, ::mknodat(root, target, S_IFREG | 0444, 0), index); break;
-    case Action::make_link: reporter.must(Step::directories, ::symlinkat(item.source.c_str(), root, target), index); break;
-    case Action::bind: bind_host_path(item, index, root, reporter); break;
+    case Action::make_directory:
+      reporter.must(Step::directories, ::mkdirat(root, target, item.mode), index);
+      break;
+    case Action::make_file:
+      reporter.must(Step::directories, ::mknodat(root, target, S_IFREG | 0444, 0), index);
+      break;
+    case Action::make_link:
+      reporter.must(Step::directories, ::symlinkat(item.source.c_str(), root, target), index);
+      break;
+    case Action::bind:
+      bind_host_path(item, index, root, reporter);
+      break;
     case Action::own_scratch:
-    case Action::new_scratch: make_scratch(plan, item, index, root, reporter); break;
+    case Action::new_scratch:
+      make_scratch(plan, item, index, root, reporter);
+      break;
   }
 }
 
@@ -103,7 +113,8 @@ void add_devices(const Plan& plan, int root, const Reporter& reporter) {
     std::strncat(path, plan.devices[i].c_str(), sizeof(path) - 6);
     const int tree = static_cast<int>(reporter.must(Step::devices, clone_tree(AT_FDCWD, path, false), i));
     // Read-only still lets a device be read and written, but not have its mode changed by an owner.
-    reporter.must(Step::devices, set_attributes(tree, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, false), i);
+    reporter.must(Step::devices, set_attributes(tree, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, false),
+                  i);
     reporter.must(Step::devices, ::mknodat(root, path + 1, S_IFREG | 0444, 0), i);
     reporter.must(Step::devices, attach(tree, root, path + 1), i);
     ::close(tree);
@@ -118,7 +129,8 @@ void add_own_file_systems(const Plan& plan, int root, const Reporter& reporter) 
   reporter.must(Step::proc, ::mkdirat(root, "proc", 0555));
   reporter.must(Step::proc, attach(proc, root, "proc"));
   ::close(proc);
-  const int terminals = make_file_system("devpts", "ptmxmode", "0666", "mode", "620", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+  const int terminals =
+      make_file_system("devpts", "ptmxmode", "0666", "mode", "620", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
   reporter.must(Step::terminals, terminals);
   reporter.must(Step::terminals, ::mkdirat(root, "dev/pts", 0755));
   reporter.must(Step::terminals, attach(terminals, root, "dev/pts"));
@@ -133,8 +145,9 @@ void cover(const Cover& cover, std::size_t index, int root, const Reporter& repo
   // What vanished since the plan was made needs no cover; should it return, the scan at exit sees it.
   if (place < 0 && errno == ENOENT && !reporter.is_injected(step)) return;
   reporter.must(step, place, index);
-  const int tree = !is_mask ? clone_tree(place, "", true)
-                            : clone_tree(root, cover.kind == Cover::Kind::mask_file ? kEmptyFile : kEmptyDirectory, false);
+  const int tree = !is_mask
+                       ? clone_tree(place, "", true)
+                       : clone_tree(root, cover.kind == Cover::Kind::mask_file ? kEmptyFile : kEmptyDirectory, false);
   reporter.must(step, tree, index);
   const std::uint64_t attributes =
       MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (cover.kind == Cover::Kind::pin_writable ? 0U : MOUNT_ATTR_RDONLY);

@@ -3,16 +3,20 @@
 #include <fcntl.h>
 #include <linux/mount.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <climits>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string_view>
 
 #include "os/landlock.h"
@@ -41,7 +45,7 @@ std::optional<std::string> resolve(const std::string& path) {
 }
 
 bool is_directory(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
@@ -121,10 +125,13 @@ class RootTree {
       if (has_own_place) make_parents(path, made, out);
       const std::string target = relative(path);
       switch (entry.kind) {
-        case Kind::link: out.push_back({Action::make_link, entry.source, target}); break;
+        case Kind::link:
+          out.push_back({Action::make_link, entry.source, target});
+          break;
         case Kind::scratch:
           if (has_own_place) make_one(path, made, out, entry.mode);
-          out.push_back({has_own_place ? Action::own_scratch : Action::new_scratch, {}, target, entry.attributes, entry.mode});
+          out.push_back(
+              {has_own_place ? Action::own_scratch : Action::new_scratch, {}, target, entry.attributes, entry.mode});
           break;
         case Kind::bind:
           if (has_own_place && is_directory(entry.source)) make_one(path, made, out, 0755);
@@ -139,7 +146,8 @@ class RootTree {
   const std::map<std::string, Entry>& entries() const { return entries_; }
 
  private:
-  static void make_one(const std::string& path, std::map<std::string, bool>& made, std::vector<Item>& out, unsigned mode) {
+  static void make_one(const std::string& path, std::map<std::string, bool>& made, std::vector<Item>& out,
+                       unsigned mode) {
     if (made.insert({path, true}).second) out.push_back({Action::make_directory, {}, relative(path), 0, mode});
   }
   void make_parents(const std::string& path, std::map<std::string, bool>& made, std::vector<Item>& out) const {
@@ -180,10 +188,23 @@ bool is_reserved(const std::string& path) {
          is_at_or_beneath(path, "/sys");
 }
 
-Status add_paths(const std::vector<std::string>& paths, bool is_writable, RootTree& tree) {
+// An earlier sandbox may have replaced a path of the profile by a link, in a place that it could
+// write: following that would mount what the attacker chose.
+bool is_led_out(const Spec& spec, const std::string& path, const std::string& real) {
+  std::vector<std::string> writable = spec.write;
+  if (spec.is_workspace_writable && !spec.workspace.empty()) writable.push_back(spec.workspace);
+  return std::any_of(writable.begin(), writable.end(), [&](const std::string& place) {
+    return is_beneath(path, place) && !is_at_or_beneath(real, resolve(place).value_or(place));
+  });
+}
+
+Status add_paths(const Spec& spec, const std::vector<std::string>& paths, bool is_writable, RootTree& tree) {
   for (const std::string& path : paths) {
     const std::optional<std::string> real = resolve(path);
     if (!real) continue;
+    if (is_led_out(spec, path, *real)) {
+      return Error::make(Code::policy_denied, "a link in a writable place leads out of it: " + path, "to " + *real);
+    }
     if (is_reserved(*real)) {
       return Error::make(Code::invalid_params, "a profile may not mount " + path, "resolves to " + *real);
     }
@@ -220,8 +241,8 @@ Status add_denied(const Spec& spec, RootTree& tree, Plan& plan) {
     // What this user cannot read needs no mask; a mask per such file would only cost time.
     if (::faccessat(AT_FDCWD, real->c_str(), R_OK, AT_EACCESS) != 0) continue;
     if (plan.is_weak) {
-      return Error::make(Code::unavailable, "without user namespaces a denied path inside an allowed one cannot be hidden",
-                         *real);
+      return Error::make(Code::unavailable,
+                         "without user namespaces a denied path inside an allowed one cannot be hidden", *real);
     }
     (is_directory(*real) ? plan.findings.mask_directories : plan.findings.masks).push_back(*real);
   }
@@ -244,15 +265,22 @@ void add_landlock(const Spec& spec, const RootTree& tree, Plan& plan) {
   // ABI 1 refuses every rename between directories and cannot be told otherwise.
   if (abi < 2) return;
   const bool all = spec.use_all_landlock_rights || plan.is_weak;
-  const std::uint64_t handled = all ? landlock::all_fs_rights(abi) : landlock::kExecute | landlock::kRefer;
+  // Changes are allowed everywhere inside: the mounts decide. But a descriptor of the host, such as
+  // standard input, can be opened again for writing through /proc/self/fd, on the host's own mount;
+  // a rule for the sandbox's root alone does not cover that.
+  const std::uint64_t changes = landlock::all_fs_rights(abi) & ~(landlock::kReadRights | landlock::kIoctlDev);
+  const std::uint64_t handled = all ? landlock::all_fs_rights(abi) : landlock::kExecute | changes;
   plan.landlock_handled = handled;
   const auto allow = [&](const std::string& path, std::uint64_t rights) {
     plan.landlock_rules.push_back({path, rights & handled});
   };
-  for (const std::string& path : spec.exec) allow(path, landlock::kExecute);
+  for (const std::string& path : spec.exec) {
+    const auto real = resolve(path);
+    if (!real || !is_led_out(spec, path, *real)) allow(path, landlock::kExecute);
+  }
   for (const char* loader : kLoaders) allow(loader, landlock::kExecute);
   if (!all) {
-    allow("/", landlock::kRefer);
+    allow("/", changes);
     return;
   }
   const std::uint64_t read = landlock::kReadFile | landlock::kReadDir;
@@ -274,7 +302,14 @@ void add_landlock(const Spec& spec, const RootTree& tree, Plan& plan) {
   }
 }
 
-void add_limits(const Limits& limits, Plan& plan) {
+// The kernel keeps the first 300 numbers of a namespace for those that were there first, so that many
+// more processes than asked for can exist at once. For the host's root nothing else counts them.
+constexpr std::uint32_t kReservedPids = 301;
+
+void add_limits(const Limits& limits, const Machine& machine, Plan& plan) {
+  if (::geteuid() == 0 && machine.has_own_pid_max && limits.processes != 0 && !plan.is_weak) {
+    plan.pid_max = std::to_string(limits.processes + kReservedPids);
+  }
   const auto add = [&](int resource, std::uint64_t value) {
     if (value != 0) plan.limits.push_back({resource, {value, value}});
   };
@@ -283,7 +318,8 @@ void add_limits(const Limits& limits, Plan& plan) {
   add(RLIMIT_FSIZE, limits.file_bytes);
   // Data, not address space: runtimes such as node reserve far more than they use.
   add(RLIMIT_DATA, limits.memory_bytes);
-  plan.limits.push_back({RLIMIT_CORE, {0, 0}});
+  // One byte, not none: none still starts the host's crash handler, where core_pattern is a pipe.
+  plan.limits.push_back({RLIMIT_CORE, {1, 1}});
   // The user's own hard limits may be lower, and may not be raised.
   for (auto& [resource, limit] : plan.limits) {
     rlimit own{};
@@ -308,9 +344,37 @@ void add_command(const Spec& spec, Plan& plan) {
 
 }  // namespace
 
+namespace {
+
+// Where the kernel shows /proc/<pid>/cmdline from: fields 48 and 49 of stat.
+std::span<char> own_command_line() {
+  std::ifstream file("/proc/self/stat");
+  std::string text;
+  std::getline(file, text);
+  // The name in field 2 may contain anything, but ends at the last parenthesis.
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return {};
+  std::istringstream words(text.substr(name_end + 1));
+  std::string skipped;
+  for (int field = 3; field < 48; ++field) words >> skipped;
+  std::uintptr_t start = 0;
+  std::uintptr_t end = 0;
+  if (!(words >> start >> end) || start == 0 || end <= start) return {};
+  return {reinterpret_cast<char*>(start), end - start};
+}
+
+}  // namespace
+
 Machine Machine::probe() {
   Machine machine;
+  machine.command_line = own_command_line();
   machine.landlock_abi = landlock::abi();
+  utsname kernel{};
+  int major = 0;
+  int minor = 0;
+  if (::uname(&kernel) == 0 && std::sscanf(kernel.release, "%d.%d", &major, &minor) == 2) {
+    machine.has_own_pid_max = major > 6 || (major == 6 && minor >= 14);
+  }
   return machine;
 }
 
@@ -318,8 +382,10 @@ Result<Plan> make_plan(const Spec& spec, const Machine& machine) {
   Plan plan;
   plan.is_weak = !machine.has_user_namespaces;
   plan.landlock_abi = machine.landlock_abi;
+  plan.command_line = machine.command_line;
   if (plan.is_weak && plan.landlock_abi < 2) {
-    return Error::make(Code::unavailable, "this machine offers neither user namespaces nor Landlock: nothing can be confined");
+    return Error::make(Code::unavailable,
+                       "this machine offers neither user namespaces nor Landlock: nothing can be confined");
   }
   const std::string uid = std::to_string(::geteuid());
   const std::string gid = std::to_string(::getegid());
@@ -336,8 +402,8 @@ Result<Plan> make_plan(const Spec& spec, const Machine& machine) {
   if (!spec.home.empty()) {
     if (const auto home = resolve(spec.home); home && !is_reserved(*home)) tree.scratch(*home, 0700, 0);
   }
-  TRY(add_paths(spec.read, false, tree));
-  TRY(add_paths(spec.write, true, tree));
+  TRY(add_paths(spec, spec.read, false, tree));
+  TRY(add_paths(spec, spec.write, true, tree));
   TRY(add_workspace(spec, tree, plan));
   TRY(add_denied(spec, tree, plan));
   for (const Bind& bind : spec.binds) {
@@ -353,8 +419,8 @@ Result<Plan> make_plan(const Spec& spec, const Machine& machine) {
   if (plan.directory.empty()) plan.directory = "/";
   add_covers(plan);
   add_landlock(spec, tree, plan);
-  add_limits(spec.limits, plan);
-  plan.filter = plan.is_weak                                                  ? Filter::weak
+  add_limits(spec.limits, machine, plan);
+  plan.filter = plan.is_weak                                          ? Filter::weak
                 : spec.report_violations && machine.has_notifications ? Filter::command_notified
                                                                       : Filter::command;
   add_command(spec, plan);

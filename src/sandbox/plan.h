@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,7 +30,7 @@ enum class Action : std::uint8_t {
 struct Item {
   Action action;
   std::string source;
-  std::string target;  // relative to the new root, without a leading slash
+  std::string target;            // relative to the new root, without a leading slash
   std::uint64_t attributes = 0;  // MOUNT_ATTR_*
   unsigned mode = 0755;
 };
@@ -49,6 +50,7 @@ struct Plan {
   bool is_weak = false;
   std::string uid_map, gid_map, scratch_options_size, hostname, directory, path_list;
   bool is_proc_read_only = false;
+  std::span<char> command_line;
   std::vector<Item> items;
   std::vector<std::string> devices;  // names in /dev
   std::vector<Cover> covers;
@@ -57,6 +59,7 @@ struct Plan {
   std::vector<ExecRule> landlock_rules;
   Filter filter = Filter::command;
   std::vector<std::pair<int, rlimit>> limits;
+  std::string pid_max;                  // of the new pid namespace; empty: left alone
   std::uint64_t supervised_memory = 0;  // bytes; 0: not by init
   bool accepts_exec = false;
 
@@ -73,6 +76,8 @@ struct Machine {
   int landlock_abi = 0;
   bool has_user_namespaces = true;
   bool has_notifications = true;
+  std::span<char> command_line;  // of this process, where it would show as pid 1's
+  bool has_own_pid_max = false;  // per pid namespace, Linux 6.14
 
   static Machine probe();  // user namespaces are assumed: clone3 itself is the proof
 };

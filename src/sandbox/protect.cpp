@@ -23,19 +23,20 @@ constexpr std::size_t kMaxRepositories = 32;        // pins per launch stay few;
 
 template <typename Names>
 bool matches(const Names& names, const char* name) {
-  return std::any_of(std::begin(names), std::end(names),
-                     [&](const auto& pattern) { return ::fnmatch(std::string(pattern).c_str(), name, FNM_CASEFOLD) == 0; });
+  return std::any_of(std::begin(names), std::end(names), [&](const auto& pattern) {
+    return ::fnmatch(std::string(pattern).c_str(), name, FNM_CASEFOLD) == 0;
+  });
 }
 
 bool exists(const std::string& path) { return ::faccessat(AT_FDCWD, path.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0; }
 
 bool is_real_directory(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   return ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
 bool is_plain(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   return ::lstat(path.c_str(), &info) == 0 && (S_ISDIR(info.st_mode) || S_ISREG(info.st_mode));
 }
 
@@ -47,7 +48,7 @@ class Finder {
   Findings find(const WalkBounds& bounds) {
     if (is_writable_) add_top_repository();
     const WalkResult walked = walk(workspace_, bounds, [&](const WalkEntry& entry) { return visit(entry); });
-    found_.was_cut = walked.was_cut;
+    found_.was_cut = walked.was_cut || has_more_;
     found_.entries_seen = walked.entries;
     sort_secrets();
     return std::move(found_);
@@ -57,7 +58,8 @@ class Finder {
   bool visit(const WalkEntry& entry) {
     const char* name = entry.name.data();
     if (entry.name == ".git") {
-      if (is_writable_ && entry.path != workspace_ + "/.git") add_repository(entry.path, entry.path.substr(0, entry.path.size() - 5));
+      if (is_writable_ && entry.path != workspace_ + "/.git")
+        add_repository(entry.path, entry.path.substr(0, entry.path.size() - 5));
       return false;
     }
     if (matches(deny_names_, name)) {
@@ -73,8 +75,22 @@ class Finder {
     if (is_writable_ && matches(kSettings, name) && (entry.type == DT_DIR || entry.type == DT_REG)) {
       found_.pins.push_back(entry.path);
     }
-    if (entry.type == DT_REG && matches(kSecretFiles, name) && !matches(kNoSecrets, name)) secrets_.push_back(entry.path);
+    if (entry.type == DT_REG && matches(kSecretFiles, name) && !matches(kNoSecrets, name))
+      secrets_.push_back(entry.path);
+    if (entry.type == DT_LNK && matches(kSecretFiles, name)) add_target(entry.path);
     return !matches(kSkippedDirectories, name);
+  }
+
+  // A secret behind a link, if the link stays inside.
+  void add_target(const std::string& link) {
+    char* real = ::realpath(link.c_str(), nullptr);
+    if (real == nullptr) return;
+    const std::string target = real;
+    std::free(real);
+    struct stat info{};
+    if (target.starts_with(workspace_ + "/") && ::lstat(target.c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
+      secrets_.push_back(target);
+    }
   }
 
   void pin(const std::string& path) {
@@ -103,7 +119,10 @@ class Finder {
 
   void add_repository(const std::string& git, const std::string& tree) {
     if (!is_real_directory(git)) return pin(git);
-    if (found_.repositories.size() == kMaxRepositories) return;
+    if (found_.repositories.size() == kMaxRepositories) {
+      has_more_ = true;  // at exit these must not be taken for new ones
+      return;
+    }
     found_.repositories.push_back(git);
     found_.pin_writable.push_back(git);
     for (const char* name : {"/hooks", "/config", "/config.worktree"}) pin(git + name);
@@ -168,6 +187,8 @@ class Finder {
     if (secrets_.empty()) return;
     std::optional<std::set<std::string>> tracked;
     if (const auto index = read_small_file(workspace_ + "/.git/index")) tracked = tracked_paths(*index);
+    std::sort(secrets_.begin(), secrets_.end());
+    secrets_.erase(std::unique(secrets_.begin(), secrets_.end()), secrets_.end());
     for (const std::string& path : secrets_) {
       // An index that cannot be read tracks nothing: unknown means masked.
       const bool is_tracked = tracked && tracked->contains(path.substr(workspace_.size() + 1));
@@ -180,6 +201,7 @@ class Finder {
   const std::vector<std::string>& deny_names_;
   Findings found_;
   std::vector<std::string> secrets_;
+  bool has_more_ = false;
 };
 
 }  // namespace

@@ -18,8 +18,8 @@ struct Findings {
   std::vector<std::string> mask_directories;
   std::vector<std::string> tracked_secrets;  // in git's objects anyway: reported, not masked
   std::vector<std::string> repositories;     // git directories found, the top one first
-  std::string placeholder;                // a commondir that we made and must remove; or empty
-  bool was_cut = false;                   // the walk hit its bound: there may be more
+  std::string placeholder;                   // a commondir that we made and must remove; or empty
+  bool was_cut = false;                      // the walk hit its bound: there may be more
   std::uint64_t entries_seen = 0;
 };
 

@@ -10,22 +10,25 @@ namespace sallyport::sandbox {
 // Settings that make an editor, an agent or a shell on the host run code: read-only where they
 // exist, reported at exit where they appear.
 inline constexpr std::array<const char*, 20> kSettings = {
-    ".vscode",       ".idea",   ".claude",  ".cursor",       ".zed",      ".devcontainer", ".mcp.json",
-    ".envrc",        ".direnv", ".bashrc",  ".bash_profile", ".profile",  ".zshrc",        ".zprofile",
-    ".zshenv",       ".exrc",   ".nvim.lua", ".vimrc",       ".husky",    ".gdbinit",
+    ".vscode", ".idea",   ".claude",   ".cursor",       ".zed",     ".devcontainer", ".mcp.json",
+    ".envrc",  ".direnv", ".bashrc",   ".bash_profile", ".profile", ".zshrc",        ".zprofile",
+    ".zshenv", ".exrc",   ".nvim.lua", ".vimrc",        ".husky",   ".gdbinit",
 };
 
 // Secrets, matched without regard to case. Masked where git does not track them.
 inline constexpr std::array<const char*, 18> kSecretFiles = {
-    ".env",   ".env.*", "id_rsa",     "id_dsa",     "id_ecdsa", "id_ed25519",       "*.pem",   "*.key",  "*.p12",
-    "*.pfx",  "*.jks",  "*.keystore", "*.ppk",      ".netrc",   ".git-credentials", ".pgpass", ".htpasswd",
-    "credentials.json",
+    ".env",    ".env.*",    "id_rsa",
+    "id_dsa",  "id_ecdsa",  "id_ed25519",
+    "*.pem",   "*.key",     "*.p12",
+    "*.pfx",   "*.jks",     "*.keystore",
+    "*.ppk",   ".netrc",    ".git-credentials",
+    ".pgpass", ".htpasswd", "credentials.json",
 };
 inline constexpr std::array<const char*, 3> kSecretDirectories = {".ssh", ".aws", ".gnupg"};
 
 // Look like secrets and are made to be shared.
-inline constexpr std::array<const char*, 5> kNoSecrets = {".env.example", ".env.sample", ".env.template",
-                                                          ".env.dist", ".env.defaults"};
+inline constexpr std::array<const char*, 5> kNoSecrets = {".env.example", ".env.sample", ".env.template", ".env.dist",
+                                                          ".env.defaults"};
 
 // Not walked into: large, and holding nothing of the kinds above that could be acted on.
 inline constexpr std::array<const char*, 4> kSkippedDirectories = {"node_modules", "__pycache__", ".hg", ".svn"};
@@ -33,14 +36,38 @@ inline constexpr std::array<const char*, 4> kSkippedDirectories = {"node_modules
 // Keys of a repository's configuration that run nothing. Everything else is taken out at exit when
 // it was written inside a sandbox. A section with a subsection is written "section.*.key".
 inline constexpr std::array<std::string_view, 32> kHarmlessGitKeys = {
-    "core.repositoryformatversion", "core.filemode",     "core.bare",          "core.logallrefupdates",
-    "core.ignorecase",              "core.symlinks",     "core.autocrlf",      "core.eol",
-    "core.precomposeunicode",       "core.safecrlf",     "core.quotepath",     "core.abbrev",
-    "remote.*.url",                 "remote.*.fetch",    "remote.*.push",      "remote.*.mirror",
-    "remote.*.tagopt",              "branch.*.remote",   "branch.*.merge",     "branch.*.rebase",
-    "branch.*.description",         "submodule.*.url",   "submodule.*.active", "submodule.active",
-    "user.name",                    "user.email",        "extensions.objectformat", "extensions.worktreeconfig",
-    "extensions.partialclone",      "remote.*.promisor", "remote.*.partialclonefilter", "init.defaultbranch",
+    "core.repositoryformatversion",
+    "core.filemode",
+    "core.bare",
+    "core.logallrefupdates",
+    "core.ignorecase",
+    "core.symlinks",
+    "core.autocrlf",
+    "core.eol",
+    "core.precomposeunicode",
+    "core.safecrlf",
+    "core.quotepath",
+    "core.abbrev",
+    "remote.*.url",
+    "remote.*.fetch",
+    "remote.*.push",
+    "remote.*.mirror",
+    "remote.*.tagopt",
+    "branch.*.remote",
+    "branch.*.merge",
+    "branch.*.rebase",
+    "branch.*.description",
+    "submodule.*.url",
+    "submodule.*.active",
+    "submodule.active",
+    "user.name",
+    "user.email",
+    "extensions.objectformat",
+    "extensions.worktreeconfig",
+    "extensions.partialclone",
+    "remote.*.promisor",
+    "remote.*.partialclonefilter",
+    "init.defaultbranch",
 };
 
 }  // namespace sallyport::sandbox

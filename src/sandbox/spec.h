@@ -30,6 +30,9 @@ struct Limits {
   std::uint64_t open_files = 1024;
   std::uint64_t file_bytes = 2ULL << 30;     // of one file
   std::uint64_t scratch_bytes = 1ULL << 30;  // of /tmp, /dev/shm and the home directory together
+  // Joining a control group waits for an RCU grace period, milliseconds at every start; without one
+  // memory is supervised by pid 1. A cpu limit always needs a group.
+  bool use_cgroup = false;
   std::chrono::milliseconds duration{0};
   std::chrono::milliseconds idle{0};  // without output or input; enforced by who holds the streams
 };
@@ -37,18 +40,18 @@ struct Limits {
 // Paths are absolute host paths; symbolic links in them are resolved at launch, and what they
 // resolve to is what is mounted. A path that does not exist is left out, except the workspace.
 struct Spec {
-  std::string name = "run";          // of the container, for control groups and messages
-  std::vector<std::string> command;  // empty: the sandbox waits for exec requests
+  std::string name = "run";              // of the container, for control groups and messages
+  std::vector<std::string> command;      // empty: the sandbox waits for exec requests
   std::vector<std::string> environment;  // "KEY=value", all of it: nothing is inherited
-  std::string directory;             // where the command starts; default: the workspace, else /
+  std::string directory;                 // where the command starts; default: the workspace, else /
   std::string hostname = "sallyport";
 
   std::string workspace;  // at its host path; empty: none
   bool is_workspace_writable = true;
-  std::string home;                 // private and empty; empty: none
-  std::vector<std::string> read;    // mounted read-only
-  std::vector<std::string> write;   // mounted read-write
-  std::vector<std::string> deny;    // beats read and write, at the same or any deeper path
+  std::string home;                     // private and empty; empty: none
+  std::vector<std::string> read;        // mounted read-only
+  std::vector<std::string> write;       // mounted read-write
+  std::vector<std::string> deny;        // beats read and write, at the same or any deeper path
   std::vector<std::string> deny_names;  // names (with * and ?) hidden anywhere in the workspace
   std::vector<Bind> binds;
 
@@ -58,9 +61,9 @@ struct Spec {
   bool use_all_landlock_rights = false;  // the mounts' rules a second time, by Landlock
 
   Limits limits;
-  bool protect_workspace = true;      // pins and masks inside a writable workspace
-  bool report_violations = true;      // needs a supervisor that serves Running::violations
-  std::optional<Risk> allow_weak;     // without user namespaces: Landlock and seccomp alone
+  bool protect_workspace = true;   // pins and masks inside a writable workspace
+  bool report_violations = true;   // needs a supervisor that serves Running::violations
+  std::optional<Risk> allow_weak;  // without user namespaces: Landlock and seccomp alone
 };
 
 }  // namespace sallyport::sandbox

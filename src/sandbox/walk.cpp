@@ -16,7 +16,7 @@ constexpr std::uint64_t kEntriesPerClockRead = 64;
 
 unsigned char type_of(int directory, const dirent& entry) {
   if (entry.d_type != DT_UNKNOWN) return entry.d_type;
-  struct stat info {};
+  struct stat info{};
   if (::fstatat(directory, entry.d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) return DT_UNKNOWN;
   return static_cast<unsigned char>(IFTODT(info.st_mode));
 }
@@ -40,8 +40,7 @@ WalkResult walk(const std::string& root, const WalkBounds& bounds, const std::fu
       const std::string_view name = entry->d_name;
       if (name == "." || name == "..") continue;
       ++result.entries;
-      if (result.entries > bounds.entries ||
-          (result.entries % kEntriesPerClockRead == 0 && Clock::now() >= deadline)) {
+      if (result.entries > bounds.entries || (result.entries % kEntriesPerClockRead == 0 && Clock::now() >= deadline)) {
         ::closedir(listing);
         result.was_cut = true;
         return result;

@@ -9,9 +9,9 @@
 namespace sallyport::sandbox {
 
 struct WalkEntry {
-  std::string path;      // absolute
+  std::string path;  // absolute
   std::string_view name;
-  unsigned char type;    // DT_DIR, DT_REG, DT_LNK, DT_SOCK, ...
+  unsigned char type;  // DT_DIR, DT_REG, DT_LNK, DT_SOCK, ...
 };
 
 struct WalkResult {

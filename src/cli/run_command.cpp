@@ -1,0 +1,174 @@
+// sallyport run: a command in a sandbox of its own, on the caller's terminal.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "cli/command.h"
+#include "containers/launch_spec.h"
+#include "policy/profile.h"
+#include "sandbox/foreground.h"
+
+namespace sallyport::cli {
+namespace {
+
+struct RunArguments {
+  std::string profile = "default", workspace;
+  std::vector<std::string> command, read, write, env, limits, allow_net;
+  bool allow_weak = false, no_warden = false;
+};
+
+std::optional<std::string> variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  if (value == nullptr) return std::nullopt;
+  return std::string(value);
+}
+
+std::string absolute(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::absolute(path, ignored).lexically_normal().string();
+}
+
+Status apply_limits(policy::Profile& profile, const std::vector<std::string>& limits) {
+  for (const std::string& limit : limits) {
+    const std::size_t equals = limit.find('=');
+    if (equals == std::string::npos) return Error::make(Code::invalid_params, "--limit takes NAME=VALUE: " + limit);
+    const Status set = profile.limits.set(limit.substr(0, equals), limit.substr(equals + 1));
+    if (!set) return Error::make(Code::invalid_params, "--limit " + limit + " " + set.error().message);
+  }
+  return ok();
+}
+
+void apply_environment(policy::Profile& profile, const std::vector<std::string>& env) {
+  for (const std::string& item : env) {
+    const std::size_t equals = item.find('=');
+    if (equals == std::string::npos) {
+      profile.env_pass.push_back(item);
+    } else {
+      profile.env[item.substr(0, equals)] = item.substr(equals + 1);
+    }
+  }
+}
+
+Result<sandbox::Spec> build_spec(const Context& context, const RunArguments& arguments) {
+  if (!arguments.allow_net.empty()) {
+    return Error::make(Code::unimplemented, "--allow-net needs the egress proxy, which is not there yet");
+  }
+  TRY(const auto profiles, policy::Profiles::load(context.paths.profiles_dir()));
+  const policy::Profile* found = profiles.find(arguments.profile);
+  if (found == nullptr) {
+    return Error::make(Code::not_found, "no profile '" + arguments.profile + "'; see: sallyport policy show");
+  }
+  policy::Profile profile = *found;
+  TRY(apply_limits(profile, arguments.limits));
+  apply_environment(profile, arguments.env);
+  for (const std::string& path : arguments.read) profile.fs_read.push_back(absolute(path));
+  for (const std::string& path : arguments.write) profile.fs_write.push_back(absolute(path));
+  profile.allow_weak |= arguments.allow_weak;
+  const std::string here = absolute(".");
+  TRY(sandbox::Spec spec,
+      containers::make_spec(profile, {arguments.workspace.empty() ? here : absolute(arguments.workspace),
+                                      containers::host_home(), variable}));
+  spec.command = arguments.command;
+  if (here == spec.workspace || here.starts_with(spec.workspace + "/")) spec.directory = here;
+  return spec;
+}
+
+std::string describe(const sandbox::Violation& violation) {
+  std::string text = violation.operation;
+  if (!violation.target.empty()) text += " " + escape_for_display(violation.target);
+  if (violation.count > 1) text += " (" + std::to_string(violation.count) + " times)";
+  return text;
+}
+
+// A few lines on stderr, and only when there is something to say.
+void summarize(const sandbox::ExitReport& report) {
+  const auto say = [](const std::string& line) { std::fprintf(stderr, "sallyport: %s\n", line.c_str()); };
+  if (report.was_over_memory) say("killed: it used more memory than its limit (raise with --limit memory=8GiB)");
+  if (report.was_over_time) say("killed: it ran longer than its limit");
+  if (!report.violations.empty()) {
+    say("refused " + std::to_string(report.violation_count) + " calls by seccomp:");
+    for (std::size_t i = 0; i < report.violations.size() && i < 8; ++i) say("  " + describe(report.violations[i]));
+  }
+  for (const std::string& path : report.lost_mounts) {
+    say("the host replaced " + escape_for_display(path) + " while it ran; its protection was put back");
+  }
+  for (const std::string& path : report.quarantined) say("quarantined " + escape_for_display(path));
+  for (const std::string& path : report.suspicious) say("look at " + escape_for_display(path));
+  for (const std::string& path : report.findings.tracked_secrets) {
+    say(escape_for_display(path) + " looks like a secret and is tracked by git: it was readable");
+  }
+  if (report.findings.was_cut) say("the workspace is large: not all of it was searched for secrets and settings");
+  for (const std::string& loss : report.protections.lost) say("weaker than usual: " + loss);
+}
+
+void print_report(const sandbox::ExitReport& report) {
+  const std::string json = wire::to_json([&](wire::JsonWriter& writer) {
+    const auto strings = [&](const char* name, const std::vector<std::string>& list) {
+      writer.key(name).begin_array();
+      for (const std::string& item : list) writer.value(item);
+      writer.end_array();
+    };
+    writer.begin_object().member("exit_code", report.exit_code()).key("protections");
+    writer.raw(report.protections.to_json()).key("violations").begin_array();
+    for (const sandbox::Violation& violation : report.violations) {
+      writer.begin_object().member("operation", violation.operation).member("target", violation.target);
+      writer.member("rule", violation.rule).member("count", violation.count).end_object();
+    }
+    writer.end_array().member("over_memory", report.was_over_memory).member("over_time", report.was_over_time);
+    strings("lost_mounts", report.lost_mounts);
+    strings("quarantined", report.quarantined);
+    strings("suspicious", report.suspicious);
+    strings("tracked_secrets", report.findings.tracked_secrets);
+    writer.end_object();
+  });
+  std::fprintf(stderr, "%s\n", json.c_str());
+}
+
+void run(Context& context, const RunArguments& arguments) {
+  const auto spec = build_spec(context, arguments);
+  if (!spec) {
+    report(context, spec.error());
+    context.exit_code = static_cast<int>(Exit::usage);
+    return;
+  }
+  const auto outcome = sandbox::run_foreground(*spec);
+  if (!outcome) {
+    context.exit_code = static_cast<int>(report(context, outcome.error()));
+    return;
+  }
+  if (context.wants_json) {
+    print_report(*outcome);
+  } else {
+    summarize(*outcome);
+  }
+  context.exit_code = outcome->exit_code();
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand("run", "Run a command in a sandbox; this directory is its workspace");
+  const auto arguments = std::make_shared<RunArguments>();
+  command->add_option("--profile", arguments->profile, "What it may do")->capture_default_str();
+  command->add_option("--workspace", arguments->workspace, "The directory it works in (default: this one)");
+  command->add_option("--read", arguments->read, "Also readable")->type_name("PATH");
+  command->add_option("--write", arguments->write, "Also writable")->type_name("PATH");
+  command->add_option("--env", arguments->env, "A variable to set, or to pass on")->type_name("K[=V]");
+  command->add_option("--limit", arguments->limits, "memory=2GiB, pids=100, duration=10m, ...")
+      ->type_name("NAME=VALUE");
+  command->add_option("--allow-net", arguments->allow_net, "A host it may reach")->type_name("HOST[:PORT]");
+  command->add_flag("--allow-weak", arguments->allow_weak,
+                    "Without user namespaces, accept Landlock and seccomp alone");
+  command->add_flag("--no-warden", arguments->no_warden, "Without a door to the warden");
+  command->add_option("CMD", arguments->command, "The command and its arguments, behind --")->required();
+  for (CLI::Option* option : command->get_options()) {
+    if (option->get_name() != "CMD" && option->get_expected_max() > 1) option->expected(1)->take_all();
+  }
+  command->positionals_at_end();
+  command->callback([&context, arguments] { run(context, *arguments); });
+}
+
+}  // namespace sallyport::cli

@@ -1,0 +1,131 @@
+#include "containers/launch_spec.h"
+
+#include <glob.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+namespace sallyport::containers {
+namespace {
+
+constexpr std::string_view kWorkspace = "${workspace}";
+
+std::optional<std::string> real_path(const std::string& path) {
+  const std::unique_ptr<char, decltype(&std::free)> resolved(::realpath(path.c_str(), nullptr), &std::free);
+  if (!resolved) return std::nullopt;
+  return std::string(resolved.get());
+}
+
+// A path of a profile in this machine's terms; several where it has wildcards, none where it speaks of a
+// workspace and there is none.
+std::vector<std::string> expand(std::string path, const LaunchContext& context) {
+  if (path.starts_with(kWorkspace)) {
+    if (context.workspace.empty()) return {};
+    path = context.workspace + path.substr(kWorkspace.size());
+  } else if (path == "~" || path.starts_with("~/")) {
+    path = context.home + path.substr(1);
+  }
+  if (path.find_first_of("*?[") == std::string::npos) return {path};
+  glob_t found{};
+  std::vector<std::string> paths;
+  if (::glob(path.c_str(), GLOB_NOSORT, nullptr, &found) == 0) {
+    paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  }
+  ::globfree(&found);
+  return paths;
+}
+
+void append_expanded(std::vector<std::string>& to, const std::vector<std::string>& from, const LaunchContext& context) {
+  for (const std::string& path : from) {
+    for (std::string& expanded : expand(path, context)) to.push_back(std::move(expanded));
+  }
+}
+
+// DIR/* and DIR/** both mean everything below DIR: the kernel's rule is for a whole tree.
+std::string without_stars(const std::string& path) {
+  for (const std::string_view stars : {"/**", "/*"}) {
+    if (path.ends_with(stars)) return path.substr(0, path.size() - stars.size());
+  }
+  return path;
+}
+
+Result<std::string> check_workspace(const LaunchContext& context) {
+  const auto workspace = real_path(context.workspace);
+  struct stat info {};
+  if (!workspace || ::stat(workspace->c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+    return Error::make(Code::invalid_params, "the workspace is no directory: " + context.workspace);
+  }
+  const std::string home = real_path(context.home).value_or("/");
+  if (*workspace == "/" || home == *workspace || home.starts_with(*workspace + "/")) {
+    return Error::make(Code::invalid_params, "a workspace must not be a whole home or system (" + *workspace +
+                                                 "): change to a directory below, or name one with --workspace");
+  }
+  return *workspace;
+}
+
+std::vector<std::string> make_environment(const policy::Profile& profile, const LaunchContext& context) {
+  std::map<std::string, std::string> variables = profile.env;
+  for (const std::string& name : profile.env_pass) {
+    if (const auto value = context.variable(name)) variables.emplace(name, *value);
+  }
+  variables.emplace("HOME", context.home);
+  std::vector<std::string> environment;
+  for (const auto& [name, value] : variables) environment.push_back(name + "=" + value);
+  return environment;
+}
+
+}  // namespace
+
+std::string host_home() {
+  if (const char* home = std::getenv("HOME"); home != nullptr && home[0] == '/') return home;
+  const passwd* entry = ::getpwuid(::geteuid());
+  return entry != nullptr && entry->pw_dir != nullptr ? entry->pw_dir : "/";
+}
+
+Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchContext& given) {
+  if (!profile.net_allow.empty()) {
+    return Error::make(Code::unimplemented, "net.allow needs the egress proxy, which is not there yet; remove it from "
+                                            "profile '" + profile.name + "'");
+  }
+  LaunchContext context = given;
+  if (!context.workspace.empty()) {
+    TRY(context.workspace, check_workspace(given));
+  }
+  sandbox::Spec spec;
+  append_expanded(spec.read, profile.fs_read, context);
+  append_expanded(spec.write, profile.fs_write, context);
+  const auto take_workspace = [&](std::vector<std::string>& list) {
+    return !context.workspace.empty() && std::erase(list, context.workspace) > 0;
+  };
+  const bool is_read = take_workspace(spec.read);
+  spec.is_workspace_writable = take_workspace(spec.write);
+  if (is_read || spec.is_workspace_writable) spec.workspace = context.workspace;
+  for (const std::string& path : profile.fs_deny) {
+    if (path.starts_with("**/")) {
+      spec.deny_names.push_back(path.substr(3));
+    } else {
+      append_expanded(spec.deny, {path}, context);
+    }
+  }
+  for (const std::string& path : profile.exec) append_expanded(spec.exec, {without_stars(path)}, context);
+  spec.home = context.home;
+  spec.environment = make_environment(profile, context);
+  spec.command = profile.command;
+  spec.use_all_landlock_rights = profile.all_landlock_rights;
+  spec.limits = {.memory_bytes = profile.limits.memory,
+                 .processes = profile.limits.pids,
+                 .cpus = profile.limits.cpu,
+                 .open_files = profile.limits.open_files,
+                 .file_bytes = profile.limits.file_size,
+                 .scratch_bytes = profile.limits.scratch,
+                 .duration = profile.limits.duration,
+                 .idle = profile.limits.idle};
+  if (profile.allow_weak) spec.allow_weak = sandbox::Risk{"profile " + profile.name + " accepts it"};
+  return spec;
+}
+
+}  // namespace sallyport::containers

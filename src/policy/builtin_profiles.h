@@ -1,0 +1,38 @@
+// The profiles that are always there, in the same language as everybody else's.
+#pragma once
+
+namespace sallyport::policy {
+
+constexpr const char* kBuiltinProfiles = R"toml(
+# The workspace is writable; system programs run; no network; home is invisible.
+[profile.default]
+fs.read  = ["/usr", "/etc", "/opt"]
+fs.write = ["${workspace}"]
+fs.deny  = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*", "/etc/ssl/private", "/etc/krb5.keytab"]
+exec     = ["/usr/**", "/opt/**", "${workspace}/**"]
+methods  = ["test.*", "warden.hello", "fs.*", "env.get"]
+env      = { PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG = "C.UTF-8" }
+env_pass = ["TERM", "COLORTERM", "NO_COLOR", "TZ"]
+
+# The same without a place to write but /tmp and home, which are private and vanish.
+[profile.read-only]
+fs.read  = ["/usr", "/etc", "/opt", "${workspace}"]
+fs.deny  = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*", "/etc/ssl/private", "/etc/krb5.keytab"]
+exec     = ["/usr/**", "/opt/**", "${workspace}/**"]
+methods  = ["test.*", "warden.hello", "fs.read", "fs.glob", "fs.grep", "fs.stat", "fs.list", "env.get"]
+env      = { PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG = "C.UTF-8" }
+env_pass = ["TERM", "COLORTERM", "NO_COLOR", "TZ"]
+
+# For builds: the caches of compilers and package managers are writable as well.
+[profile.build]
+fs.read  = ["/usr", "/etc", "/opt", "~/.gitconfig", "~/.cargo", "~/.rustup"]
+fs.write = ["${workspace}", "~/.cache/ccache", "~/.ccache", "~/.cache/pip", "~/.npm", "~/.cargo/registry", "~/.gradle", "~/.m2"]
+fs.deny  = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*", "/etc/ssl/private", "/etc/krb5.keytab", "~/.cargo/credentials*"]
+exec     = ["/usr/**", "/opt/**", "${workspace}/**", "~/.cargo/bin/**", "~/.rustup/**"]
+methods  = ["test.*", "warden.hello", "fs.*", "env.get"]
+env      = { PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG = "C.UTF-8" }
+env_pass = ["TERM", "COLORTERM", "NO_COLOR", "TZ", "CCACHE_DIR"]
+limits   = { memory = "8GiB", pids = 2048 }
+)toml";
+
+}  // namespace sallyport::policy

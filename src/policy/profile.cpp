@@ -1,0 +1,203 @@
+#include "policy/profile.h"
+
+#include <dirent.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+
+#include "policy/builtin_profiles.h"
+#include "policy/toml_table.h"
+
+namespace sallyport::policy {
+namespace {
+
+namespace table = toml_table;
+
+constexpr std::size_t kMaxProfileBytes = 1U << 20;
+
+struct Unit {
+  std::string_view name;
+  std::uint64_t factor;
+};
+
+// A number and, directly behind it, one of the units.
+template <std::size_t N>
+std::optional<std::uint64_t> parse_with_unit(const std::string& text, const Unit (&units)[N]) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  for (const Unit& unit : units) {
+    if (unit.name == rest && number <= (UINT64_MAX >> 1) / unit.factor) return number * unit.factor;
+  }
+  return std::nullopt;
+}
+
+bool is_profile_name(std::string_view name) {
+  return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  });
+}
+
+// Reports the first word of a list that is not a path we understand.
+table::Setter paths(std::vector<std::string>& target, bool allows_names) {
+  return [&target, allows_names, list = table::strings(target)](const toml::node& node) -> std::optional<std::string> {
+    if (auto problem = list(node)) return problem;
+    for (const std::string& path : target) {
+      const bool is_anchored = path[0] == '/' || path == "~" || path.starts_with("~/") || path == "${workspace}" ||
+                               path.starts_with("${workspace}/");
+      const bool is_name = allows_names && path.starts_with("**/") && path.find('/', 3) == std::string::npos;
+      if (is_anchored || is_name) continue;
+      return "has '" + path + "', which is neither absolute nor below ~ or ${workspace}" +
+             (allows_names ? " nor of the form **/NAME" : "");
+    }
+    return std::nullopt;
+  };
+}
+
+table::Setter limit(ProfileLimits& limits, const std::string& name) {
+  return table::parsed([&limits, name](const std::string& value) -> std::optional<std::string> {
+    const Status set = limits.set(name, value);
+    if (set) return std::nullopt;
+    return set.error().message;
+  });
+}
+
+Result<Profile> parse_profile(const std::string& path, const std::string& name, const toml::node& node) {
+  Profile profile;
+  profile.name = name;
+  profile.source = path;
+  table::Setters setters = {
+      {"fs.read", paths(profile.fs_read, false)},
+      {"fs.write", paths(profile.fs_write, false)},
+      {"fs.deny", paths(profile.fs_deny, true)},
+      {"exec", paths(profile.exec, false)},
+      {"net.allow", table::strings(profile.net_allow)},
+      {"methods", table::strings(profile.methods)},
+      {"token_methods", table::strings(profile.token_methods)},
+      {"command", table::strings(profile.command)},
+      {"env", table::string_map(profile.env)},
+      {"env_pass", table::strings(profile.env_pass)},
+      {"all_landlock_rights", table::boolean(profile.all_landlock_rights)},
+      {"allow_weak", table::boolean(profile.allow_weak)},
+  };
+  for (const char* key : {"memory", "pids", "cpu", "open_files", "file_size", "scratch", "duration", "idle"}) {
+    setters.emplace(std::string("limits.") + key, limit(profile.limits, key));
+  }
+  TRY(table::read(path, "profile." + name, node, setters));
+  return profile;
+}
+
+Result<std::string> read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  if (!file) return Error::make(Code::io_error, "cannot read " + path);
+  if (text.size() > kMaxProfileBytes) return Error::make(Code::payload_too_large, path + " is too large for a profile");
+  return text;
+}
+
+}  // namespace
+
+Result<std::uint64_t> parse_size(const std::string& text) {
+  constexpr Unit kUnits[] = {{"", 1}, {"KiB", 1ULL << 10}, {"MiB", 1ULL << 20}, {"GiB", 1ULL << 30}, {"TiB", 1ULL << 40}};
+  if (const auto bytes = parse_with_unit(text, kUnits)) return *bytes;
+  return Error::make(Code::invalid_params, "is no size such as 512MiB or 4GiB: " + text);
+}
+
+Result<Millis> parse_duration(const std::string& text) {
+  constexpr Unit kUnits[] = {{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}};
+  if (const auto millis = parse_with_unit(text, kUnits)) return Millis(static_cast<std::int64_t>(*millis));
+  return Error::make(Code::invalid_params, "is no time such as 30s, 10m or 2h: " + text);
+}
+
+Status ProfileLimits::set(const std::string& name, const std::string& value) {
+  const auto number = [&]() -> Result<std::uint64_t> {
+    std::uint64_t parsed = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
+    if (error == std::errc() && end == value.data() + value.size()) return parsed;
+    return Error::make(Code::invalid_params, "is no whole number: " + value);
+  };
+  if (name == "memory") {
+    TRY(memory, parse_size(value));
+  } else if (name == "file_size") {
+    TRY(file_size, parse_size(value));
+  } else if (name == "scratch") {
+    TRY(scratch, parse_size(value));
+  } else if (name == "duration") {
+    TRY(duration, parse_duration(value));
+  } else if (name == "idle") {
+    TRY(idle, parse_duration(value));
+  } else if (name == "open_files") {
+    TRY(open_files, number());
+  } else if (name == "pids") {
+    TRY(const std::uint64_t count, number());
+    if (count < 1 || count > 4'000'000) return Error::make(Code::invalid_params, "must be from 1 to 4000000");
+    pids = static_cast<std::uint32_t>(count);
+  } else if (name == "cpu") {
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), cpu);
+    if (error != std::errc() || end != value.data() + value.size() || cpu < 0) {
+      return Error::make(Code::invalid_params, "is no number of CPUs such as 1.5: " + value);
+    }
+  } else {
+    return Error::make(Code::invalid_params,
+                       "there is no limit '" + name +
+                           "'; there are memory, pids, cpu, open_files, file_size, scratch, duration, idle");
+  }
+  return ok();
+}
+
+Result<std::vector<Profile>> parse_profiles(std::string_view text, const std::string& path) {
+  TRY(const toml::table root, table::parse(text, path));
+  std::vector<Profile> profiles;
+  for (const auto& [key, value] : root) {
+    const toml::table* named = value.as_table();
+    if (key.str() != "profile" || named == nullptr) {
+      return table::fault(path, key.source(), "unknown key '" + std::string(key.str()) + "'; expected [profile.NAME]");
+    }
+    for (const auto& [name, node] : *named) {
+      if (!is_profile_name(name.str())) {
+        return table::fault(path, name.source(), "'" + std::string(name.str()) + "' is no profile name (a-z 0-9 - _)");
+      }
+      TRY(Profile profile, parse_profile(path, std::string(name.str()), node));
+      profiles.push_back(std::move(profile));
+    }
+  }
+  return profiles;
+}
+
+Result<Profiles> Profiles::load(const std::string& directory) {
+  Profiles all;
+  TRY(auto builtin, parse_profiles(kBuiltinProfiles, "built in"));
+  for (Profile& profile : builtin) all.profiles_.emplace(profile.name, std::move(profile));
+  std::vector<std::string> names;
+  if (DIR* listing = ::opendir(directory.c_str())) {
+    while (const dirent* entry = ::readdir(listing)) {
+      const std::string name = entry->d_name;
+      if (name.ends_with(".toml") && name[0] != '.') names.push_back(name);
+    }
+    ::closedir(listing);
+  }
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : names) {
+    const std::string path = directory + "/" + name;
+    TRY(const std::string text, read_text(path));
+    TRY(auto profiles, parse_profiles(text, path));
+    for (Profile& profile : profiles) {
+      const auto [place, is_new] = all.profiles_.emplace(profile.name, profile);
+      if (!is_new) {
+        return Error::make(Code::conflict, path + ": profile '" + profile.name + "' is already defined (" +
+                                               place->second.source + ")");
+      }
+    }
+  }
+  return all;
+}
+
+const Profile* Profiles::find(std::string_view name) const {
+  const auto found = profiles_.find(name);
+  return found == profiles_.end() ? nullptr : &found->second;
+}
+
+}  // namespace sallyport::policy

@@ -1,0 +1,58 @@
+#include <fcntl.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "sandbox/child.h"
+
+namespace sallyport::sandbox {
+namespace {
+
+int bring_loopback_up() {
+  const int any = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (any < 0) return -1;
+  ifreq request{};
+  std::strcpy(request.ifr_name, "lo");
+  request.ifr_flags = IFF_UP | IFF_RUNNING;
+  const int result = ::ioctl(any, SIOCSIFFLAGS, &request);
+  ::close(any);
+  return result;
+}
+
+}  // namespace
+
+// Runs beside the process that builds the root, on its memory and its descriptors, errno included:
+// only a failure writes it, and a failure ends the launch anyway.
+int NetworkMaker::make(void* self) {
+  auto* maker = static_cast<NetworkMaker*>(self);
+  if (::unshare(CLONE_NEWNET) != 0 || bring_loopback_up() != 0) {
+    maker->error_ = errno;
+    return 1;
+  }
+  const int made = ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+  if (made < 0) maker->error_ = errno;
+  maker->namespace_ = made;
+  return 0;
+}
+
+void NetworkMaker::start() {
+  helper_ = ::clone(&NetworkMaker::make, stack_ + sizeof(stack_), CLONE_VM | CLONE_FILES | SIGCHLD, this);
+  reporter_.must(Step::loopback, helper_);
+}
+
+void NetworkMaker::finish() {
+  while (::waitpid(helper_, nullptr, __WALL) < 0 && errno == EINTR) {
+  }
+  if (namespace_ < 0) reporter_.fail(Step::loopback, error_);
+  reporter_.must(Step::loopback, ::setns(namespace_, CLONE_NEWNET));
+  ::close(namespace_);
+}
+
+}  // namespace sallyport::sandbox

@@ -1,0 +1,225 @@
+#include "worker/file.h"
+
+#include <fcntl.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <vector>
+
+#include "base/random.h"
+#include "worker/limits.h"
+
+namespace sallyport::worker {
+namespace {
+
+bool is_same_version(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size &&
+         a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec &&
+         a.st_ctim.tv_sec == b.st_ctim.tv_sec && a.st_ctim.tv_nsec == b.st_ctim.tv_nsec;
+}
+
+Error changed() {
+  Error error = Error::make(Code::conflict, "the file was changed by someone else");
+  error.details_json = R"({"reason":"changed"})";
+  return error;
+}
+
+// Attributes the kernel or the walls manage themselves are not ours to copy.
+bool is_ours_to_keep(std::string_view name) {
+  return name.starts_with("user.") || name.starts_with("system.posix_acl");
+}
+
+Status copy_attributes(int from, int to) {
+  const ssize_t size = ::flistxattr(from, nullptr, 0);
+  if (size == 0 || (size < 0 && errno == ENOTSUP)) return ok();
+  if (size < 0) return path_error("read attributes", errno);
+  std::vector<char> names(static_cast<std::size_t>(size) + 1024);
+  const ssize_t listed = ::flistxattr(from, names.data(), names.size());
+  if (listed < 0) return path_error("read attributes", errno);
+  std::vector<char> value(64 << 10);  // the kernel's own limit
+  for (const char* name = names.data(); name < names.data() + listed; name += std::string_view(name).size() + 1) {
+    if (!is_ours_to_keep(name)) continue;
+    const ssize_t length = ::fgetxattr(from, name, value.data(), value.size());
+    if (length < 0 && errno == ENODATA) continue;
+    if (length < 0) return path_error("read attributes", errno);
+    if (::fsetxattr(to, name, value.data(), static_cast<std::size_t>(length), 0) != 0)
+      return path_error("keep attributes", errno);
+  }
+  return ok();
+}
+
+Status keep_identity(int old_file, const struct stat& old_status, int new_file) {
+  struct stat fresh{};
+  if (::fstat(new_file, &fresh) != 0) return path_error("stat", errno);
+  const bool is_other_owner = fresh.st_uid != old_status.st_uid || fresh.st_gid != old_status.st_gid;
+  if (is_other_owner && ::fchown(new_file, old_status.st_uid, old_status.st_gid) != 0)
+    return path_error("keep owner", errno);
+  if (::fchmod(new_file, old_status.st_mode & 01777) != 0) return path_error("keep mode", errno);
+  return copy_attributes(old_file, new_file);
+}
+
+// A file that has no name yet where the file system can do that, so that a crash leaves nothing
+// behind; one with a temporary name elsewhere.
+class Draft {
+ public:
+  explicit Draft(int dir) : dir_(dir), name_(".sallyport-" + random_hex(8) + ".tmp") {}
+  ~Draft() {
+    if (is_named_) ::unlinkat(dir_, name_.c_str(), 0);
+  }
+  Draft(const Draft&) = delete;
+  Draft& operator=(const Draft&) = delete;
+
+  Status open() {
+    fd_ = UniqueFd(::openat(dir_, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666));
+    if (fd_) return ok();
+    if (errno == ENOSPC || errno == EDQUOT || errno == EROFS || errno == EACCES) return path_error("create", errno);
+    return open_named();
+  }
+  Status open_named() {
+    fd_ = UniqueFd(::openat(dir_, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (!fd_) return path_error("create", errno);
+    is_named_ = true;
+    return ok();
+  }
+  int fd() const { return fd_.get(); }
+  bool has_name() const { return is_named_; }
+
+  // Gives a nameless draft a name; EEXIST if it is taken. Needs /proc; without it the answer is
+  // another errno and the caller starts over with a named draft.
+  int link_as(const char* name) const {
+    char self[32];
+    std::snprintf(self, sizeof self, "/proc/self/fd/%d", fd_.get());
+    return ::linkat(AT_FDCWD, self, dir_, name, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+  }
+  int take_temporary_name() {
+    if (is_named_) return 0;
+    const int error = link_as(name_.c_str());
+    is_named_ = error == 0;
+    return error;
+  }
+  Status rename_to(const std::string& name, const FileCalls& calls) {
+    if (calls.rename(dir_, name_.c_str(), dir_, name.c_str()) != 0) return path_error("replace", errno);
+    is_named_ = false;
+    return ok();
+  }
+
+ private:
+  int dir_;
+  std::string name_;
+  UniqueFd fd_;
+  bool is_named_ = false;
+};
+
+Status sync_directory(int dir, const FileCalls& calls) {
+  const UniqueFd readable(::openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!readable || calls.fsync(readable.get()) != 0) return path_error("sync directory", errno);
+  return ok();
+}
+
+}  // namespace
+
+const FileCalls& FileCalls::real() {
+  static constexpr FileCalls kReal = {::write, ::fsync, ::renameat};
+  return kReal;
+}
+
+Result<UniqueFd> open_at(const Roots& roots, const Place& place, int flags) {
+  if (place.name.empty()) return path_error("open", EISDIR);
+  UniqueFd fd(::openat(place.dir.get(), place.name.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (!fd && errno == ENXIO) return Error::make(Code::policy_denied, "not a regular file");
+  if (!fd) return path_error("open", errno);
+  struct stat status{};
+  if (::fstat(fd.get(), &status) != 0) return path_error("stat", errno);
+  TRY(roots.check_regular(status));
+  return fd;
+}
+
+Result<Snapshot> read_snapshot(int fd, std::uint64_t most) {
+  for (int i = 0; i < kRaceTries; ++i) {
+    Snapshot snapshot;
+    if (::fstat(fd, &snapshot.status) != 0) return path_error("stat", errno);
+    if (static_cast<std::uint64_t>(snapshot.status.st_size) > most) {
+      return Error::make(Code::payload_too_large, "the file is too large for this");
+    }
+    snapshot.content.resize(static_cast<std::size_t>(snapshot.status.st_size));
+    std::size_t filled = 0;
+    while (filled < snapshot.content.size()) {
+      const ssize_t count =
+          ::pread(fd, snapshot.content.data() + filled, snapshot.content.size() - filled, static_cast<off_t>(filled));
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) return path_error("read", errno);
+      if (count == 0) break;
+      filled += static_cast<std::size_t>(count);
+    }
+    struct stat after{};
+    if (::fstat(fd, &after) != 0) return path_error("stat", errno);
+    // The link count changes ctime without changing a byte; only what the content shows counts here.
+    const bool is_still = after.st_size == snapshot.status.st_size &&
+                          after.st_mtim.tv_sec == snapshot.status.st_mtim.tv_sec &&
+                          after.st_mtim.tv_nsec == snapshot.status.st_mtim.tv_nsec;
+    if (is_still && filled == snapshot.content.size()) return snapshot;
+  }
+  return Error::make(Code::unavailable, "the file keeps changing while it is read");
+}
+
+Status write_all(int fd, std::string_view content, const FileCalls& calls) {
+  while (!content.empty()) {
+    const ssize_t count = calls.write(fd, content.data(), content.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return path_error("write", errno);
+    content.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return ok();
+}
+
+Status replace_file(const Roots& roots, const Place& place, std::string_view content, const WriteOptions& options,
+                    const std::optional<struct stat>* expected) {
+  const NewContent whole{[&](int fd) { return write_all(fd, content, *options.calls); }, std::nullopt};
+  return replace_file(roots, place, whole, options, expected);
+}
+
+Status replace_file(const Roots& roots, const Place& place, const NewContent& content, const WriteOptions& options,
+                    const std::optional<struct stat>* expected) {
+  const int dir = place.dir.get();
+  auto old_file = open_at(roots, place, O_RDONLY);
+  const bool is_new = !old_file && old_file.error().details_json == R"({"errno":"ENOENT"})";
+  if (!old_file && !is_new) return std::move(old_file).error();
+  struct stat old_status{};
+  if (!is_new && ::fstat(old_file->get(), &old_status) != 0) return path_error("stat", errno);
+  // A rename asks only the directory; a file that may not be written must stay as it is.
+  if (!is_new && ::faccessat(dir, place.name.c_str(), W_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) != 0)
+    return path_error("write", errno);
+  if (expected != nullptr && expected->has_value() != !is_new) return changed();
+
+  for (const bool nameless : {true, false}) {
+    // A nameless draft may turn out useless only after it was filled.
+    if (nameless && !content.can_repeat) continue;
+    Draft draft(dir);
+    TRY(nameless ? draft.open() : draft.open_named());
+    TRY(content.fill(draft.fd()));
+    if (is_new && content.mode && ::fchmod(draft.fd(), *content.mode & 01777) != 0)
+      return path_error("set mode", errno);
+    if (!is_new) TRY(keep_identity(old_file->get(), old_status, draft.fd()));
+    if (options.durable && options.calls->fsync(draft.fd()) != 0) return path_error("sync", errno);
+    if (is_new && !draft.has_name()) {
+      const int error = draft.link_as(place.name.c_str());
+      if (error == 0) return options.durable ? sync_directory(dir, *options.calls) : ok();
+      if (error == EEXIST && expected != nullptr) return changed();
+      if (error == ENOSPC || error == EDQUOT) return path_error("create", error);
+    }
+    const int error = draft.take_temporary_name();
+    if (error == ENOSPC || error == EDQUOT) return path_error("create", error);
+    if (error != 0) continue;
+    struct stat now{};
+    const bool is_there = ::fstatat(dir, place.name.c_str(), &now, AT_SYMLINK_NOFOLLOW) == 0;
+    if (expected != nullptr && (is_there != expected->has_value() || (is_there && !is_same_version(now, **expected))))
+      return changed();
+    TRY(draft.rename_to(place.name, *options.calls));
+    return options.durable ? sync_directory(dir, *options.calls) : ok();
+  }
+  return Error::make(Code::io_error, "no temporary file can be made here");
+}
+
+}  // namespace sallyport::worker

@@ -1,0 +1,288 @@
+#include "worker/glob.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "worker/limits.h"
+
+namespace sallyport::worker {
+namespace {
+
+struct Class {
+  std::string_view name;
+  bool (*contains)(unsigned char);
+};
+
+// In the C locale: what a pattern means must not depend on where the worker runs.
+constexpr bool is_upper(unsigned char c) { return c >= 'A' && c <= 'Z'; }
+constexpr bool is_lower(unsigned char c) { return c >= 'a' && c <= 'z'; }
+constexpr bool is_digit(unsigned char c) { return c >= '0' && c <= '9'; }
+constexpr bool is_graph(unsigned char c) { return c > 0x20 && c < 0x7f; }
+constexpr std::array<Class, 12> kClasses = {{
+    {"alnum", [](unsigned char c) { return is_upper(c) || is_lower(c) || is_digit(c); }},
+    {"alpha", [](unsigned char c) { return is_upper(c) || is_lower(c); }},
+    {"blank", [](unsigned char c) { return c == ' ' || c == '\t'; }},
+    {"cntrl", [](unsigned char c) { return c < 0x20 || c == 0x7f; }},
+    {"digit", is_digit},
+    {"graph", is_graph},
+    {"lower", is_lower},
+    {"print", [](unsigned char c) { return is_graph(c) || c == ' '; }},
+    {"punct", [](unsigned char c) { return is_graph(c) && !is_upper(c) && !is_lower(c) && !is_digit(c); }},
+    {"space", [](unsigned char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }},
+    {"upper", is_upper},
+    {"xdigit", [](unsigned char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }},
+}};
+
+constexpr std::size_t kBroken = std::string_view::npos;
+
+}  // namespace
+
+Glob::Glob(std::string_view pattern) {
+  for (std::size_t i = 0; i < pattern.size();) {
+    const char c = pattern[i];
+    if (c == '*') {
+      std::size_t end = i;
+      while (end < pattern.size() && pattern[end] == '*') ++end;
+      const std::string_view rest = pattern.substr(end);
+      const bool is_at_start = i == 0 || pattern[i - 1] == '/';
+      const bool is_whole = end - i >= 2 && is_at_start && (rest.empty() || rest[0] == '/' || rest.starts_with("\\/"));
+      const bool takes_slash = is_whole && rest.starts_with('/');
+      tokens_.push_back({!is_whole ? Kind::star : takes_slash ? Kind::deep_slash : Kind::deep, 0, 0});
+      i = end + (takes_slash ? 1 : 0);
+    } else if (c == '?') {
+      tokens_.push_back({Kind::any, 0, 0});
+      ++i;
+    } else if (c == '[') {
+      i = parse_set(pattern, i);
+      if (i == kBroken) {
+        tokens_ = {{Kind::never, 0, 0}};
+        return;
+      }
+    } else if (c == '\\' && i + 1 == pattern.size()) {
+      tokens_ = {{Kind::never, 0, 0}};
+      return;
+    } else {
+      const std::size_t at = c == '\\' ? i + 1 : i;
+      tokens_.push_back({Kind::byte, static_cast<std::uint8_t>(pattern[at]), 0});
+      i = at + 1;
+    }
+  }
+  const auto is_byte = [](const Token& token) { return token.kind == Kind::byte; };
+  const auto first_sign = std::find_if_not(tokens_.begin(), tokens_.end(), is_byte);
+  for (auto token = tokens_.begin(); token != first_sign; ++token) prefix_ += static_cast<char>(token->byte);
+  if (first_sign == tokens_.end()) {
+    shape_ = Shape::exact;
+    literal_ = prefix_;
+  } else if (tokens_.front().kind == Kind::star && std::all_of(tokens_.begin() + 1, tokens_.end(), is_byte)) {
+    shape_ = Shape::suffix;
+    for (auto token = tokens_.begin() + 1; token != tokens_.end(); ++token) literal_ += static_cast<char>(token->byte);
+  }
+}
+
+// A set from its '[': where the pattern goes on behind its ']', or kBroken.
+std::size_t Glob::parse_set(std::string_view pattern, std::size_t at) {
+  std::bitset<256> set;
+  ++at;
+  const bool is_negated = at < pattern.size() && (pattern[at] == '!' || pattern[at] == '^');
+  if (is_negated) ++at;
+  int previous = -1;  // what a '-' can start a range from
+  for (bool is_first = true;; is_first = false) {
+    if (at >= pattern.size()) return kBroken;
+    if (pattern[at] == ']' && !is_first) break;
+    const bool is_range = pattern[at] == '-' && previous >= 0 && at + 1 < pattern.size() && pattern[at + 1] != ']';
+    if (is_range) {
+      ++at;
+      if (pattern[at] == '\\' && ++at >= pattern.size()) return kBroken;
+      for (int c = previous; c <= static_cast<unsigned char>(pattern[at]); ++c) set.set(static_cast<std::size_t>(c));
+      previous = -1;
+      ++at;
+      continue;
+    }
+    if (pattern.substr(at).starts_with("[:")) {
+      const std::size_t close = pattern.find(']', at + 2);
+      if (close == std::string_view::npos) return kBroken;
+      if (close > at + 2 && pattern[close - 1] == ':') {
+        const std::string_view name = pattern.substr(at + 2, close - 1 - (at + 2));
+        const auto* found =
+            std::find_if(kClasses.begin(), kClasses.end(), [&](const Class& c) { return c.name == name; });
+        if (found == kClasses.end()) return kBroken;
+        for (std::size_t c = 0; c < 256; ++c) {
+          if (found->contains(static_cast<unsigned char>(c))) set.set(c);
+        }
+        previous = -1;
+        at = close + 1;
+        continue;
+      }
+    }
+    if (pattern[at] == '\\' && ++at >= pattern.size()) return kBroken;
+    previous = static_cast<unsigned char>(pattern[at]);
+    set.set(static_cast<std::size_t>(previous));
+    ++at;
+  }
+  if (is_negated) set.flip();
+  set.reset('/');
+  tokens_.push_back({Kind::set, 0, static_cast<std::uint16_t>(sets_.size())});
+  sets_.push_back(set);
+  return at + 1;
+}
+
+bool Glob::matches_one(const Token& token, char c) const {
+  switch (token.kind) {
+    case Kind::byte:
+      return static_cast<std::uint8_t>(c) == token.byte;
+    case Kind::any:
+      return c != '/';
+    case Kind::set:
+      return sets_[token.set].test(static_cast<unsigned char>(c));
+    default:
+      return false;
+  }
+}
+
+// Two places to go back to are enough. A star can be lengthened only up to the next slash, and a later
+// star in the same directory makes lengthening an earlier one pointless; the last `**` can absorb
+// whatever anything before it could.
+bool Glob::matches_tokens(std::string_view text) const {
+  struct Retry {
+    std::size_t token = SIZE_MAX;
+    std::size_t at = 0;
+  };
+  Retry star;
+  Retry deep;
+  std::size_t token = 0;
+  std::size_t at = 0;
+  while (true) {
+    if (token < tokens_.size()) {
+      const Kind kind = tokens_[token].kind;
+      if (kind == Kind::star) {
+        star = {++token, at};
+        continue;
+      }
+      if (kind == Kind::deep || kind == Kind::deep_slash) {
+        deep = {++token, at};
+        star = {};
+        continue;
+      }
+      if (at < text.size() && matches_one(tokens_[token], text[at])) {
+        ++token;
+        ++at;
+        continue;
+      }
+    } else if (at == text.size()) {
+      return true;
+    }
+    if (star.token != SIZE_MAX && star.at < text.size() && text[star.at] != '/') {
+      at = ++star.at;
+      token = star.token;
+    } else if (deep.token != SIZE_MAX && deep.at < text.size()) {
+      if (tokens_[deep.token - 1].kind == Kind::deep_slash) {
+        const std::size_t slash = text.find('/', deep.at);
+        if (slash == std::string_view::npos) return false;
+        deep.at = slash;
+      }
+      at = ++deep.at;
+      token = deep.token;
+      star = {};
+    } else {
+      return false;
+    }
+  }
+}
+
+bool Glob::matches(std::string_view text) const {
+  switch (shape_) {
+    case Shape::exact:
+      return text == literal_;
+    case Shape::suffix:
+      return text.ends_with(literal_) &&
+             text.substr(0, text.size() - literal_.size()).find('/') == std::string_view::npos;
+    case Shape::general:
+      return matches_tokens(text);
+  }
+  return false;
+}
+
+Result<std::vector<std::string>> expand_braces(std::string_view pattern) {
+  std::vector<std::string> done;
+  std::vector<std::string> waiting = {std::string(pattern)};
+  while (!waiting.empty()) {
+    const std::string text = std::move(waiting.back());
+    waiting.pop_back();
+    if (done.size() + waiting.size() > kMaxGlobAlternatives) {
+      return Error::make(Code::invalid_params, "the pattern has too many alternatives");
+    }
+    // The first brace that closes and has a comma of its own.
+    bool is_expanded = false;
+    for (std::size_t open = 0; open < text.size() && !is_expanded; ++open) {
+      if (text[open] == '\\')
+        ++open;
+      else if (text[open] == '{') {
+        int depth = 0;
+        std::vector<std::size_t> cuts = {open};
+        std::size_t close = open;
+        for (; close < text.size(); ++close) {
+          if (text[close] == '\\')
+            ++close;
+          else if (text[close] == '{')
+            ++depth;
+          else if (text[close] == ',' && depth == 1)
+            cuts.push_back(close);
+          else if (text[close] == '}' && --depth == 0)
+            break;
+        }
+        if (close >= text.size() || cuts.size() < 2) continue;
+        cuts.push_back(close);
+        for (std::size_t i = cuts.size() - 1; i > 0; --i) {
+          waiting.push_back(text.substr(0, open) + text.substr(cuts[i - 1] + 1, cuts[i] - cuts[i - 1] - 1) +
+                            text.substr(close + 1));
+        }
+        is_expanded = true;
+      }
+    }
+    if (!is_expanded) done.push_back(text);
+  }
+  return done;
+}
+
+Result<PathPattern> PathPattern::compile(std::string_view pattern, bool floats) {
+  if (pattern.empty()) return Error::make(Code::invalid_params, "a glob pattern must not be empty");
+  if (pattern.size() > kMaxPatternBytes) return Error::make(Code::invalid_params, "the glob pattern is too long");
+  TRY(const std::vector<std::string> texts, expand_braces(pattern));
+  PathPattern compiled;
+  for (const std::string& text : texts) {
+    std::string_view rest = text;
+    while (rest.starts_with("./")) rest.remove_prefix(2);
+    const bool is_anchored = rest.starts_with('/');
+    if (is_anchored) rest.remove_prefix(1);
+    const std::string_view below = rest.starts_with("**/") ? rest.substr(3) : rest;
+    const bool has_slash = below.find('/') != std::string_view::npos;
+    const bool is_by_name = !has_slash && below != "**" && (rest.starts_with("**/") || (floats && !is_anchored));
+    Glob glob(is_by_name ? below : rest);
+    std::string prefix;
+    if (!is_by_name) {
+      prefix = glob.literal_prefix();
+      prefix.resize(prefix.rfind('/') == std::string::npos ? 0 : prefix.rfind('/') + 1);
+    }
+    const std::string_view behind = is_by_name ? std::string_view() : rest.substr(std::min(prefix.size(), rest.size()));
+    const bool is_deep =
+        is_by_name || behind.find('/') != std::string_view::npos || behind.find("**") != std::string_view::npos;
+    compiled.alternatives_.push_back({std::move(glob), is_by_name, std::move(prefix), is_deep});
+  }
+  return compiled;
+}
+
+bool PathPattern::matches(std::string_view path, std::string_view name) const {
+  return std::any_of(alternatives_.begin(), alternatives_.end(), [&](const Alternative& alternative) {
+    return alternative.glob.matches(alternative.is_by_name ? name : path);
+  });
+}
+
+bool PathPattern::can_match_below(std::string_view directory) const {
+  return std::any_of(alternatives_.begin(), alternatives_.end(), [&](const Alternative& alternative) {
+    if (directory.size() <= alternative.prefix.size()) return alternative.prefix.starts_with(directory);
+    return alternative.is_deep && directory.starts_with(alternative.prefix);
+  });
+}
+
+}  // namespace sallyport::worker

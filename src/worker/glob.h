@@ -1,0 +1,79 @@
+// Glob patterns over paths, with git's rules for what each sign means.
+//
+//   ?  [a-z]  [!x]  [[:digit:]]   one byte, never '/'
+//   *                             any bytes but '/'
+//   **/  at the start or after /  any number of whole directories, also none
+//   /**  at the end               everything below
+//   \x                            the sign itself
+//
+// A pattern that cannot match anything (an open bracket, a trailing backslash) compiles and matches
+// nothing, as in git. Matching takes no memory and, whatever the pattern, no more than a product of
+// both lengths per `**`.
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace sallyport::worker {
+
+class Glob {
+ public:
+  explicit Glob(std::string_view pattern);
+
+  // The whole text must match.
+  bool matches(std::string_view text) const;
+
+  // The leading part without any sign: what every match starts with.
+  std::string_view literal_prefix() const { return prefix_; }
+
+ private:
+  enum class Kind : std::uint8_t { byte, any, set, star, deep, deep_slash, never };
+  enum class Shape : std::uint8_t { exact, suffix, general };
+  struct Token {
+    Kind kind;
+    std::uint8_t byte;
+    std::uint16_t set;
+  };
+
+  std::size_t parse_set(std::string_view pattern, std::size_t at);
+  bool matches_one(const Token& token, char c) const;
+  bool matches_tokens(std::string_view text) const;
+
+  std::vector<Token> tokens_;
+  std::vector<std::bitset<256>> sets_;
+  Shape shape_ = Shape::general;
+  std::string literal_;  // of an exact or suffix shape
+  std::string prefix_;
+};
+
+// Expands {a,b} and {x,{y,z}}; braces without a comma, and unbalanced ones, stand for themselves.
+// More than kMaxGlobAlternatives results are an error.
+Result<std::vector<std::string>> expand_braces(std::string_view pattern);
+
+// A pattern as callers of glob and grep write it, matched against a path relative to the search's
+// root. Where `floats`, a pattern without a slash matches in any directory (as in .gitignore and in
+// ripgrep's -g); otherwise only at the top.
+class PathPattern {
+ public:
+  static Result<PathPattern> compile(std::string_view pattern, bool floats);
+
+  bool matches(std::string_view path, std::string_view name) const;
+  // False if nothing in this directory or below it can match; `directory` ends with a slash or is empty.
+  bool can_match_below(std::string_view directory) const;
+
+ private:
+  struct Alternative {
+    Glob glob;
+    bool is_by_name;     // **/x: only the last component counts
+    std::string prefix;  // literal directories, with the last slash
+    bool is_deep;        // may match below its prefix's own directory
+  };
+  std::vector<Alternative> alternatives_;
+};
+
+}  // namespace sallyport::worker

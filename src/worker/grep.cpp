@@ -1,0 +1,340 @@
+#include "worker/grep.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "worker/find.h"
+#include "worker/glob.h"
+#include "worker/text.h"
+#include "worker/types.h"
+
+namespace sallyport::worker {
+namespace {
+
+using Mode = SearchOptions::Mode;
+
+// What a hit and a file cost in an answer besides their texts: keys, quotes, numbers.
+constexpr std::size_t kHitOverhead = 64;
+
+// Behind which line of which file a page begins. Line 0: behind all of the file.
+struct Cursor {
+  std::string path;  // relative to the search's root; empty: from the beginning
+  std::uint64_t line = 0;
+};
+
+Result<Cursor> parse_cursor(std::string_view text, std::string_view prefix) {
+  Cursor cursor;
+  if (text.empty()) return cursor;
+  const auto [colon, error] = std::from_chars(text.data(), text.data() + text.size(), cursor.line);
+  const std::string_view rest = text.substr(static_cast<std::size_t>(colon - text.data()));
+  if (error != std::errc() || !rest.starts_with(':') || !rest.substr(1).starts_with(prefix)) {
+    return Error::invalid_param("params.cursor", "is not from a search of this root");
+  }
+  cursor.path = rest.substr(1 + prefix.size());
+  return cursor;
+}
+
+// Which files are looked at, by name.
+class Filter {
+ public:
+  static Result<Filter> make(const GrepRequest& request) {
+    Filter filter;
+    for (const std::string& text : request.include) {
+      TRY(PathPattern pattern, PathPattern::compile(text, true));
+      filter.include_.push_back(std::move(pattern));
+    }
+    for (const std::string& name : request.types) {
+      const auto* type =
+          std::find_if(kFileTypes.begin(), kFileTypes.end(), [&](const FileType& t) { return t.name == name; });
+      if (type == kFileTypes.end()) return Error::invalid_param("params.types", "has a name that is no file type");
+      TRY(PathPattern pattern, PathPattern::compile(type->glob, true));
+      filter.include_.push_back(std::move(pattern));
+    }
+    for (const std::string& text : request.exclude) {
+      TRY(PathPattern pattern, PathPattern::compile(text, true));
+      filter.exclude_.push_back(std::move(pattern));
+    }
+    return filter;
+  }
+
+  bool is_empty() const { return include_.empty() && exclude_.empty(); }
+  bool accepts(std::string_view path, std::string_view name) const {
+    const auto matches = [&](const PathPattern& pattern) { return pattern.matches(path, name); };
+    if (!include_.empty() && std::none_of(include_.begin(), include_.end(), matches)) return false;
+    return std::none_of(exclude_.begin(), exclude_.end(), matches);
+  }
+
+ private:
+  std::vector<PathPattern> include_;
+  std::vector<PathPattern> exclude_;
+};
+
+// The hits of all threads, kept to what one page can show. Once it is full, whatever lies behind its
+// last path cannot be part of the answer and need not be searched.
+class Collector {
+ public:
+  Collector(std::size_t limit, bool counts_files) : limit_(limit), counts_files_(counts_files) {}
+
+  void add(std::string path, FileHits found) {
+    const std::lock_guard lock(mutex_);
+    const std::size_t weight = weigh(found);
+    const std::size_t bytes = size_of(path, found);
+    weight_ += weight;
+    bytes_ += bytes;
+    files_.emplace(std::move(path), std::move(found));
+    while (files_.size() > 1) {
+      const auto last = std::prev(files_.end());
+      const std::size_t last_weight = weigh(last->second);
+      const std::size_t last_bytes = size_of(last->first, last->second);
+      if (weight_ - last_weight < limit_ && bytes_ - last_bytes < kMaxHitBytes) break;
+      weight_ -= last_weight;
+      bytes_ -= last_bytes;
+      is_cut_ = true;
+      files_.erase(last);
+    }
+    if (weight_ >= limit_ || bytes_ >= kMaxHitBytes) {
+      bound_ = files_.rbegin()->first;
+      has_bound_.store(true, std::memory_order_release);
+    }
+  }
+
+  // `path` of a file, or of a directory with its slash.
+  bool is_behind_the_page(std::string_view path) {
+    if (!has_bound_.load(std::memory_order_acquire)) return false;
+    const std::lock_guard lock(mutex_);
+    const bool is_behind = path > bound_;
+    is_cut_ |= is_behind;
+    return is_behind;
+  }
+  bool is_full() const { return has_bound_.load(std::memory_order_relaxed); }
+
+  std::map<std::string, FileHits, std::less<>>& files() { return files_; }
+  bool is_cut() const { return is_cut_; }
+
+ private:
+  std::size_t weigh(const FileHits& found) const { return counts_files_ ? 1 : found.matches; }
+  static std::size_t size_of(const std::string& path, const FileHits& found) {
+    std::size_t size = path.size() + kHitOverhead;
+    for (const Hit& hit : found.hits) size += hit.text.size() + sizeof(Hit);
+    return size;
+  }
+
+  const std::size_t limit_;
+  const bool counts_files_;
+  std::mutex mutex_;
+  std::map<std::string, FileHits, std::less<>> files_;
+  std::size_t weight_ = 0;
+  std::size_t bytes_ = 0;
+  std::string bound_;
+  std::atomic<bool> has_bound_{false};
+  bool is_cut_ = false;
+};
+
+class Grepper final : public WalkVisitor {
+ public:
+  Grepper(const Roots& roots, const Pattern& pattern, const Filter& filter, const SearchOptions& options,
+          const Cursor& cursor, const Stop& stop, unsigned threads, Collector& collector)
+      : roots_(roots), filter_(filter), cursor_(cursor), stop_(stop), collector_(collector) {
+    for (unsigned i = 0; i < threads; ++i) workers_.emplace_back(FileSearcher(pattern, options));
+  }
+
+  void visit(unsigned worker, const WalkDirectory& directory, std::string_view name, EntryKind kind) override {
+    Worker& self = workers_[worker];
+    if (kind == EntryKind::symlink) ++self.skipped.symlinks;
+    if (kind == EntryKind::special) ++self.skipped.special;
+    if (kind != EntryKind::file) return;
+    const bool needs_path = !filter_.is_empty() || !cursor_.path.empty() || collector_.is_full();
+    if (needs_path) {
+      self.path.assign(directory.path).append(name);
+      if (!filter_.accepts(self.path, name)) return;
+      if (is_before_the_cursor(self.path) || collector_.is_behind_the_page(self.path)) return;
+    }
+    if (++self.visited % 64 == 0) {
+      if (worker == 0) stop_.poll();
+      if (stop_.should_stop()) return;
+    }
+    // One component below a held directory, not followed: it cannot lead elsewhere.
+    const UniqueFd file(
+        ::openat(directory.fd.get(), name.data(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    if (!file || !is_allowed(file.get())) {
+      ++self.skipped.unreadable;
+      return;
+    }
+    const bool is_resumed = needs_path && self.path == cursor_.path;
+    search(self, file.get(), is_resumed ? cursor_.line : 0, [&] { return directory.path + std::string(name); });
+  }
+
+  // The file that was named itself.
+  void search_one(int file) {
+    search(workers_[0], file, cursor_.line, [] { return std::string(); });
+  }
+
+  bool wants_directory(std::string_view path) override {
+    const bool is_done = path < cursor_.path && !std::string_view(cursor_.path).starts_with(path);
+    return !is_done && !collector_.is_behind_the_page(path);
+  }
+  bool wants_order() override { return collector_.is_full(); }
+
+  void report(GrepAnswer& answer) const {
+    for (const Worker& worker : workers_) {
+      answer.skipped += worker.skipped;
+      answer.searched += worker.searched;
+    }
+  }
+
+ private:
+  struct Worker {
+    explicit Worker(FileSearcher from) : searcher(std::move(from)) {}
+    FileSearcher searcher;
+    std::string path;
+    Skipped skipped;
+    std::uint64_t searched = 0;
+    std::uint64_t visited = 0;
+  };
+
+  template <typename Path>
+  void search(Worker& self, int file, std::uint64_t after_line, Path path) {
+    FileHits found;
+    switch (self.searcher.search(file, after_line, found)) {
+      case Outcome::searched:
+        ++self.searched;
+        break;
+      case Outcome::binary:
+        ++self.skipped.binary;
+        return;
+      case Outcome::too_large:
+        ++self.skipped.too_large;
+        return;
+      case Outcome::unreadable:
+        ++self.skipped.unreadable;
+        return;
+    }
+    if (found.matches > 0) collector_.add(path(), std::move(found));
+  }
+
+  // The listing tells a file's kind but not how many names it has.
+  bool is_allowed(int file) const {
+    if (!roots_.refuses_hard_links()) return true;
+    struct stat status{};
+    return ::fstat(file, &status) == 0 && roots_.check_regular(status).has_value();
+  }
+
+  bool is_before_the_cursor(std::string_view path) const {
+    return path < cursor_.path || (path == cursor_.path && cursor_.line == 0);
+  }
+
+  const Roots& roots_;
+  const Filter& filter_;
+  const Cursor& cursor_;
+  const Stop& stop_;
+  Collector& collector_;
+  std::vector<Worker> workers_;
+};
+
+// Moves as many whole lines as a page takes from `from` to `to`; the line the page ends at, or nothing
+// if all of them fitted.
+std::optional<std::uint64_t> take_lines(FileHits& from, FileHits& to, std::size_t& lines_left, std::size_t& room,
+                                        bool is_first) {
+  std::uint64_t last_line = 0;  // of a match that was taken
+  std::size_t taken = 0;
+  for (std::size_t i = 0; i < from.hits.size();) {
+    // A match with the context before it, or with the other matches on its line.
+    std::size_t end = i;
+    while (end < from.hits.size() && from.hits[end].is_context()) ++end;
+    const std::uint64_t line = end < from.hits.size() ? from.hits[end].line : 0;
+    while (end < from.hits.size() && !from.hits[end].is_context() && from.hits[end].line == line) ++end;
+    std::size_t cost = 0;
+    for (std::size_t j = i; j < end; ++j) cost += escaped_size(from.hits[j].text) + kHitOverhead;
+    const bool is_over = line != 0 && (lines_left == 0 || (cost > room && !(is_first && taken == 0)));
+    if (is_over) {
+      // Context behind the last match stays with it.
+      for (; i < end && from.hits[i].is_context() && last_line != 0 && from.hits[i].line == to.hits.back().line + 1;
+           ++i) {
+        to.hits.push_back(std::move(from.hits[i]));
+      }
+      return last_line;
+    }
+    room -= std::min(cost, room);
+    if (line != 0) {
+      --lines_left;
+      ++to.matches;
+      ++taken;
+      last_line = line;
+    }
+    for (; i < end; ++i) to.hits.push_back(std::move(from.hits[i]));
+  }
+  return std::nullopt;
+}
+
+// Lays what was collected into a page.
+void fill_page(Collector& collector, const GrepRequest& request, const std::string& prefix, GrepAnswer& answer) {
+  std::size_t left = request.limit;
+  std::size_t room = request.max_bytes;
+  std::string last;
+  for (auto& [path, found] : collector.files()) {
+    const std::size_t cost = escaped_size(path) + escaped_size(prefix) + kHitOverhead;
+    const bool is_first = answer.files.empty();
+    if (left == 0 || (cost > room && !is_first)) {
+      answer.cursor = "0:" + last;
+      return;
+    }
+    room -= std::min(cost, room);
+    GrepFile file{prefix + path, {}};
+    if (request.search.mode != Mode::content) {
+      file.found.matches = found.matches;
+      --left;
+    } else if (const auto line = take_lines(found, file.found, left, room, is_first)) {
+      answer.cursor = *line != 0 ? std::to_string(*line) + ":" + file.path : "0:" + last;
+      if (*line != 0) answer.files.push_back(std::move(file));
+      return;
+    }
+    last = file.path;
+    answer.files.push_back(std::move(file));
+  }
+  if (collector.is_cut()) answer.cursor = "0:" + last;
+}
+
+}  // namespace
+
+Result<GrepAnswer> grep(const Roots& roots, const GrepRequest& request, const Stop& stop) {
+  TRY(stop.check());
+  TRY(const Pattern pattern, Pattern::compile(request.pattern, request.options));
+  TRY(const Filter filter, Filter::make(request));
+  SearchOptions options = request.search;
+  // One more than the page holds tells that there is more.
+  if (options.mode == Mode::content) options.most_lines = request.limit + 1;
+
+  GrepAnswer answer;
+  std::string prefix = display_prefix(request.root);
+  Collector collector(request.limit, options.mode != Mode::content);
+  TRY(const UniqueFd target, roots.open_any(request.root, Follow::yes));
+  struct stat status{};
+  if (::fstat(target.get(), &status) != 0) return path_error("stat", errno);
+  if (S_ISDIR(status.st_mode)) {
+    TRY(const Cursor cursor, parse_cursor(request.cursor, prefix));
+    Grepper grepper(roots, pattern, filter, options, cursor, stop, walk_threads(request.walk), collector);
+    TRY(answer.skipped, walk(roots, request.root, request.walk, stop, grepper));
+    grepper.report(answer);
+  } else {
+    prefix = request.root;
+    TRY(const Cursor cursor, parse_cursor(request.cursor, prefix));
+    TRY(const UniqueFd file, roots.open_file(request.root, O_RDONLY));
+    options.with_binary = true;
+    Grepper grepper(roots, pattern, filter, options, cursor, stop, 1, collector);
+    if (request.cursor.empty() || cursor.line != 0) grepper.search_one(file.get());
+    grepper.report(answer);
+  }
+  fill_page(collector, request, prefix, answer);
+  return answer;
+}
+
+}  // namespace sallyport::worker

@@ -1,0 +1,102 @@
+#include "worker/inspect.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+
+#include "worker/listing.h"
+#include "worker/text.h"
+
+namespace sallyport::worker {
+namespace {
+
+// What an entry costs in an answer besides its name.
+constexpr std::size_t kEntryOverhead = 160;
+
+std::string_view kind_of(mode_t mode) {
+  switch (mode & S_IFMT) {
+    case S_IFREG:
+      return "file";
+    case S_IFDIR:
+      return "directory";
+    case S_IFLNK:
+      return "symlink";
+    case S_IFIFO:
+      return "fifo";
+    case S_IFSOCK:
+      return "socket";
+    case S_IFCHR:
+    case S_IFBLK:
+      return "device";
+    default:
+      return "other";
+  }
+}
+
+StatAnswer describe(const struct stat& status) {
+  StatAnswer answer;
+  answer.kind = kind_of(status.st_mode);
+  answer.is_symlink = S_ISLNK(status.st_mode);
+  answer.size = S_ISDIR(status.st_mode) ? 0 : static_cast<std::uint64_t>(status.st_size);
+  answer.mode = status.st_mode & 07777;
+  answer.uid = status.st_uid;
+  answer.gid = status.st_gid;
+  answer.links = status.st_nlink;
+  answer.mtime_ns = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+  return answer;
+}
+
+std::string link_text(int dir, const char* name) {
+  std::array<char, PATH_MAX> text{};
+  const ssize_t length = ::readlinkat(dir, name, text.data(), text.size());
+  return length < 0 ? std::string() : std::string(text.data(), static_cast<std::size_t>(length));
+}
+
+}  // namespace
+
+Result<StatAnswer> stat_path(const Roots& roots, std::string_view path) {
+  TRY(const UniqueFd itself, roots.open_any(path, Follow::no));
+  struct stat status{};
+  if (::fstat(itself.get(), &status) != 0) return path_error("stat", errno);
+  StatAnswer answer = describe(status);
+  if (!answer.is_symlink) return answer;
+  std::string target = link_text(itself.get(), "");
+  const auto followed = roots.open_any(path, Follow::yes);
+  if (followed && ::fstat(followed->get(), &status) == 0) answer = describe(status);
+  answer.is_symlink = true;
+  answer.target = std::move(target);
+  return answer;
+}
+
+Result<ListAnswer> list_directory(const Roots& roots, const ListRequest& request) {
+  TRY(const UniqueFd directory, roots.open_directory(request.path));
+  Listing listing;
+  if (!listing.read(directory.get())) return path_error("list", errno);
+  std::vector<std::string_view> names;
+  for (const Listing::Entry& entry : listing.entries()) {
+    const std::string_view name = listing.name(entry);
+    if (request.with_hidden || name[0] != '.') names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  ListAnswer answer;
+  answer.total = names.size();
+  std::size_t room = request.max_bytes;
+  for (auto name = std::upper_bound(names.begin(), names.end(), std::string_view(request.cursor)); name != names.end();
+       ++name) {
+    const std::size_t cost = escaped_size(*name) + kEntryOverhead;
+    answer.truncated = answer.entries.size() == request.limit || (cost > room && !answer.entries.empty());
+    if (answer.truncated) break;
+    struct stat status{};
+    if (::fstatat(directory.get(), name->data(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;  // gone meanwhile
+    room -= std::min(cost, room);
+    answer.entries.push_back({std::string(*name), describe(status)});
+    if (S_ISLNK(status.st_mode)) answer.entries.back().status.target = link_text(directory.get(), name->data());
+  }
+  return answer;
+}
+
+}  // namespace sallyport::worker

@@ -1,0 +1,73 @@
+// Every number that bounds the file worker, with its reason.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace sallyport::worker {
+
+// What Linux itself follows (MAXSYMLINKS); our own walk must not be more patient than the kernel.
+inline constexpr int kMaxLinks = 40;
+// openat2 answers EAGAIN while directories are renamed under it. Each try costs a microsecond; after
+// these the path is walked by hand, which needs no luck.
+inline constexpr int kResolveTries = 16;
+// The same for a last component that changes its kind between look and open.
+inline constexpr int kRaceTries = 64;
+// Edits hold the old bytes, the new bytes and a diff in memory at once.
+inline constexpr std::uint64_t kMaxEditBytes = 64ULL << 20;
+// Diffs are for reading; one that is longer than this is cut and says so.
+inline constexpr std::size_t kMaxDiffBytes = 64 << 10;
+// Beyond this many changed lines the middle of a diff is one replacement: Myers' memory grows with D * D.
+inline constexpr std::size_t kMaxDiffEdits = 500;
+// How many lines are shown when an edit's text was not found or found too often.
+inline constexpr std::size_t kMaxNearest = 3;
+inline constexpr std::size_t kMaxLineNumbers = 50;
+// Where counting stops: "at least this often" tells as much.
+inline constexpr std::size_t kMaxOccurrences = 1000;
+// Lines compared with a text that was not found; 100 ns each.
+inline constexpr std::size_t kMaxLinesCompared = 200'000;
+// Changed stretches larger than this get no diff: it would be cut anyway, and lines cost memory.
+inline constexpr std::size_t kMaxDiffInput = 2 << 20;
+
+// A reply must fit in one frame of 1 MiB with its envelope: what a page of content, hits or names
+// may take once it is escaped as JSON, by default and at most.
+inline constexpr std::size_t kDefaultPageBytes = 256 << 10;
+inline constexpr std::size_t kMaxPageBytes = 960 << 10;
+// With line numbers the reader is a person or a model; lines beyond this are minified code.
+inline constexpr std::size_t kNumberedLineBytes = 2000;
+inline constexpr std::size_t kHitLineBytes = 500;
+// Counting the lines of a file means reading all of it; above this it is not done unasked.
+inline constexpr std::uint64_t kMaxCountedBytes = 64ULL << 20;
+// git's own rule looks at the first 8000 bytes for a NUL.
+inline constexpr std::size_t kBinaryProbeBytes = 8000;
+
+// A search reads small files with one read of this size; a larger file costs more reads.
+inline constexpr std::size_t kScanBufferBytes = 64 << 10;
+// What of a larger file is looked at at once; files up to this size are read as a whole.
+inline constexpr std::size_t kScanWindowBytes = 1 << 20;
+// Larger files are generated data more often than code; they are counted as skipped.
+inline constexpr std::uint64_t kMaxSearchedBytes = 256ULL << 20;
+// One descriptor is held per level and thread while walking; 1024 is a common limit on them.
+inline constexpr int kMaxWalkDepth = 256;
+inline constexpr unsigned kMaxWalkThreads = 8;
+// Files of one directory that travel together between threads.
+inline constexpr std::size_t kBatchFiles = 128;
+inline constexpr std::size_t kMaxIgnoreFileBytes = 1 << 20;
+// An RE2 program of a hostile pattern such as (x{1000}){1000} must not fill memory.
+inline constexpr std::int64_t kMaxRegexBytes = 16 << 20;
+inline constexpr std::size_t kMaxPatternBytes = 64 << 10;
+// Expanding {a,b}{c,d}... doubles with each brace.
+inline constexpr std::size_t kMaxGlobAlternatives = 256;
+// Hits kept in memory by one search, and how long it may run, unless the caller asks for less.
+inline constexpr std::size_t kMaxHitBytes = 32 << 20;
+inline constexpr std::size_t kDefaultHits = 1000;
+inline constexpr std::size_t kDefaultPaths = 10000;
+// Requests without a deadline of their own; the warden's are shorter.
+inline constexpr std::chrono::seconds kDefaultDeadline{120};
+// How late a cancelled search may notice it, and how often a look costs a system call.
+inline constexpr std::chrono::milliseconds kPollInterval{5};
+// A chunk that keeps both ends of a stream busy without hogging the socket's buffer.
+inline constexpr std::size_t kStreamChunkBytes = 256 << 10;
+
+}  // namespace sallyport::worker

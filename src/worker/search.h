@@ -1,0 +1,76 @@
+// Searching one file: windows of whole lines, hits with their context.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/limits.h"
+#include "worker/pattern.h"
+
+namespace sallyport::worker {
+
+struct Hit {
+  std::uint64_t line = 0;    // from 1
+  std::uint32_t column = 0;  // from 1, in bytes; 0 for context
+  bool is_cut = false;       // the text is not all of the line
+  std::string text;          // without its line ending
+  bool is_context() const { return column == 0; }
+};
+
+struct SearchOptions {
+  enum class Mode : std::uint8_t { content, files, count };
+  Mode mode = Mode::content;
+  std::uint32_t before = 0;
+  std::uint32_t after = 0;
+  bool only_matching = false;
+  bool with_binary = false;                // search binary files as if they were text
+  std::size_t line_bytes = kHitLineBytes;  // longer texts are cut around the match
+  std::uint64_t most_lines = UINT64_MAX;   // matching lines after which a file is left
+};
+
+struct FileHits {
+  std::uint64_t matches = 0;  // matching lines; matches for a multiline pattern
+  std::vector<Hit> hits;      // content mode only
+};
+
+enum class Outcome : std::uint8_t { searched, binary, too_large, unreadable };
+
+// One per thread; its buffer is reused from file to file.
+class FileSearcher {
+ public:
+  FileSearcher(const Pattern& pattern, const SearchOptions& options);
+
+  // Hits behind line `after_line` are added to `found`.
+  Outcome search(int fd, std::uint64_t after_line, FileHits& found);
+
+ private:
+  struct State {
+    FileHits* found;
+    std::uint64_t after_line;
+    const char* counted;         // where `line` was counted to
+    std::uint64_t line;          // number of the line at `counted`
+    const char* emitted;         // end of what was shown already
+    std::uint32_t context_left;  // lines of context still owed behind a match
+  };
+
+  Outcome search_lines(int fd, std::size_t filled, State& state);
+  Outcome search_whole(int fd, std::size_t filled, State& state);
+  void scan(const char* oldest, const char* from, const char* end, State& state);
+  void add_match(const char* oldest, Span match, const char* line, const char* line_end, State& state);
+  void add_context(const char* from, const char* end, State& state);
+  void add(const char* line, const char* end, std::uint32_t column, State& state);
+  std::uint64_t line_of(const char* place, State& state);
+  bool is_done(const State& state) const;
+  void reserve(std::size_t capacity);  // keeps the content
+  ssize_t fill(int fd, std::size_t at);
+  const char* begin() const { return buffer_.get(); }
+
+  const Pattern& pattern_;
+  SearchOptions options_;
+  std::unique_ptr<char[]> buffer_;
+  std::size_t capacity_ = 0;
+};
+
+}  // namespace sallyport::worker

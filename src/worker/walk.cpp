@@ -1,0 +1,336 @@
+#include "worker/walk.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "worker/listing.h"
+
+namespace sallyport::worker {
+namespace {
+
+using Directory = std::shared_ptr<const WalkDirectory>;
+
+// Reads an ignore file below a directory; nothing on any fault, as git does.
+std::string read_rules(int directory, const char* path) {
+  open_how how{};
+  how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
+  const UniqueFd file(static_cast<int>(::syscall(SYS_openat2, directory, path, &how, sizeof how)));
+  if (!file) return {};
+  std::string text(4096, '\0');
+  std::size_t filled = 0;
+  while (filled < kMaxIgnoreFileBytes) {
+    const ssize_t count = ::read(file.get(), text.data() + filled, text.size() - filled);
+    if (count <= 0) break;
+    filled += static_cast<std::size_t>(count);
+    if (filled == text.size()) text.resize(text.size() * 4);
+  }
+  text.resize(filled);
+  return text;
+}
+
+std::shared_ptr<const IgnoreScope> add_scope(std::shared_ptr<const IgnoreScope> parent, std::size_t base,
+                                             std::string_view text) {
+  IgnoreRules rules = IgnoreRules::parse(text);
+  if (rules.empty()) return parent;
+  return std::make_shared<const IgnoreScope>(IgnoreScope{std::move(parent), base, std::move(rules)});
+}
+
+// The rules in force in a directory, given its parent's. A repository starts afresh: what lies above
+// it has no say inside.
+std::shared_ptr<const IgnoreScope> scope_for(std::shared_ptr<const IgnoreScope> parent, int directory, std::size_t base,
+                                             bool has_git, bool has_gitignore) {
+  if (has_git) parent = add_scope(nullptr, base, read_rules(directory, ".git/info/exclude"));
+  if (has_gitignore) parent = add_scope(std::move(parent), base, read_rules(directory, ".gitignore"));
+  return parent;
+}
+
+bool exists(int directory, const char* name) { return ::faccessat(directory, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0; }
+
+// Work is a directory to open and list, or files of a listed directory to visit. The stack is last in,
+// first out: the walk goes deep before it goes wide, which keeps few descriptors open.
+struct Task {
+  Directory parent;  // to open `name` in; or, with files, the directory itself
+  std::string name;
+  std::shared_ptr<const IgnoreScope> scope;
+  std::string files;  // kind byte, name, NUL; again
+};
+
+class Walk {
+ public:
+  Walk(std::string prefix, const WalkOptions& options, const Stop& stop, WalkVisitor& visitor)
+      : prefix_(std::move(prefix)),
+        options_(options),
+        stop_(stop),
+        visitor_(visitor),
+        threads_(walk_threads(options)) {}
+
+  Skipped run(Directory start, std::shared_ptr<const IgnoreScope> scope) {
+    start_ = std::move(start);
+    start_scope_ = std::move(scope);
+    pending_ = 1;
+    std::vector<std::thread> helpers;
+    work(0, &helpers);
+    for (std::thread& helper : helpers) helper.join();
+    return skipped_;
+  }
+
+ private:
+  // The first worker begins alone and calls helpers only when there is work to share: most trees an
+  // agent looks at are smaller than the price of a thread.
+  void work(unsigned worker, std::vector<std::thread>* helpers) {
+    Listing listing;
+    std::vector<Task> found;
+    Skipped skipped;
+    if (worker == 0) {
+      list(worker, start_, start_scope_, listing, found, skipped);
+      finish(found);
+    }
+    Task task;
+    while (next(task)) {
+      if (worker == 0) stop_.poll();
+      if (stop_.should_stop())
+        abandon();
+      else if (!task.files.empty())
+        visit_files(worker, task);
+      else
+        enter(worker, task, listing, found, skipped);
+      task = Task();
+      if (finish(found) > kShareFrom && helpers != nullptr) {
+        start(*helpers);
+        helpers = nullptr;
+      }
+    }
+    const std::lock_guard lock(mutex_);
+    skipped_ += skipped;
+  }
+
+  static constexpr std::size_t kShareFrom = 8;
+
+  void start(std::vector<std::thread>& helpers) {
+    try {
+      for (unsigned i = 1; i < threads_; ++i) helpers.emplace_back([this, i] { work(i, nullptr); });
+    } catch (const std::system_error&) {
+      // The container's limit on processes: slower alone, but not wrong.
+    }
+  }
+
+  bool next(Task& task) {
+    std::unique_lock lock(mutex_);
+    while (tasks_.empty() && pending_ != 0) {
+      ++waiting_;
+      changed_.wait(lock);
+      --waiting_;
+    }
+    if (tasks_.empty()) return false;
+    task = std::move(tasks_.back());
+    tasks_.pop_back();
+    return true;
+  }
+
+  // One piece of work is done and gave rise to others. Answers how many wait.
+  std::size_t finish(std::vector<Task>& found) {
+    const std::lock_guard lock(mutex_);
+    pending_ += found.size();
+    --pending_;
+    // Reversed, so that the first is taken first.
+    for (auto task = found.rbegin(); task != found.rend(); ++task) tasks_.push_back(std::move(*task));
+    if (waiting_ > 0 && (found.size() > 1 || pending_ == 0))
+      changed_.notify_all();
+    else if (waiting_ > 0 && !found.empty())
+      changed_.notify_one();
+    found.clear();
+    return tasks_.size();
+  }
+
+  void abandon() {
+    const std::lock_guard lock(mutex_);
+    pending_ -= tasks_.size();
+    tasks_.clear();
+    changed_.notify_all();
+  }
+
+  void enter(unsigned worker, const Task& task, Listing& listing, std::vector<Task>& found, Skipped& skipped) {
+    auto directory = std::make_shared<WalkDirectory>();
+    directory->path.reserve(task.parent->path.size() + task.name.size() + 1);
+    directory->path.append(task.parent->path).append(task.name).append(1, '/');
+    directory->depth = task.parent->depth + 1;
+    if (!visitor_.wants_directory(directory->path)) return;
+    directory->fd = UniqueFd(::openat(task.parent->fd.get(), task.name.c_str(),
+                                      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+    if (!directory->fd) {
+      ++skipped.unreadable;
+      return;
+    }
+    list(worker, std::move(directory), task.scope, listing, found, skipped);
+  }
+
+  void list(unsigned worker, const Directory& directory, std::shared_ptr<const IgnoreScope> scope, Listing& listing,
+            std::vector<Task>& found, Skipped& skipped) {
+    if (!listing.read(directory->fd.get())) {
+      ++skipped.unreadable;
+      return;
+    }
+    if (visitor_.wants_order()) listing.sort();
+    const bool is_start = directory == start_;
+    if (!options_.with_ignored && !is_start && (listing.has_git() || listing.has_gitignore())) {
+      scope = scope_for(std::move(scope), directory->fd.get(), prefix_.size() + directory->path.size(),
+                        listing.has_git(), listing.has_gitignore());
+    }
+    std::string path = prefix_ + directory->path;
+    const std::size_t base = path.size();
+    std::string files;
+    std::size_t batched = 0;
+    const bool is_large = listing.entries().size() > kBatchFiles;
+    std::size_t looked_at = 0;
+    for (const Listing::Entry& entry : listing.entries()) {
+      if (++looked_at % 64 == 0 && stop_.should_stop()) break;
+      const std::string_view name = listing.name(entry);
+      const bool is_directory = entry.kind == EntryKind::directory;
+      Verdict verdict = Verdict::none;
+      if (!options_.with_ignored) {
+        if (scope) {
+          path.resize(base);
+          path += name;
+          verdict = IgnoreScope::judge(scope.get(), path, name, is_directory);
+        }
+        if (verdict == Verdict::ignored || name == ".git") {
+          ++skipped.ignored;
+          continue;
+        }
+      }
+      if (name[0] == '.' && !options_.with_hidden && verdict != Verdict::included) {
+        ++skipped.hidden;
+        continue;
+      }
+      if (is_directory) {
+        visitor_.visit(worker, *directory, name, entry.kind);
+        if (directory->depth + 1 >= kMaxWalkDepth)
+          ++skipped.too_deep;
+        else
+          found.push_back({directory, std::string(name), scope, {}});
+      } else if (!is_large) {
+        visitor_.visit(worker, *directory, name, entry.kind);
+      } else {
+        files.append(1, static_cast<char>(entry.kind)).append(listing.c_name(entry), name.size() + 1);
+        if (++batched == kBatchFiles) {
+          found.push_back({directory, {}, nullptr, std::move(files)});
+          files.clear();
+          batched = 0;
+        }
+      }
+    }
+    if (!files.empty()) found.push_back({directory, {}, nullptr, std::move(files)});
+  }
+
+  void visit_files(unsigned worker, const Task& task) {
+    for (std::string_view left = task.files; !left.empty();) {
+      const auto kind = static_cast<EntryKind>(left[0]);
+      const std::string_view name(left.data() + 1);
+      visitor_.visit(worker, *task.parent, name, kind);
+      left.remove_prefix(name.size() + 2);
+    }
+  }
+
+  std::string prefix_;  // from the topmost ignore file's directory to the start
+  WalkOptions options_;
+  const Stop& stop_;
+  WalkVisitor& visitor_;
+  unsigned threads_;
+  Directory start_;
+  std::shared_ptr<const IgnoreScope> start_scope_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Task> tasks_;
+  std::size_t pending_ = 0;  // tasks on the stack or in work
+  unsigned waiting_ = 0;
+  Skipped skipped_;
+};
+
+// The scope of the start itself: ignore files from the repository's top (or the view's root) down to
+// it. Opened through the roots, so that nothing outside is read. `prefix` becomes the path from there.
+std::shared_ptr<const IgnoreScope> scope_above(const Roots& roots, std::string_view start, std::string& prefix) {
+  const std::string whole = roots.absolute(start);
+  std::vector<std::string> chain;  // the start first
+  for (std::string at = whole;;) {
+    const auto directory = roots.open_directory(at);
+    if (!directory) break;
+    chain.push_back(at);
+    if (at == "/" || at == roots.workspace() || exists(directory->get(), ".git")) break;
+    at = at.substr(0, std::max<std::size_t>(at.rfind('/'), 1));
+  }
+  if (chain.empty()) return nullptr;
+  const std::string& top = chain.back();
+  const auto relative = [&](const std::string& path) {
+    std::string rest = path.size() > top.size() ? path.substr(top == "/" ? 1 : top.size() + 1) + "/" : "";
+    return rest;
+  };
+  prefix = relative(whole);
+  std::shared_ptr<const IgnoreScope> scope;
+  for (auto at = chain.rbegin(); at != chain.rend(); ++at) {
+    const auto directory = roots.open_directory(*at);
+    if (!directory) continue;
+    scope = scope_for(std::move(scope), directory->get(), relative(*at).size(), exists(directory->get(), ".git"), true);
+  }
+  return scope;
+}
+
+}  // namespace
+
+void Stop::poll() const {
+  if (!look_) return;
+  const SteadyTime now = std::chrono::steady_clock::now();
+  if (now - last_look_ < kPollInterval) return;
+  last_look_ = now;
+  look_();
+}
+
+Status Stop::check() const {
+  poll();
+  if (is_cancelled()) return Error::make(Code::cancelled, "cancelled");
+  if (is_late()) return Error::make(Code::timeout, "the time for this request is over");
+  return ok();
+}
+
+Skipped& Skipped::operator+=(const Skipped& other) {
+  ignored += other.ignored;
+  hidden += other.hidden;
+  unreadable += other.unreadable;
+  symlinks += other.symlinks;
+  special += other.special;
+  too_deep += other.too_deep;
+  binary += other.binary;
+  too_large += other.too_large;
+  return *this;
+}
+
+unsigned walk_threads(const WalkOptions& options) {
+  if (options.threads != 0) return std::min(options.threads, kMaxWalkThreads);
+  return std::clamp(std::thread::hardware_concurrency(), 1U, kMaxWalkThreads);
+}
+
+Result<Skipped> walk(const Roots& roots, std::string_view start, const WalkOptions& options, const Stop& stop,
+                     WalkVisitor& visitor) {
+  TRY(stop.check());
+  auto directory = std::make_shared<WalkDirectory>();
+  TRY(directory->fd, roots.open_directory(start));
+  std::string prefix;
+  std::shared_ptr<const IgnoreScope> scope;
+  if (!options.with_ignored) scope = scope_above(roots, start, prefix);
+  const Skipped skipped = Walk(std::move(prefix), options, stop, visitor).run(std::move(directory), std::move(scope));
+  TRY(stop.check());
+  return skipped;
+}
+
+}  // namespace sallyport::worker

@@ -1,0 +1,95 @@
+// Walking a tree with several threads, by directory descriptors.
+//
+// Directories are opened one component below their parent without following links, so a walk never
+// leaves the directory it began in, whatever is renamed meanwhile. Nothing is stat'ed that the listing
+// already tells. The order in which entries are visited is not fixed; what is visited is.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "worker/ignore.h"
+#include "worker/limits.h"
+#include "worker/root.h"
+
+namespace sallyport::worker {
+
+// Why work may end early. cancel() and should_stop() may be called from any thread; poll() and check()
+// only from the one that began the work.
+class Stop {
+ public:
+  Stop() = default;
+  explicit Stop(SteadyTime deadline) : deadline_(deadline) {}
+  // Called by poll() every few milliseconds: a chance to see that a request was cancelled.
+  void on_poll(std::function<void()> look) { look_ = std::move(look); }
+
+  void cancel() { is_cancelled_.store(true, std::memory_order_relaxed); }
+  bool is_cancelled() const { return is_cancelled_.load(std::memory_order_relaxed); }
+  bool is_late() const { return deadline_ != SteadyTime() && std::chrono::steady_clock::now() >= deadline_; }
+  bool should_stop() const { return is_cancelled() || is_late(); }
+  void poll() const;
+  // Polls; CANCELLED or TIMEOUT, if it should stop.
+  Status check() const;
+
+ private:
+  std::atomic<bool> is_cancelled_{false};
+  SteadyTime deadline_{};
+  std::function<void()> look_;
+  mutable SteadyTime last_look_{};
+};
+
+// What a walk passed over, by reason. A directory that is not entered counts once.
+struct Skipped {
+  std::uint64_t ignored = 0;
+  std::uint64_t hidden = 0;
+  std::uint64_t unreadable = 0;
+  std::uint64_t symlinks = 0;
+  std::uint64_t special = 0;  // FIFOs, sockets, devices
+  std::uint64_t too_deep = 0;
+  std::uint64_t binary = 0;
+  std::uint64_t too_large = 0;
+  Skipped& operator+=(const Skipped& other);
+};
+
+enum class EntryKind : std::uint8_t { file, directory, symlink, special };
+
+struct WalkDirectory {
+  UniqueFd fd;
+  std::string path;  // relative to the walk's start, with a slash at its end; empty at the start
+  int depth = 0;
+};
+
+struct WalkOptions {
+  bool with_hidden = false;
+  bool with_ignored = false;  // also what .gitignore names, and .git itself if hidden is on too
+  unsigned threads = 0;       // 0: as many as there are processors, at most kMaxWalkThreads
+};
+
+// Called from several threads at once; `worker` tells them apart and is below WalkOptions' threads.
+class WalkVisitor {
+ public:
+  virtual ~WalkVisitor() = default;
+  // `name` is followed by a NUL.
+  virtual void visit(unsigned worker, const WalkDirectory& directory, std::string_view name, EntryKind kind) = 0;
+  // Whether a directory may be passed over; `path` ends with a slash.
+  virtual bool wants_directory(std::string_view) { return true; }
+  // While true, entries of a directory are visited in the order of their paths.
+  virtual bool wants_order() { return false; }
+};
+
+// How many threads a walk with these options uses.
+unsigned walk_threads(const WalkOptions& options);
+
+// Walks below `start`. The ignore files of the directories above it, up to the repository's top or the
+// view's root, count too. CANCELLED and TIMEOUT come back as errors; what was visited stays visited.
+Result<Skipped> walk(const Roots& roots, std::string_view start, const WalkOptions& options, const Stop& stop,
+                     WalkVisitor& visitor);
+
+}  // namespace sallyport::worker

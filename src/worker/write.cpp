@@ -1,0 +1,104 @@
+#include "worker/write.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "wire/json.h"
+#include "worker/diff.h"
+#include "worker/limits.h"
+#include "worker/sha256.h"
+
+namespace sallyport::worker {
+namespace {
+
+Error stale(std::string_view actual) {
+  Error error = Error::make(Code::conflict, "the file is not the version named by if_match");
+  error.details_json = wire::to_json([&](wire::JsonWriter& json) {
+    json.begin_object().member("reason", "stale").member("sha256", actual).end_object();
+  });
+  return error;
+}
+
+Status check_if_match(const std::optional<std::string>& if_match) {
+  if (!if_match || *if_match == kAbsent) return ok();
+  const bool is_hash = if_match->size() == 64 && if_match->find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (!is_hash) return Error::invalid_param("params.if_match", "must be a sha256 in lower-case hex, or \"absent\"");
+  return ok();
+}
+
+Result<std::string> hash_file(int fd) {
+  Sha256 hash;
+  std::string buffer(256 << 10, '\0');
+  while (true) {
+    const ssize_t count = ::read(fd, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return path_error("read", errno);
+    if (count == 0) return hash.hex();
+    hash.update({buffer.data(), static_cast<std::size_t>(count)});
+  }
+}
+
+Result<Place> place_for_write(const Roots& roots, const WriteRequest& request) {
+  auto place = roots.place(request.path, Follow::yes);
+  const bool lacks_parent = !place && place.error().details_json == R"({"errno":"ENOENT"})";
+  if (lacks_parent && request.create_dirs) {
+    const std::size_t slash = request.path.rfind('/');
+    int made = 0;
+    if (slash != std::string::npos && slash != 0) TRY(roots.make_directories(request.path.substr(0, slash), made));
+    place = roots.place(request.path, Follow::yes);
+  }
+  return place;
+}
+
+// The status of the file whose hash is `wanted`, or the error that there is another or none.
+Result<std::optional<struct stat>> expect(const Roots& roots, const Place& place, const std::string& wanted) {
+  const auto file = open_at(roots, place, O_RDONLY);
+  if (!file && file.error().details_json == R"({"errno":"ENOENT"})") {
+    if (wanted == kAbsent) return std::optional<struct stat>();
+    return stale(kAbsent);
+  }
+  if (!file) return file.error();
+  struct stat status{};
+  if (::fstat(file->get(), &status) != 0) return path_error("stat", errno);
+  TRY(const std::string actual, hash_file(file->get()));
+  if (actual != wanted) return stale(actual);
+  return std::optional<struct stat>(status);
+}
+
+}  // namespace
+
+Result<WriteAnswer> write_file(const Roots& roots, const WriteRequest& request) {
+  TRY(check_if_match(request.if_match));
+  if (request.path.ends_with('/')) return path_error("write", EISDIR);
+  TRY(const Place place, place_for_write(roots, request));
+  const auto write_content = [&](int draft) { return write_all(draft, request.content, *request.options.calls); };
+  const NewContent content{request.fill ? request.fill : write_content, std::nullopt, !request.fill};
+  if (request.if_match) {
+    TRY(const std::optional<struct stat> expected, expect(roots, place, *request.if_match));
+    TRY(replace_file(roots, place, content, request.options, &expected));
+  } else {
+    TRY(replace_file(roots, place, content, request.options, nullptr));
+  }
+  if (request.fill) return WriteAnswer();
+  return WriteAnswer{request.content.size(), sha256_hex(request.content)};
+}
+
+Result<EditAnswer> edit_file(const Roots& roots, const EditRequest& request) {
+  TRY(check_if_match(request.if_match));
+  TRY(const Place place, roots.place(request.path, Follow::yes));
+  TRY(const UniqueFd file, open_at(roots, place, O_RDONLY));
+  TRY(const Snapshot before, read_snapshot(file.get(), kMaxEditBytes));
+  if (request.if_match) {
+    const std::string actual = sha256_hex(before.content);
+    if (actual != *request.if_match) return stale(actual);
+  }
+  TRY(const Edited edited, apply_edits(before.content, request.edits));
+  const std::optional<struct stat> expected = before.status;
+  TRY(replace_file(roots, place, edited.content, request.options, &expected));
+  Diff diff = unified_diff(place.name, before.content, edited.content);
+  return EditAnswer{edited.replacements, std::move(diff.text), diff.cut, sha256_hex(edited.content)};
+}
+
+}  // namespace sallyport::worker

@@ -1,0 +1,276 @@
+// Starting, ending and failing to start.
+#include <fcntl.h>
+#include <pty.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <set>
+
+#include "fixture.h"
+
+namespace sallyport::sandbox {
+namespace {
+
+class Launch : public AttackTest {};
+SALLYPORT_BOTH_WAYS(Launch);
+
+TEST_P(Launch, PassesTheExitStatusOn) { EXPECT_EQ(shell("exit 5").code, 5); }
+
+TEST_P(Launch, PassesADeathBySignalOn) { EXPECT_EQ(attack({"die-by", "15"}).code, 128 + SIGTERM); }
+
+TEST_P(Launch, SaysWhatIsInForce) {
+  const Outcome outcome = shell("true");
+  const std::string all = testing::PrintToString(outcome.report);
+  EXPECT_NE(all.find("\\\"namespaces\\\":true"), std::string::npos) << all;
+  EXPECT_NE(all.find("\\\"processes\\\":\\\"kernel\\\""), std::string::npos) << all;
+}
+
+TEST_P(Launch, NamesACommandThatIsNotThere) {
+  Spec missing = spec();
+  missing.command = {"no-such-program"};
+  EXPECT_EQ(run(missing).error, "NOT_FOUND: command not found: no-such-program");
+}
+
+TEST_P(Launch, NamesACommandThatTheExecListRefuses) {
+  Spec refused = spec();
+  refused.exec = {probe_};
+  refused.command = {"/usr/bin/true"};
+  EXPECT_NE(run(refused).error.find("may not be executed: /usr/bin/true"), std::string::npos);
+}
+
+TEST_P(Launch, RefusesAWorkspaceThatIsNotThere) {
+  Spec wrong = spec();
+  wrong.workspace += "/nowhere";
+  wrong.command = {"true"};
+  EXPECT_NE(run(wrong).error.find("the workspace is not a directory"), std::string::npos);
+}
+
+TEST_P(Launch, RefusesToMountProcOrTheWholeRoot) {
+  for (const char* path : {"/", "/proc", "/dev", "/sys/kernel"}) {
+    Spec wrong = spec();
+    wrong.read.push_back(path);
+    wrong.command = {"true"};
+    EXPECT_NE(run(wrong).error.find("may not mount"), std::string::npos) << path;
+  }
+}
+
+TEST_P(Launch, EndsAfterItsDuration) {
+  Spec slow = spec();
+  slow.limits.duration = std::chrono::milliseconds(100);
+  slow.command = {"sleep", "60"};
+  const Outcome outcome = run(slow);
+  EXPECT_EQ(outcome.code, 128 + SIGKILL);
+  EXPECT_TRUE(outcome.reports("over time"));
+}
+
+TEST_P(Launch, MountsABindUnderAnotherName) {
+  const std::string door = make_directory("door");
+  write("door/hello", "hi");
+  Spec with_door = spec();
+  with_door.binds = {{door, "/run/sallyport", false, false}};
+  with_door.command = {"bash", "-c", "cat /run/sallyport/hello; ! touch /run/sallyport/x"};
+  const Outcome outcome = run(with_door);
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_EQ(outcome.output.substr(0, 2), "hi");
+}
+
+TEST_P(Launch, WorksWithEveryLandlockRight) {
+  Spec strict = spec();
+  strict.use_all_landlock_rights = true;
+  strict.command = {
+      "bash", "-c",
+      "echo x > f && mkdir d && mv f d/f && rm -r d && echo > /tmp/x && echo x > /dev/null && ls / > /dev/null"};
+  const Outcome outcome = run(strict);
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+}
+
+// Every step once: the error names it, and nothing is left.
+TEST_P(Launch, NamesTheStepThatFailsAndLeavesNothing) {
+  host("git init -q . && mkdir .vscode && echo x > .env");
+  for (int step = static_cast<int>(Step::plan); step < static_cast<int>(Step::count); ++step) {
+    const auto failing = static_cast<Step>(step);
+    if ((failing == Step::cgroup || failing == Step::join_cgroup) && GetParam() == StartedBy::user) continue;
+    Spec faulty = spec();
+    faulty.command = {"true"};
+    faulty.limits.use_cgroup = failing == Step::cgroup || failing == Step::join_cgroup;
+    ForegroundOptions options;
+    options.launch.faults = {failing, EIO};
+    const Outcome outcome = run(faulty, options);
+    EXPECT_FALSE(outcome.has_started) << to_string(failing);
+    const bool names_step = outcome.error.find(to_string(failing)) != std::string::npos || failing == Step::cgroup ||
+                            failing == Step::plan || failing == Step::socket;
+    EXPECT_TRUE(names_step) << to_string(failing) << ": " << outcome.error;
+    EXPECT_NE(outcome.error.find("Input/output error"), std::string::npos) << outcome.error;
+    EXPECT_FALSE(exists(workspace_ + "/.git/commondir")) << to_string(failing);
+  }
+}
+
+std::size_t open_descriptors() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  return count;
+}
+
+TEST_P(Launch, LeaksNoDescriptorAndNoChildWhenAStepFails) {
+  Spec faulty = spec();
+  faulty.command = {"true"};
+  const auto check = [&] {
+    const std::size_t before = open_descriptors();
+    for (int step = static_cast<int>(Step::plan); step < static_cast<int>(Step::count); ++step) {
+      LaunchOptions options;
+      options.faults = {static_cast<Step>(step), EIO};
+      (void)launch(faulty, options);
+    }
+    if (open_descriptors() != before) ::_exit(1);
+    if (::waitpid(-1, nullptr, WNOHANG) != -1 || errno != ECHILD) ::_exit(2);
+  };
+  Spec nothing = spec();
+  nothing.command = {"true"};
+  EXPECT_EQ(run(nothing, check).code, 0);
+}
+
+TEST_P(Launch, DiesWithTheProcessThatStartedIt) {
+  const std::string lock = workspace_ + "/lock";
+  Spec lasting = spec();
+  lasting.command = {"bash", "-c", "./sp_probe daemon lock; echo > ready; sleep 1000"};
+  const pid_t runner = ::fork();
+  if (runner == 0) {
+    run(lasting, [&] { write("report/runner", std::to_string(::getpid())); });
+    ::_exit(0);
+  }
+  while (!exists(workspace_ + "/ready")) ::usleep(1000);
+  ::kill(static_cast<pid_t>(std::stol(read(base_ + "/report/runner"))), SIGKILL);
+  ::waitpid(runner, nullptr, 0);
+  const int file = ::open(lock.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(file, 0);
+  ASSERT_EQ(::flock(file, LOCK_EX), 0);  // waits: returns only when the daemon inside is dead
+  ::close(file);
+}
+
+class WeakMode : public AttackTest {
+ protected:
+  Outcome run_weak(Spec weak, bool is_accepted = true) {
+    if (is_accepted) weak.allow_weak = Risk{"a test"};
+    ForegroundOptions options;
+    options.launch.machine.has_user_namespaces = false;
+    return run(weak, options);
+  }
+};
+SALLYPORT_BOTH_WAYS(WeakMode);
+
+TEST_P(WeakMode, IsRefusedUnlessAccepted) {
+  Spec weak = spec();
+  weak.command = {"true"};
+  const Outcome outcome = run_weak(weak, false);
+  EXPECT_NE(outcome.error.find("a weak sandbox was not accepted"), std::string::npos) << outcome.error;
+  EXPECT_NE(outcome.error.find("no private view of the file system"), std::string::npos) << outcome.error;
+}
+
+TEST_P(WeakMode, StillRefusesFilesSocketsAndProcesses) {
+  Spec weak = spec();
+  weak.deny.clear();
+  const std::string secret = write("home/.ssh/id_rsa", "x");
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"read", secret},
+                                                {"write", home_ + "/new"},
+                                                {"write", "/tmp/sallyport-weak-probe"},
+                                                {"socket", "1", "1", "0"},
+                                                {"socket", "2", "1", "0"},
+                                                {"ptrace", std::to_string(::getpid())},
+                                                {"privileges"},
+                                                {"mount"},
+                                                {"io-uring"}}) {
+    weak.command = {probe_};
+    weak.command.insert(weak.command.end(), words.begin(), words.end());
+    if (words[0] == "privileges" && GetParam() == StartedBy::user) continue;  // the bounding set is not ours to drop
+    EXPECT_TRUE(is_refused(run_weak(weak))) << words[0];
+  }
+  weak.command = {"bash", "-c", "echo x > f && cat f && ls /usr > /dev/null"};
+  EXPECT_EQ(run_weak(weak).code, 0);
+}
+
+TEST_P(WeakMode, RefusesADenyThatItCannotEnforce) {
+  const std::string denied = write("workspace/secrets/token", "x");
+  Spec weak = spec();
+  weak.deny = {workspace_ + "/secrets"};
+  weak.command = {"true"};
+  EXPECT_NE(run_weak(weak).error.find("cannot be hidden"), std::string::npos);
+}
+
+// What a person at a terminal does, with a real terminal.
+class AtATerminal : public Launch {
+ protected:
+  // Runs the sandbox on a terminal, feeding it the lines; returns all it printed.
+  std::string talk(const std::vector<std::string>& command,
+                   const std::vector<std::pair<std::string, std::string>>& turns) {
+    int leader = -1;
+    const pid_t pid = ::forkpty(&leader, nullptr, nullptr, nullptr);
+    if (pid == 0) {
+      if (GetParam() == StartedBy::user && ::geteuid() == 0) {
+        if (::setresgid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0 ||
+            ::setresuid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0) {
+          ::_exit(98);
+        }
+      }
+      Spec interactive = spec();
+      interactive.environment.push_back("TERM=dumb");
+      interactive.environment.push_back("PS1=prompt> ");
+      interactive.command = command;
+      const auto report = run_foreground(interactive);
+      ::_exit(report ? report->exit_code() : 97);
+    }
+    std::string seen;
+    std::size_t from = 0;
+    for (const auto& [wait_for, say] : turns) {
+      if (!read_until(leader, wait_for, seen, from)) break;
+      (void)!::write(leader, say.data(), say.size());
+    }
+    read_until(leader, "never to be seen", seen, from);
+    ::close(leader);
+    ::waitpid(pid, &status_, 0);
+    return seen;
+  }
+  int status_ = 0;
+
+ private:
+  static bool read_until(int leader, const std::string& wanted, std::string& seen, std::size_t& from) {
+    for (;;) {
+      const std::size_t at = seen.find(wanted, from);
+      if (at != std::string::npos) {
+        from = at + wanted.size();
+        return true;
+      }
+      char buffer[1024];
+      const ssize_t length = ::read(leader, buffer, sizeof(buffer));
+      if (length <= 0) return false;
+      seen.append(buffer, static_cast<std::size_t>(length));
+    }
+  }
+};
+SALLYPORT_BOTH_WAYS(AtATerminal);
+
+TEST_P(AtATerminal, AnInteractiveShellHasJobControl) {
+  const std::string seen =
+      talk({"bash", "--norc", "-i"},
+           {{"prompt> ", "sleep 100 &\n"}, {"prompt> ", "jobs\n"}, {"Running", "kill %1\n"}, {"prompt> ", "exit 6\n"}});
+  EXPECT_EQ(seen.find("no job control"), std::string::npos) << seen;
+  EXPECT_EQ(WEXITSTATUS(status_), 6) << seen;
+}
+
+TEST_P(AtATerminal, ControlCInterruptsTheCommandOnly) {
+  const std::string seen = talk({"bash", "--norc", "-i"}, {{"prompt> ", "bash -c 'echo be\"\"gin; exec sleep 100'\n"},
+                                                           {"begin", "\x03"},
+                                                           {"prompt> ", "echo status $?\n"},
+                                                           {"status 130", "exit 0\n"}});
+  EXPECT_NE(seen.find("status 130"), std::string::npos) << seen;
+}
+
+TEST_P(AtATerminal, ControlCEndsAPlainCommandBySignal) {
+  talk({"bash", "-c", "echo begin; exec sleep 100"}, {{"begin", "\x03"}});
+  EXPECT_EQ(WEXITSTATUS(status_), 128 + SIGINT);
+}
+
+}  // namespace
+}  // namespace sallyport::sandbox

@@ -1,0 +1,212 @@
+// The launcher, spoken to as the warden speaks to it.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fixture.h"
+#include "sandbox/launcher.h"
+#include "sandbox/launcher_protocol.h"
+
+namespace sallyport::sandbox {
+namespace {
+
+class LauncherTest : public AttackTest {
+ protected:
+  void SetUp() override {
+    AttackTest::SetUp();
+    if (IsSkipped()) return;
+    int pair[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    launcher_ = ::fork();
+    if (launcher_ == 0) {
+      ::close(pair[0]);
+      if (GetParam() == StartedBy::user && ::geteuid() == 0 &&
+          (::setresgid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0 ||
+           ::setresuid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0)) {
+        ::_exit(98);
+      }
+      ::_exit(run_launcher(pair[1]));
+    }
+    ::close(pair[1]);
+    socket_ = UniqueFd(pair[0]);
+    null_ = UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  }
+  void TearDown() override {
+    socket_.reset();
+    if (launcher_ > 0) ::waitpid(launcher_, nullptr, 0);
+    AttackTest::TearDown();
+  }
+
+  // The next notice, which must be a T.
+  template <typename T>
+  T next() {
+    auto packet = receive_packet(socket_.get(), 0);
+    EXPECT_TRUE(packet);
+    if (!packet) return {};
+    namespace_ = packet->fds.empty() ? UniqueFd() : std::move(packet->fds.front());
+    auto notice = decode_notice(packet->bytes.view());
+    EXPECT_TRUE(notice);
+    if (!notice) return {};
+    if (const auto* failed = std::get_if<LaunchFailed>(&*notice)) last_failure_ = failed->message;
+    EXPECT_TRUE(std::holds_alternative<T>(*notice)) << "another notice: " << notice->index() << " " << last_failure_;
+    return std::holds_alternative<T>(*notice) ? std::get<T>(*notice) : T{};
+  }
+  void ask(const ToLauncher& request, const std::vector<int>& fds) {
+    const auto packet = encode(request);
+    ASSERT_TRUE(packet);
+    ASSERT_TRUE(send_packet(socket_.get(), *packet, fds, 0));
+  }
+  void start(Handle container, const Spec& wanted) {
+    ask(LaunchRequest{container, wanted}, {null_.get(), null_.get(), null_.get()});
+    EXPECT_EQ(next<Launched>().container, container);
+  }
+  void execute(Handle container, std::uint32_t job, const std::vector<std::string>& words) {
+    ask(ExecRequest{container, job, words, {"PATH=/usr/bin"}, ""}, {null_.get(), null_.get(), null_.get()});
+  }
+
+  void expect_daemon_dies_when(const std::function<void()>& something_ends) {
+    const std::string lock = workspace_ + "/lock";
+    start(1, spec());
+    execute(1, 2, {probe_, "daemon", lock});
+    next<JobStarted>();
+    EXPECT_EQ(next<JobExited>().wait_status, 0);
+    something_ends();
+    const int file = ::open(lock.c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_GE(file, 0);
+    ASSERT_EQ(::flock(file, LOCK_EX), 0);  // waits for the daemon's death
+    ::close(file);
+  }
+
+  pid_t launcher_ = -1;
+  UniqueFd socket_, null_, namespace_;
+  std::string last_failure_;
+};
+SALLYPORT_BOTH_WAYS(LauncherTest);
+
+TEST_P(LauncherTest, RunsACommandAndReportsItsStatus) {
+  Spec wanted = spec();
+  wanted.command = {"bash", "-c", "exit 4"};
+  start(7, wanted);
+  EXPECT_EQ(WEXITSTATUS(next<JobExited>().wait_status), 4);
+  EXPECT_EQ(next<Ended>().container, 7U);
+}
+
+TEST_P(LauncherTest, HandsOverThePidNamespaceAndWhatIsInForce) {
+  ask(LaunchRequest{1, spec()}, {null_.get(), null_.get(), null_.get()});
+  const Launched launched = next<Launched>();
+  EXPECT_TRUE(static_cast<bool>(namespace_));
+  EXPECT_NE(launched.protections_json.find("\"namespaces\":true"), std::string::npos);
+}
+
+TEST_P(LauncherTest, ExecutesFurtherCommandsWithTheirOwnStreams) {
+  start(1, spec());
+  int output[2];
+  ASSERT_EQ(::pipe2(output, O_CLOEXEC), 0);
+  ask(ExecRequest{1, 5, {"bash", "-c", "echo $WORD; pwd; exit 3"}, {"PATH=/usr/bin", "WORD=hello"}, "/tmp"},
+      {null_.get(), output[1], output[1]});
+  ::close(output[1]);
+  EXPECT_EQ(next<JobStarted>().job, 5U);
+  const JobExited exited = next<JobExited>();
+  EXPECT_EQ(exited.job, 5U);
+  EXPECT_EQ(WEXITSTATUS(exited.wait_status), 3);
+  std::string text;
+  char buffer[64];
+  for (ssize_t length = 0; (length = ::read(output[0], buffer, sizeof(buffer))) > 0;) {
+    text.append(buffer, static_cast<std::size_t>(length));  // ends only if nobody else holds the pipe
+  }
+  EXPECT_EQ(text, "hello\n/tmp\n");
+  ::close(output[0]);
+}
+
+TEST_P(LauncherTest, ConfinesFurtherCommandsAsTheFirst) {
+  start(1, spec());
+  execute(1, 2, {probe_, "privileges"});
+  next<JobStarted>();
+  EXPECT_EQ(WEXITSTATUS(next<JobExited>().wait_status), kProbeRefused);
+}
+
+TEST_P(LauncherTest, TellsOfViolationsAsTheyHappen) {
+  start(1, spec());
+  execute(1, 3, {"bash", "-c", probe_ + " mount; sleep 100"});
+  next<JobStarted>();
+  EXPECT_EQ(next<Violated>().operation, "mount");
+}
+
+TEST_P(LauncherTest, GivesFurtherCommandsNoDescriptorOfTheSandbox) {
+  start(1, spec());
+  execute(1, 2, {probe_, "extra-descriptors"});
+  next<JobStarted>();
+  EXPECT_EQ(WEXITSTATUS(next<JobExited>().wait_status), kProbeRefused);
+}
+
+TEST_P(LauncherTest, NamesWhatCannotBeExecuted) {
+  start(1, spec());
+  execute(1, 2, {"no-such-program"});
+  const LaunchFailed failed = next<LaunchFailed>();
+  EXPECT_EQ(failed.job, 2U);
+  EXPECT_EQ(failed.message, "command not found");
+}
+
+TEST_P(LauncherTest, SignalsACommandWithItsChildren) {
+  start(1, spec());
+  execute(1, 2, {"bash", "-c", "sleep 100 & wait"});
+  next<JobStarted>();
+  ask(SignalRequest{1, 2, SIGTERM}, {});
+  EXPECT_EQ(WTERMSIG(next<JobExited>().wait_status), SIGTERM);
+}
+
+TEST_P(LauncherTest, RunsSeveralContainersAtOnce) {
+  start(1, spec());
+  start(2, spec());
+  ask(KillRequest{1}, {});
+  EXPECT_EQ(next<Ended>().container, 1U);
+  execute(2, 9, {"true"});
+  EXPECT_EQ(next<JobStarted>().container, 2U);
+}
+
+TEST_P(LauncherTest, RunsManyCommandsInOneContainerAtOnce) {
+  start(1, spec());
+  constexpr std::uint32_t kCommands = 40;
+  for (std::uint32_t job = 1; job <= kCommands; ++job) execute(1, job, {"sleep", "100"});
+  for (std::uint32_t job = 1; job <= kCommands; ++job) EXPECT_EQ(next<JobStarted>().job, job);
+  ask(SignalRequest{1, 17, SIGKILL}, {});
+  EXPECT_EQ(next<JobExited>().job, 17U);
+}
+
+TEST_P(LauncherTest, EndsAContainerAfterItsDuration) {
+  Spec limited = spec();
+  limited.limits.duration = std::chrono::milliseconds(50);
+  start(1, limited);
+  EXPECT_TRUE(next<Ended>().was_over_time);
+}
+
+TEST_P(LauncherTest, ReportsWhatTheScanAtExitFound) {
+  Spec wanted = spec();
+  wanted.command = {"bash", "-c", "git init -q new && echo evil > new/.git/hooks/pre-commit"};
+  start(1, wanted);
+  next<JobExited>();
+  const Ended ended = next<Ended>();
+  ASSERT_EQ(ended.reports.size(), 1U);
+  EXPECT_EQ(ended.reports[0], "quarantined: " + workspace_ + "/new/.git/hooks/pre-commit");
+}
+
+TEST_P(LauncherTest, SaysWhyALaunchFails) {
+  Spec wrong = spec();
+  wrong.workspace += "/nowhere";
+  ask(LaunchRequest{1, wrong}, {null_.get(), null_.get(), null_.get()});
+  EXPECT_EQ(next<LaunchFailed>().message, "the workspace is not a directory");
+}
+
+TEST_P(LauncherTest, KillsEverythingWhenTheWardenIsGone) {
+  expect_daemon_dies_when([&] { socket_.reset(); });
+}
+
+TEST_P(LauncherTest, KillsEverythingWhenItIsKilled) {
+  expect_daemon_dies_when([&] { ::kill(launcher_, SIGKILL); });
+}
+
+}  // namespace
+}  // namespace sallyport::sandbox

@@ -1,0 +1,146 @@
+#include "support/daemon.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+namespace sallyport::testing {
+namespace {
+
+int status_of(int raw) { return WIFEXITED(raw) ? WEXITSTATUS(raw) : -WTERMSIG(raw); }
+
+void place(int fd, int target) {
+  if (fd >= 0) ::dup2(fd, target);
+}
+
+}  // namespace
+
+bool eventually(const std::function<bool()>& claim, std::chrono::milliseconds patience) {
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (!claim()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+TemporaryDirectory::TemporaryDirectory() {
+  const char* base = std::getenv("TMPDIR");
+  path_ = std::string(base != nullptr && *base == '/' ? base : "/tmp") + "/sallyport-test-XXXXXX";
+  if (::mkdtemp(path_.data()) == nullptr) std::abort();
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+int in_child(const std::function<int()>& work) {
+  std::fflush(nullptr);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::_exit(work());
+  }
+  int raw = 0;
+  while (::waitpid(pid, &raw, 0) < 0 && errno == EINTR) {
+  }
+  return status_of(raw);
+}
+
+Daemon::Daemon(DaemonOptions options) : options_(std::move(options)) { write_config(options_.config); }
+
+Daemon::~Daemon() {
+  kill_now();
+  if (::testing::Test::HasFailure()) std::fprintf(stderr, "---- sallyportd said:\n%s----\n", log().c_str());
+}
+
+std::string Daemon::runtime_dir() const {
+  return options_.runtime_dir.empty() ? root() + "/run" : options_.runtime_dir;
+}
+
+void Daemon::write_config(const std::string& text) const { std::ofstream(config_file(), std::ios::trunc) << text; }
+
+std::string Daemon::log() const {
+  std::ifstream file(root() + "/stderr");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+bool Daemon::logs(const std::string& text) const {
+  return eventually([&] { return log().find(text) != std::string::npos; });
+}
+
+void Daemon::exec_child(int ready_fd) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const int log_fd = ::open((root() + "/stderr").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
+  place(log_fd, STDERR_FILENO);
+  place(options_.stdin_fd, STDIN_FILENO);
+  place(options_.stdout_fd, STDOUT_FILENO);
+  ::fcntl(ready_fd, F_SETFD, 0);
+  ::setenv("SALLYPORT_RUNTIME_DIR", runtime_dir().c_str(), 1);
+  ::setenv("SALLYPORT_STATE_DIR", (root() + "/state").c_str(), 1);
+  ::setenv("SALLYPORT_CONFIG", config_file().c_str(), 1);
+  std::vector<std::string> words = {SALLYPORT_DAEMON, "--ready-fd", std::to_string(ready_fd)};
+  words.insert(words.end(), options_.arguments.begin(), options_.arguments.end());
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  if (options_.before_exec) options_.before_exec();
+  ::execv(SALLYPORT_DAEMON, arguments.data());
+  ::_exit(127);
+}
+
+bool Daemon::start() {
+  int ready[2];
+  if (::pipe2(ready, O_CLOEXEC) != 0) return false;
+  std::fflush(nullptr);
+  pid_ = ::fork();
+  if (pid_ == 0) exec_child(ready[1]);
+  ::close(ready[1]);
+  pollfd waiting{ready[0], POLLIN, 0};
+  char byte = 0;
+  const bool is_ready =
+      ::poll(&waiting, 1, static_cast<int>(kPatience.count())) == 1 && ::read(ready[0], &byte, 1) == 1;
+  ::close(ready[0]);
+  return is_ready;
+}
+
+bool Daemon::is_running() { return pid_ > 0 && ::kill(pid_, 0) == 0 && ::waitpid(pid_, nullptr, WNOHANG) == 0; }
+
+void Daemon::signal(int number) const {
+  ASSERT_GT(pid_, 0);
+  ::kill(pid_, number);
+}
+
+std::optional<int> Daemon::wait() {
+  int raw = 0;
+  if (pid_ <= 0 || !eventually([&] { return ::waitpid(pid_, &raw, WNOHANG) == pid_; })) return std::nullopt;
+  pid_ = -1;
+  return status_of(raw);
+}
+
+std::optional<int> Daemon::stop() {
+  signal(SIGTERM);
+  return wait();
+}
+
+void Daemon::kill_now() {
+  if (pid_ <= 0) return;
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+}
+
+}  // namespace sallyport::testing

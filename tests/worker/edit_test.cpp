@@ -1,0 +1,176 @@
+#include "worker/edit.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "worker/diff.h"
+#include "worker/nearest.h"
+#include "worker/sandbox_dir.h"
+#include "worker/text.h"
+
+namespace sallyport::worker {
+namespace {
+
+Result<Edited> edit(std::string_view content, std::string old_text, std::string new_text, bool all = false) {
+  const Edit one{std::move(old_text), std::move(new_text), all};
+  return apply_edits(content, {&one, 1});
+}
+
+TEST(Edit, KeepsCrlfBomLatin1AndAMissingLastNewlineOutsideTheMatch) {
+  const std::string content =
+      "\xef\xbb\xbf"
+      "a\r\nb\n\xe9\xff\r\nlast";
+  EXPECT_EQ(edit(content, "b\n", "c\n")->content,
+            "\xef\xbb\xbf"
+            "a\r\nc\n\xe9\xff\r\nlast");
+}
+
+TEST(Edit, TextWithLineFeedsMatchesACrlfFileAndStaysCrlf) {
+  EXPECT_EQ(edit("one\r\ntwo\r\nthree\r\n", "one\ntwo", "1\n2")->content, "1\r\n2\r\nthree\r\n");
+}
+
+TEST(Edit, AnExactMatchIsPreferredOverOneWithConvertedLineEndings) {
+  EXPECT_EQ(edit("a\nb\r\na\r\nb", "a\nb", "x")->content, "x\r\na\r\nb");
+}
+
+TEST(Edit, NotUniqueGivesTheCountAndTheLines) {
+  const auto result = edit("x\ny\nx x\n", "x", "z");
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, Code::conflict);
+  EXPECT_EQ(result.error().details_json, R"({"reason":"not_unique","edit":0,"count":3,"lines":[1,3,3]})");
+}
+
+TEST(Edit, OverlappingOccurrencesAreNotUnique) { EXPECT_EQ(edit("aaa", "aa", "b").error().code, Code::conflict); }
+
+TEST(Edit, ReplaceAllReplacesFromTheLeftWithoutOverlap) {
+  const auto result = edit("aaaaa", "aa", "b", true);
+  EXPECT_EQ(result->content, "bba");
+  EXPECT_EQ(result->replacements, 2U);
+}
+
+TEST(Edit, ReplaceAllDoesNotReplaceWithinItsOwnReplacement) {
+  EXPECT_EQ(edit("a-a", "a", "aa", true)->content, "aa-aa");
+}
+
+TEST(Edit, NotFoundShowsTheNearestLines) {
+  const auto result = edit("int main() {\n\treturn 0;\n}\n", "  return 0;", "return 1;");
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, Code::not_found);
+  EXPECT_EQ(result.error().details_json,
+            R"({"reason":"not_found","edit":0,"nearest":[{"line":2,"text":"\treturn 0;","differs_in":"whitespace"}]})");
+}
+
+TEST(Edit, RefusesAnEmptyMatchAndAChangeThatChangesNothing) {
+  EXPECT_EQ(edit("a", "", "b").error().code, Code::invalid_params);
+  EXPECT_EQ(edit("a", "a", "a").error().code, Code::invalid_params);
+}
+
+TEST(Edit, SeveralEditsSeeEachOthersWorkAndFailTogether) {
+  const std::vector<Edit> good = {{"a", "b", false}, {"b", "c", false}};
+  EXPECT_EQ(apply_edits("a", good)->content, "c");
+  const std::vector<Edit> bad = {{"a", "b", false}, {"a", "c", false}};
+  const auto result = apply_edits("a", bad);
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().message.find("edits[1]"), std::string::npos);
+}
+
+TEST(Nearest, FindsAMisspeltLineAmongMany) {
+  std::string content;
+  for (int i = 0; i < 1000; ++i) content += "line number " + std::to_string(i * 7919) + "\n";
+  content += "void compute_checksum(const Block& block);\n";
+  const auto lines = nearest_lines(content, "void computeChecksum(const Block& block);");
+  ASSERT_FALSE(lines.empty());
+  EXPECT_EQ(lines.front().number, 1001U);
+}
+
+TEST(Nearest, SaysNothingWhereNothingIsAlike) { EXPECT_TRUE(nearest_lines("abc\ndef\n", "qqqqzzzz").empty()); }
+
+TEST(Diff, ShowsAChangedLineWithItsContext) {
+  EXPECT_EQ(unified_diff("f", "1\n2\n3\n4\n5\n6\n7\n8\n", "1\n2\n3\n4\nfive\n6\n7\n8\n").text,
+            "--- a/f\n+++ b/f\n@@ -2,7 +2,7 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n");
+}
+
+TEST(Diff, MarksAMissingLastNewline) {
+  EXPECT_EQ(unified_diff("f", "a", "b").text,
+            "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n");
+}
+
+TEST(Diff, EqualFilesHaveNone) { EXPECT_EQ(unified_diff("f", "a\n", "a\n").text, ""); }
+
+TEST(Diff, OfALargeFileLooksOnlyAtWhatChanged) {
+  std::string before;
+  for (int i = 1; i <= 1'000'000; ++i) before += std::to_string(i) + "\n";
+  std::string after = before;
+  after.replace(after.find("\n500000\n") + 1, 6, "half");
+  EXPECT_EQ(
+      unified_diff("f", before, after).text,
+      "--- a/f\n+++ b/f\n@@ -499997,7 +499997,7 @@\n 499997\n 499998\n 499999\n-500000\n+half\n 500001\n 500002\n "
+      "500003\n");
+}
+
+TEST(Edit, HostileRepetitionEndsSoon) {
+  const std::string content(4 << 20, 'a');
+  const std::string wanted(100'000, 'a');
+  EXPECT_EQ(edit(content, wanted, "b").error().code, Code::conflict);
+  EXPECT_EQ(edit(content, wanted + "b", "c").error().code, Code::not_found);
+}
+
+TEST(Diff, IsCutWhereItGetsTooLong) {
+  std::string before;
+  std::string after;
+  for (int i = 0; i < 20000; ++i) {
+    before += "old " + std::to_string(i) + "\n";
+    after += "new " + std::to_string(i) + "\n";
+  }
+  EXPECT_TRUE(unified_diff("f", before, after).cut);
+}
+
+// patch(1) is the judge: a diff of random files, applied, gives the new file.
+TEST(Diff, AppliedByPatchGivesTheNewFile) {
+  if (std::system("command -v patch >/dev/null") != 0) GTEST_SKIP() << "no patch(1)";
+  std::mt19937 random(7);
+  SandboxDir box;
+  for (int round = 0; round < 40; ++round) {
+    const auto lines = [&](std::size_t count) {
+      std::string text;
+      for (std::size_t i = 0; i < count; ++i) text += std::to_string(random() % 6) + "\n";
+      if (random() % 3 == 0 && !text.empty()) text.pop_back();
+      return text;
+    };
+    const std::string before = lines(random() % 40);
+    std::string after = lines(random() % 40);
+    if (before == after) after += "x\n";
+    box.write("f", before);
+    box.write("f.diff", unified_diff("f", before, after).text);
+    const std::string command = "cd " + box.root() + " && patch -s -p1 -i f.diff f";
+    ASSERT_EQ(std::system(command.c_str()), 0) << before << "---\n" << after;
+    EXPECT_EQ(box.read("f"), after);
+  }
+}
+
+TEST(Text, JudgesUtf8AsTheStandardDoes) {
+  EXPECT_TRUE(is_utf8("plain \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"));
+  for (const char* bad : {"\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80", "\xe2\x82", "\xff"}) {
+    EXPECT_FALSE(is_utf8(bad)) << bad;
+  }
+}
+
+TEST(Text, APrefixThatFitsNeverSplitsACharacter) {
+  const std::string text =
+      "a\"\xe2\x82\xac"
+      "b";
+  EXPECT_EQ(fitting_prefix(text, 3), 2U);
+  EXPECT_EQ(fitting_prefix(text, 5), 2U);
+  EXPECT_EQ(fitting_prefix(text, 6), 5U);
+  EXPECT_EQ(fitting_prefix(text, 7), 6U);
+}
+
+TEST(Text, Base64GoesThereAndBackAndIsStrict) {
+  for (const std::string text : {"", "f", "fo", "foo", "foob"}) EXPECT_EQ(from_base64(to_base64(text)), text);
+  EXPECT_EQ(to_base64("foob"), "Zm9vYg==");
+  for (const char* bad : {"Zg", "Zh==", "Z===", "Zg==Zg==", "Z g="}) EXPECT_FALSE(from_base64(bad)) << bad;
+}
+
+}  // namespace
+}  // namespace sallyport::worker

@@ -1,0 +1,164 @@
+#include "worker/pattern.h"
+
+#include <gtest/gtest.h>
+#include <re2/re2.h>
+
+#include <random>
+
+#include "worker/literal.h"
+#include "worker/text.h"
+
+namespace sallyport::worker {
+namespace {
+
+std::string padded(std::string_view text) { return std::string(text) + std::string(kScanPadding, '\n'); }
+
+std::ptrdiff_t find(const LiteralScanner& scanner, std::string_view text) {
+  const std::string buffer = padded(text);
+  const char* found = scanner.find(buffer.data(), buffer.data() + text.size());
+  return found == nullptr ? -1 : found - buffer.data();
+}
+
+TEST(LiteralScanner, EveryEngineAgreesWithStringFind) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 4000; ++round) {
+    std::string text;
+    std::string literal;
+    for (std::size_t i = random() % 200; i > 0; --i) text += static_cast<char>('a' + random() % 3);
+    for (std::size_t i = 1 + random() % 5; i > 0; --i) literal += static_cast<char>('a' + random() % 3);
+    const std::size_t expected = text.find(literal);
+    for (const auto engine :
+         {LiteralScanner::Engine::best, LiteralScanner::Engine::sse2, LiteralScanner::Engine::plain}) {
+      LiteralScanner scanner(literal, false);
+      scanner.use(engine);
+      ASSERT_EQ(find(scanner, text), expected == std::string::npos ? -1 : static_cast<std::ptrdiff_t>(expected))
+          << text << " " << literal;
+    }
+  }
+}
+
+TEST(LiteralScanner, NeverFindsAMatchThatReachesIntoThePadding) {
+  const LiteralScanner scanner("\n\n", false);
+  EXPECT_EQ(find(scanner, "a\n"), -1);
+  EXPECT_EQ(find(scanner, ""), -1);
+}
+
+TEST(LiteralScanner, IgnoresAsciiCaseOnly) {
+  const LiteralScanner scanner("Needle[", true);
+  EXPECT_EQ(find(scanner, "xx nEEDLE[ "), 3);
+  EXPECT_EQ(find(scanner, "xx nEEDLE{ "), -1);
+}
+
+TEST(Scan, CountsNewlinesAndEscapesOfEveryByte) {
+  std::mt19937 random(8);
+  for (int round = 0; round < 500; ++round) {
+    std::string text;
+    std::size_t newlines = 0;
+    std::size_t escaped = 0;
+    for (std::size_t i = random() % 300; i > 0; --i) {
+      text += static_cast<char>(random() % 3 == 0 ? random() % 256 : random() % 40);
+      newlines += text.back() == '\n' ? 1 : 0;
+      escaped += escaped_cost(text.back());
+    }
+    ASSERT_EQ(count_newlines(text), newlines);
+    ASSERT_EQ(escaped_size(text), escaped);
+  }
+}
+
+TEST(RequiredLiteral, IsTheLongestRunThatMustOccur) {
+  const auto literal = [](std::string_view regex) { return required_literal(regex, false).text; };
+  EXPECT_EQ(literal("foobar"), "foobar");
+  EXPECT_EQ(literal("foo.*barbaz"), "barbaz");
+  EXPECT_EQ(literal("ab?cde"), "cde");
+  EXPECT_EQ(literal("abc+de"), "abc");
+  EXPECT_EQ(literal("abc{2,3}"), "abc");
+  EXPECT_EQ(literal("(foo)(?:bar)"), "foobar");
+  EXPECT_EQ(literal("(foo)*bar"), "bar");
+  EXPECT_EQ(literal("x(foo|bar)yz"), "yz");
+  EXPECT_EQ(literal("foo|bar"), "");
+  EXPECT_EQ(literal("\\bfoo\\.h$"), "foo.h");
+  EXPECT_EQ(literal("[a-z]+_t\\("), "_t(");
+  EXPECT_EQ(literal("(?i)foo"), "");
+  EXPECT_EQ(literal("\\Qa.b\\E"), "");
+  EXPECT_EQ(literal("caf\xc3\xa9?s"), "caf");
+}
+
+TEST(RequiredLiteral, KnowsWhenItIsAllThereIs) {
+  EXPECT_TRUE(required_literal("foo\\.bar", false).is_whole);
+  EXPECT_FALSE(required_literal("^foo", false).is_whole);
+  EXPECT_FALSE(required_literal("fo+", false).is_whole);
+}
+
+TEST(RequiredLiteral, BreaksWhereUnicodeFoldsFurther) {
+  EXPECT_EQ(required_literal("token", true).text, "to");
+  EXPECT_FALSE(required_literal("token", true).is_whole);
+  EXPECT_EQ(required_literal("needle", true).text, "needle");
+}
+
+// Soundness: whatever RE2 matches contains the literal.
+TEST(RequiredLiteral, OccursInEverythingThatMatches) {
+  const std::vector<std::string> atoms = {"a",     "b",   "ab",  ".", "[ab]", "[^a]", "(a)",    "(?:ab)",
+                                          "(a|b)", "\\.", "\\w", "^", "$",    "\\b",  "(a(b)c)"};
+  const std::vector<std::string> repeats = {"", "", "", "*", "+", "?", "{0,2}", "{2}", "*?"};
+  std::mt19937 random(11);
+  int tried = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string regex;
+    for (std::size_t i = 1 + random() % 5; i > 0; --i)
+      regex += atoms[random() % atoms.size()] + repeats[random() % repeats.size()];
+    const RequiredLiteral literal = required_literal(regex, false);
+    re2::RE2::Options options;
+    options.set_log_errors(false);
+    const re2::RE2 compiled(regex, options);
+    if (literal.text.empty() || !compiled.ok()) continue;
+    for (int i = 0; i < 10; ++i) {
+      std::string text;
+      for (std::size_t j = random() % 6; j > 0; --j) text += "abc."[random() % 4];
+      re2::StringPiece found;
+      const re2::StringPiece all(text);
+      if (!compiled.Match(all, 0, all.size(), re2::RE2::UNANCHORED, &found, 1)) continue;
+      ++tried;
+      ASSERT_NE(found.as_string().find(literal.text), std::string::npos)
+          << regex << " in " << text << " wants " << literal.text;
+    }
+  }
+  EXPECT_GT(tried, 1000);
+}
+
+std::string first_line(std::string_view regex, std::string_view text, PatternOptions options = {}) {
+  const auto pattern = Pattern::compile(regex, options);
+  if (!pattern) return "error: " + pattern.error().message;
+  const std::string buffer = padded(text);
+  const auto found = pattern->find_line(buffer.data(), buffer.data() + text.size());
+  return found ? std::string(found->begin, found->end) : "none";
+}
+
+TEST(Pattern, DoesNotMatchAcrossLines) {
+  EXPECT_EQ(first_line("a[^x]+b", "a\nb\nacb\n"), "acb");
+  EXPECT_EQ(first_line("a\\s+b", "a\nb\n"), "none");
+}
+
+TEST(Pattern, AnchorsAreThoseOfALineAlsoInCrlfFiles) {
+  EXPECT_EQ(first_line("^b$", "ab\nb\n"), "b");
+  EXPECT_EQ(first_line("b;$", "ab;\r\nc\r\n"), "b;");
+  EXPECT_EQ(first_line("\\d$", "a1\r\n"), "1");
+}
+
+TEST(Pattern, WordFixedAndCase) {
+  EXPECT_EQ(first_line("foo", "foobar\na foo b", {.is_word = true}), "foo");
+  EXPECT_EQ(first_line("a.b(", "axb(\na.b(\n", {.is_fixed = true}), "a.b(");
+  EXPECT_EQ(first_line("FOO", "foo\n", {.letter_case = PatternOptions::Case::insensitive}), "foo");
+  EXPECT_EQ(first_line("foo", "FOO\n", {.letter_case = PatternOptions::Case::smart}), "FOO");
+  EXPECT_EQ(first_line("Foo", "foo\n", {.letter_case = PatternOptions::Case::smart}), "none");
+  EXPECT_EQ(first_line("token", "TOKEN\n", {.letter_case = PatternOptions::Case::insensitive}), "TOKEN");
+}
+
+TEST(Pattern, SaysClearlyWhatRe2Refuses) {
+  EXPECT_NE(first_line("(a)\\1", "aa").find("RE2 refuses it"), std::string::npos);
+  EXPECT_NE(first_line("a\\nb", "a\nb").find("multiline"), std::string::npos);
+  EXPECT_NE(first_line("a(", "aa").find("RE2 refuses it"), std::string::npos);
+  EXPECT_NE(first_line("((x{1000}){1000}){1000}", "x").find("RE2 refuses it"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sallyport::worker

@@ -1,0 +1,326 @@
+#include "worker/serve.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <thread>
+
+#include "wire/wire.h"
+#include "worker/sandbox_dir.h"
+#include "worker/sha256.h"
+
+namespace sallyport::worker {
+namespace {
+
+// A worker on a thread, and the other end of its socket.
+class Served {
+ public:
+  explicit Served(const SandboxDir& box) : Served(box.open()) {}
+  explicit Served(Roots roots) : service_(std::move(roots)) {
+    int pair[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    ours_ = UniqueFd(pair[0]);
+    thread_ = std::thread([this, theirs = pair[1]] {
+      const SystemClock clock;
+      const Log quiet(-1, LogFormat::text, LogLevel::error, clock);
+      status_ = serve(UniqueFd(theirs), service_, quiet);
+    });
+  }
+  ~Served() {
+    ours_.reset();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  // Hangs up, and waits for the worker's last word.
+  Status end() {
+    ours_.reset();
+    return join();
+  }
+  Status join() {
+    thread_.join();
+    return status_;
+  }
+
+  int fd() const { return ours_.get(); }
+  void send(const Bytes& bytes) { send(as_text(bytes.view())); }
+  void send(std::string_view bytes) {
+    ASSERT_EQ(::send(ours_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  }
+  void request(std::string_view id, std::string_view method, std::string_view params) {
+    Bytes out;
+    ASSERT_TRUE(wire::append_request(out, {.id = id, .method = method, .deadline_ms = {}, .token = {}}, params));
+    send(out);
+  }
+  void event(std::string_view id, std::string_view method, std::string_view params) {
+    Bytes out;
+    ASSERT_TRUE(wire::append_event(out, id, method, params));
+    send(out);
+  }
+  void chunk(std::uint32_t stream, std::string_view bytes) {
+    Bytes out;
+    ASSERT_TRUE(wire::append_chunk(out, stream, as_bytes(bytes)));
+    send(out);
+  }
+
+  // The next frame's body; empty at the end.
+  std::string frame() {
+    while (true) {
+      auto body = reader_.next();
+      if (!body) return "error";
+      if (*body) return std::string(as_text(**body));
+      const auto room = reader_.writable();
+      const ssize_t count = ::recv(ours_.get(), room.data(), room.size(), 0);
+      if (count <= 0) return {};
+      reader_.commit(static_cast<std::size_t>(count));
+    }
+  }
+
+ private:
+  Service service_;
+  UniqueFd ours_;
+  std::thread thread_;
+  Status status_;
+  wire::FrameReader reader_;
+};
+
+TEST(Serve, AnswersPingsAndEndsCleanlyAtEof) {
+  SandboxDir box;
+  Served worker(box);
+  worker.request("1", "worker.ping", "");
+  EXPECT_EQ(worker.frame(), R"({"id":"1","type":"response","result":{"pong":true}})");
+  EXPECT_TRUE(worker.end());
+}
+
+TEST(Serve, PipelinedRequestsAreAnsweredInOrder) {
+  SandboxDir box;
+  box.write("f", "x");
+  Served worker(box);
+  Bytes all;
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(wire::append_request(
+        all, {.id = std::to_string(i), .method = "fs.stat", .deadline_ms = {}, .token = {}}, R"({"path":"f"})"));
+  }
+  worker.send(all);
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(worker.frame().find("{\"id\":\"" + std::to_string(i) + "\""), 0U);
+}
+
+TEST(Serve, ShutdownAnswersWhatCameBeforeItAndReturns) {
+  SandboxDir box;
+  Served worker(box);
+  worker.request("1", "fs.mkdir", R"({"path":"d"})");
+  worker.request("2", "worker.shutdown", "");
+  EXPECT_NE(worker.frame().find("\"created\":1"), std::string::npos);
+  EXPECT_EQ(worker.frame(), R"({"id":"2","type":"response","result":{"pong":true}})");
+  EXPECT_TRUE(worker.join());
+  EXPECT_EQ(worker.frame(), "");
+}
+
+TEST(Serve, AnErrorNamesItsCodeAndTheWorkerGoesOn) {
+  SandboxDir box;
+  Served worker(box);
+  worker.request("1", "fs.read", R"({"path":"../x"})");
+  EXPECT_NE(worker.frame().find("POLICY_DENIED"), std::string::npos);
+  worker.request("2", "no.such", "");
+  EXPECT_NE(worker.frame().find("METHOD_NOT_FOUND"), std::string::npos);
+}
+
+TEST(Serve, MalformedJsonIsAnsweredAndTheEighthEndsIt) {
+  SandboxDir box;
+  Served worker(box);
+  Bytes bad;
+  ASSERT_TRUE(wire::append_frame(bad, as_bytes("{this is not json")));
+  for (int i = 0; i < 8; ++i) {
+    worker.send(bad);
+    EXPECT_NE(worker.frame().find("\"error\""), std::string::npos);
+  }
+  EXPECT_EQ(worker.frame(), "");
+  EXPECT_FALSE(worker.join());
+}
+
+TEST(Serve, ALengthAboveTheCapEndsItBeforeAnythingIsRead) {
+  SandboxDir box;
+  Served worker(box);
+  worker.send(std::string_view("\xff\xff\xff\xff", 4));
+  EXPECT_NE(worker.frame().find("\"id\":null"), std::string::npos);
+  EXPECT_FALSE(worker.join());
+}
+
+TEST(Serve, EofInsideAFrameIsAnError) {
+  SandboxDir box;
+  Served worker(box);
+  worker.send(std::string_view("\0\0\0\x64{\"id", 8));
+  EXPECT_FALSE(worker.end());
+}
+
+TEST(Serve, SendsAFileAsAStreamWithinItsCredit) {
+  SandboxDir box;
+  std::string content;
+  for (int i = 0; i < 400'000; ++i) content += std::to_string(i) + "\n";
+  box.write("big", content);
+  Served worker(box);
+  worker.request("1", "fs.read", R"({"path":"big","stream":true})");
+  EXPECT_NE(worker.frame().find("\"content\":{\"$stream\":2}"), std::string::npos);
+  std::string got;
+  std::size_t credit = wire::kInitialCredit;
+  while (true) {
+    const std::string body = worker.frame();
+    const auto chunk = wire::parse_chunk(as_bytes(body));
+    ASSERT_TRUE(chunk);
+    ASSERT_EQ(chunk->stream, 2U);
+    if (chunk->data.empty()) break;
+    got += as_text(chunk->data);
+    ASSERT_LE(got.size(), credit);
+    if (got.size() == credit) {
+      credit += 500'000;
+      worker.event("", "stream.credit", R"({"stream":2,"bytes":500000})");
+    }
+  }
+  EXPECT_EQ(got, content);
+}
+
+TEST(Serve, AResetStreamIsNotSentToItsEnd) {
+  SandboxDir box;
+  box.write("big", std::string(8 << 20, 'x'));
+  Served worker(box);
+  worker.request("1", "fs.read", R"({"path":"big","stream":true})");
+  worker.frame();
+  std::size_t got = 0;
+  while (got < wire::kInitialCredit) got += worker.frame().size() - wire::kChunkHeaderBytes;
+  worker.event("", "stream.reset", R"({"stream":2})");
+  worker.request("2", "worker.ping", "");
+  EXPECT_NE(worker.frame().find("pong"), std::string::npos);
+}
+
+TEST(Serve, WritesAFileFromAStream) {
+  SandboxDir box;
+  Served worker(box);
+  worker.request("1", "fs.write", R"({"path":"f","content":{"$stream":1}})");
+  std::string content;
+  std::size_t granted = wire::kInitialCredit;
+  std::string last;
+  while (content.size() < (3U << 20)) {
+    const std::string piece(100'000, static_cast<char>('a' + content.size() / 100'000 % 26));
+    while (content.size() + piece.size() > granted) {
+      const std::string body = worker.frame();
+      ASSERT_NE(body.find("stream.credit"), std::string::npos) << body;
+      granted += std::stoul(body.substr(body.find("\"bytes\":") + 8));
+    }
+    worker.chunk(1, piece);
+    content += piece;
+  }
+  worker.chunk(1, "");
+  do last = worker.frame();
+  while (last.find("stream.credit") != std::string::npos);
+  EXPECT_NE(last.find(sha256_hex(content)), std::string::npos) << last;
+  EXPECT_EQ(box.read("f"), content);
+}
+
+TEST(Serve, AStreamThatIsResetLeavesTheOldFile) {
+  SandboxDir box;
+  box.write("f", "old");
+  Served worker(box);
+  worker.request("1", "fs.write", R"({"path":"f","content":{"$stream":1}})");
+  worker.chunk(1, "half of the new");
+  worker.event("", "stream.reset", R"({"stream":1})");
+  EXPECT_NE(worker.frame().find("CANCELLED"), std::string::npos);
+  EXPECT_EQ(box.read("f"), "old");
+  EXPECT_FALSE(std::filesystem::exists(box.path("d")));
+}
+
+TEST(Serve, ACancelledSearchEndsAndTheNextRequestIsAnswered) {
+  SandboxDir box;
+  for (int i = 0; i < 4000; ++i)
+    box.write("d" + std::to_string(i % 50) + "/" + std::to_string(i), std::string(20'000, 'a') + "\n");
+  Served worker(box);
+  Bytes all;
+  // No literal to look for and much to try: slow enough to be cancelled.
+  ASSERT_TRUE(wire::append_request(all, {.id = "slow", .method = "fs.grep", .deadline_ms = {}, .token = {}},
+                                   R"({"pattern":"(a|b)*c(a|b)*d"})"));
+  ASSERT_TRUE(wire::append_event(all, "slow", "cancel", ""));
+  ASSERT_TRUE(wire::append_request(all, {.id = "next", .method = "worker.ping", .deadline_ms = {}, .token = {}}, ""));
+  worker.send(all);
+  EXPECT_NE(worker.frame().find("CANCELLED"), std::string::npos);
+  EXPECT_NE(worker.frame().find("\"id\":\"next\""), std::string::npos);
+}
+
+TEST(Serve, ARequestCancelledBeforeItsTurnIsNotDone) {
+  SandboxDir box;
+  Served worker(box);
+  Bytes all;
+  ASSERT_TRUE(wire::append_request(all, {.id = "1", .method = "worker.ping", .deadline_ms = {}, .token = {}}, ""));
+  ASSERT_TRUE(wire::append_request(all, {.id = "2", .method = "fs.mkdir", .deadline_ms = {}, .token = {}},
+                                   R"({"path":"never"})"));
+  ASSERT_TRUE(wire::append_event(all, "2", "cancel", ""));
+  worker.send(all);
+  EXPECT_NE(worker.frame().find("pong"), std::string::npos);
+  EXPECT_NE(worker.frame().find("CANCELLED"), std::string::npos);
+  EXPECT_FALSE(box.exists("never"));
+}
+
+TEST(Serve, AWriteWhoseStreamStallsCanBeCancelled) {
+  SandboxDir box;
+  box.write("f", "old");
+  Served worker(box);
+  worker.request("1", "fs.write", R"({"path":"f","content":{"$stream":1}})");
+  worker.chunk(1, "half");
+  worker.event("1", "cancel", "");
+  EXPECT_NE(worker.frame().find("CANCELLED"), std::string::npos);
+  EXPECT_EQ(box.read("f"), "old");
+}
+
+TEST(Serve, ADeadlineEndsASearch) {
+  SandboxDir box;
+  for (int i = 0; i < 500; ++i)
+    box.write("d" + std::to_string(i % 50) + "/" + std::to_string(i), std::string(100'000, 'a') + "\n");
+  Served worker(box);
+  Bytes all;
+  ASSERT_TRUE(wire::append_request(all, {.id = "1", .method = "fs.grep", .deadline_ms = 1, .token = {}},
+                                   R"({"pattern":"(a|b)*c(a|b)*d"})"));
+  worker.send(all);
+  EXPECT_NE(worker.frame().find("TIMEOUT"), std::string::npos);
+}
+
+TEST(Serve, DescriptorsNobodyAskedForAreNotKept) {
+  SandboxDir box;
+  const UniqueFd sent(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  // In a child, so that its descriptors can be counted.
+  int pair[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+  const auto count_fds = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}); };
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(pair[0]);
+    const SystemClock clock;
+    const Log quiet(-1, LogFormat::text, LogLevel::error, clock);
+    const auto before = count_fds();
+    const auto status = serve(UniqueFd(::dup(pair[1])), Service(box.open()), quiet);
+    ::_exit(status && count_fds() == before ? 0 : 1);
+  }
+  ::close(pair[1]);
+  Bytes request;
+  ASSERT_TRUE(
+      wire::append_request(request, {.id = "1", .method = "worker.shutdown", .deadline_ms = {}, .token = {}}, ""));
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  iovec part{request.data(), request.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  const int fd = sent.get();
+  std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  ASSERT_GT(::sendmsg(pair[0], &message, 0), 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ::close(pair[0]);
+}
+
+}  // namespace
+}  // namespace sallyport::worker

@@ -1,0 +1,189 @@
+#include "worker/tree.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "worker/inspect.h"
+#include "worker/sandbox_dir.h"
+
+namespace sallyport::worker {
+namespace {
+
+TransferRequest transfer(std::string from, std::string to) {
+  return {std::move(from), std::move(to), false, false, false};
+}
+
+TEST(Stat, TellsALinkFromWhatItLeadsTo) {
+  SandboxDir box;
+  box.write("f", "12345");
+  box.mkdir("d");
+  box.link("in", "f");
+  box.link("out", box.outside() + "/secret");
+  const Roots roots = box.open();
+  EXPECT_EQ(stat_path(roots, "f")->size, 5U);
+  EXPECT_TRUE(stat_path(roots, "d")->is_directory());
+  EXPECT_EQ(stat_path(roots, "d")->size, 0U);
+  const auto inside = stat_path(roots, "in");
+  EXPECT_TRUE(inside->is_symlink);
+  EXPECT_EQ(inside->size, 5U);
+  EXPECT_EQ(inside->target, "f");
+  const auto outside = stat_path(roots, "out");
+  EXPECT_TRUE(outside->is_symlink);
+  EXPECT_EQ(outside->kind, "symlink");
+  EXPECT_NE(outside->size, 7U) << "the size of the file outside must not be told";
+  EXPECT_EQ(stat_path(roots, "nothing").error().details_json, R"({"errno":"ENOENT"})");
+  EXPECT_TRUE(stat_path(roots, ".")->is_directory());
+}
+
+TEST(List, IsSortedPagedAndDoesNotFollow) {
+  SandboxDir box;
+  for (const char* name : {"c", "a", ".h", "b"}) box.write(name, "");
+  box.link("out", box.outside());
+  ListRequest list;
+  list.limit = 2;
+  auto answer = list_directory(box.open(), list);
+  ASSERT_EQ(answer->entries.size(), 2U);
+  EXPECT_EQ(answer->entries[0].name, ".h");
+  EXPECT_EQ(answer->total, 5U);
+  EXPECT_TRUE(answer->truncated);
+  list.cursor = answer->entries.back().name;
+  list.limit = 10;
+  answer = list_directory(box.open(), list);
+  EXPECT_FALSE(answer->truncated);
+  EXPECT_EQ(answer->entries.back().name, "out");
+  EXPECT_EQ(answer->entries.back().status.kind, "symlink");
+  list.path = "out";
+  EXPECT_EQ(list_directory(box.open(), list).error().code, Code::policy_denied);
+}
+
+TEST(Copy, CopiesAFileWithItsModeAndDoesNotOverwriteUnasked) {
+  SandboxDir box;
+  box.write("f", "content");
+  ::chmod(box.path("f").c_str(), 0750);
+  ASSERT_TRUE(copy_path(box.open(), transfer("f", "g"), Stop()));
+  EXPECT_EQ(box.read("g"), "content");
+  struct stat status{};
+  ::stat(box.path("g").c_str(), &status);
+  EXPECT_EQ(status.st_mode & 0777, 0750U);
+  box.write("f", "newer");
+  EXPECT_EQ(copy_path(box.open(), transfer("f", "g"), Stop()).error().code, Code::conflict);
+  TransferRequest over = transfer("f", "g");
+  over.overwrite = true;
+  EXPECT_TRUE(copy_path(box.open(), over, Stop()));
+  EXPECT_EQ(box.read("g"), "newer");
+}
+
+TEST(Copy, CopiesATreeWithLinksAsLinks) {
+  SandboxDir box;
+  box.write("d/a", "1");
+  box.write("d/e/b", "2");
+  box.link("d/l", box.outside());
+  ASSERT_EQ(::mkfifo(box.path("d/fifo").c_str(), 0600), 0);
+  EXPECT_FALSE(copy_path(box.open(), transfer("d", "x"), Stop()));
+  TransferRequest all = transfer("d", "x");
+  all.recursive = true;
+  const auto answer = copy_path(box.open(), all, Stop());
+  ASSERT_TRUE(answer) << answer.error().describe();
+  EXPECT_EQ(answer->files, 2U);
+  EXPECT_EQ(answer->links, 1U);
+  EXPECT_EQ(answer->skipped_special, 1U);
+  EXPECT_EQ(box.read("x/e/b"), "2");
+  EXPECT_TRUE(std::filesystem::is_symlink(box.path("x/l")));
+}
+
+TEST(Copy, ATreeCopiedIntoItselfEnds) {
+  SandboxDir box;
+  box.write("d/a", "1");
+  TransferRequest all = transfer("d", "d/copy");
+  all.recursive = true;
+  ASSERT_TRUE(copy_path(box.open(), all, Stop()));
+  EXPECT_EQ(box.read("d/copy/a"), "1");
+  EXPECT_FALSE(box.exists("d/copy/copy"));
+}
+
+TEST(Copy, NeitherReadsNorWritesOutside) {
+  SandboxDir box;
+  box.link("in", box.outside());
+  box.write("f", "x");
+  EXPECT_EQ(copy_path(box.open(), transfer("in/secret", "s"), Stop()).error().code, Code::policy_denied);
+  EXPECT_EQ(copy_path(box.open(), transfer("f", "in/x"), Stop()).error().code, Code::policy_denied);
+  EXPECT_EQ(copy_path(box.open(), transfer("f", "../outside/x"), Stop()).error().code, Code::policy_denied);
+}
+
+TEST(Move, RenamesAndRefusesToReplaceUnasked) {
+  SandboxDir box;
+  box.write("a", "1");
+  box.write("b", "2");
+  EXPECT_EQ(move_path(box.open(), transfer("a", "b"), Stop()).error().code, Code::conflict);
+  TransferRequest over = transfer("a", "b");
+  over.overwrite = true;
+  EXPECT_TRUE(move_path(box.open(), over, Stop()));
+  EXPECT_EQ(box.read("b"), "1");
+  EXPECT_FALSE(box.exists("a"));
+  TransferRequest deep = transfer("b", "x/y/z");
+  EXPECT_FALSE(move_path(box.open(), deep, Stop()));
+  deep.create_dirs = true;
+  EXPECT_TRUE(move_path(box.open(), deep, Stop()));
+  EXPECT_EQ(box.read("x/y/z"), "1");
+}
+
+TEST(Move, ALinkMovesAsALink) {
+  SandboxDir box;
+  box.link("l", box.outside() + "/secret");
+  ASSERT_TRUE(move_path(box.open(), transfer("l", "m"), Stop()));
+  EXPECT_TRUE(std::filesystem::is_symlink(box.path("m")));
+  EXPECT_EQ(box.read_outside("secret"), "SECRET\n");
+}
+
+TEST(Move, BetweenFileSystemsCopiesAndRemoves) {
+  SandboxDir box;
+  struct stat here{};
+  struct stat there{};
+  ::stat(box.root().c_str(), &here);
+  std::string other = "/dev/shm";
+  if (::stat(other.c_str(), &there) != 0 || here.st_dev == there.st_dev) other = "/var/tmp";
+  if (::stat(other.c_str(), &there) != 0 || here.st_dev == there.st_dev) GTEST_SKIP() << "only one file system at hand";
+  other += "/sallyport-move-XXXXXX";
+  ASSERT_NE(::mkdtemp(other.data()), nullptr);
+  box.write("d/e/f", "moved");
+  box.link("d/l", "e");
+  const Roots roots = *Roots::open({box.root(), other});
+  const auto moved = move_path(roots, transfer("d", other + "/d"), Stop());
+  EXPECT_TRUE(moved);
+  EXPECT_FALSE(box.exists("d"));
+  EXPECT_TRUE(std::filesystem::exists(other + "/d/l/f"));
+  std::filesystem::remove_all(other);
+}
+
+TEST(Remove, TakesATreeOnlyWhereAskedAndNeverFollowsLinks) {
+  SandboxDir box;
+  box.write("d/e/f", "");
+  box.link("d/out", box.outside());
+  EXPECT_EQ(remove_path(box.open(), "d", false, Stop()).error().details_json, R"({"errno":"ENOTEMPTY"})");
+  const auto answer = remove_path(box.open(), "d", true, Stop());
+  ASSERT_TRUE(answer) << answer.error().describe();
+  EXPECT_EQ(answer->removed, 4U);
+  EXPECT_FALSE(box.exists("d"));
+  EXPECT_EQ(box.read_outside("secret"), "SECRET\n");
+}
+
+TEST(Remove, RefusesTheRootItselfAndWhatIsOutside) {
+  SandboxDir box;
+  for (const char* path : {".", "./", "..", "../outside", "../outside/secret"}) {
+    EXPECT_EQ(remove_path(box.open(), path, true, Stop()).error().code, Code::policy_denied) << path;
+  }
+  EXPECT_EQ(remove_path(box.open(), box.root(), true, Stop()).error().code, Code::policy_denied);
+  EXPECT_EQ(box.read_outside("secret"), "SECRET\n");
+}
+
+TEST(Mkdir, MakesOneOrAllOfThePath) {
+  SandboxDir box;
+  EXPECT_EQ(make_directory(box.open(), "a", false)->created, 1);
+  EXPECT_EQ(make_directory(box.open(), "a", false).error().code, Code::conflict);
+  EXPECT_FALSE(make_directory(box.open(), "b/c", false));
+  EXPECT_EQ(make_directory(box.open(), "b/c/d", true)->created, 3);
+  EXPECT_EQ(make_directory(box.open(), "b/c/d", true)->created, 0);
+}
+
+}  // namespace
+}  // namespace sallyport::worker
