@@ -72,8 +72,9 @@ class Watch {
     Watch& watch;
     For what;
     bool is_ready = false;
+    std::coroutine_handle<> waiter = nullptr;
     bool await_ready() const { return watch.is_cancelled_; }
-    void await_suspend(std::coroutine_handle<> waiter);
+    void await_suspend(std::coroutine_handle<> handle);
     bool await_resume() const { return is_ready; }
   };
   Wait readable() { return {*this, For::read}; }
@@ -84,6 +85,7 @@ class Watch {
   void cancel();
 
  private:
+  friend class Loop;
   struct Impl;
   explicit Watch(std::unique_ptr<Impl> impl);
 

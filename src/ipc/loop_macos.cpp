@@ -59,20 +59,6 @@ struct Loop::Impl {
       wait_for_signal(std::move(handle));
     });
   }
-
-  // Looks for the next event without sleeping; true if one came and was handled.
-  bool spin() {
-    const auto until = std::chrono::steady_clock::now() + Spinner::kLongest;
-    do {
-      if (context.poll_one() != 0) {
-        spinner.hit();
-        return true;
-      }
-      cpu_relax();
-    } while (std::chrono::steady_clock::now() < until);
-    spinner.miss();
-    return false;
-  }
 };
 
 Loop::Loop(Spinner::Mode spin) : impl_(std::make_unique<Impl>(spin)) {}
@@ -81,7 +67,7 @@ Loop::~Loop() = default;
 void Loop::run() {
   impl_->is_stopped = false;
   while (!impl_->is_stopped) {
-    if (impl_->spinner.should_spin() && impl_->spin()) continue;
+    if (impl_->spinner.should_spin() && impl_->spinner.spin([this] { return impl_->context.poll_one() != 0; })) continue;
     impl_->context.run_one();
   }
 }
@@ -143,12 +129,13 @@ int Watch::fd() const {
   return const_cast<Impl&>(*impl_).descriptor.native_handle();  // NOLINT(*-const-cast)
 }
 
-void Watch::Wait::await_suspend(std::coroutine_handle<> waiter) {
+void Watch::Wait::await_suspend(std::coroutine_handle<> handle) {
+  waiter = handle;
   using Descriptor = asio::posix::stream_descriptor;
   const auto kind = what == For::read    ? Descriptor::wait_read
                     : what == For::write ? Descriptor::wait_write
                                          : Descriptor::wait_error;
-  watch.impl_->descriptor.async_wait(kind, [this, waiter](const boost::system::error_code& error) {
+  watch.impl_->descriptor.async_wait(kind, [this](const boost::system::error_code& error) {
     is_ready = !error;
     waiter.resume();
   });
