@@ -135,7 +135,7 @@ TEST(Ignore, AgreesWithGitOnGeneratedTrees) {
     for (std::string line; std::getline(out, line);) theirs.insert(line);
     std::string all_rules;
     for (const auto& [directory, unused] : rules)
-      all_rules += "-- " + directory + "\n" + box.read(directory + ".gitignore");
+      all_rules.append("-- ").append(directory).append("\n").append(box.read(directory + ".gitignore"));
     ASSERT_EQ(ours, theirs) << all_rules;
     compared += files.size();
   }
