@@ -93,7 +93,8 @@ std::size_t Glob::parse_set(std::string_view pattern, std::size_t at) {
     const bool is_range = pattern[at] == '-' && previous >= 0 && at + 1 < pattern.size() && pattern[at + 1] != ']';
     if (is_range) {
       ++at;
-      if (pattern[at] == '\\' && ++at >= pattern.size()) return kBroken;
+      if (pattern[at] == '\\') ++at;
+      if (at >= pattern.size()) return kBroken;
       for (int c = previous; c <= static_cast<unsigned char>(pattern[at]); ++c) set.set(static_cast<std::size_t>(c));
       previous = -1;
       ++at;
@@ -115,7 +116,8 @@ std::size_t Glob::parse_set(std::string_view pattern, std::size_t at) {
         continue;
       }
     }
-    if (pattern[at] == '\\' && ++at >= pattern.size()) return kBroken;
+    if (pattern[at] == '\\') ++at;
+    if (at >= pattern.size()) return kBroken;
     previous = static_cast<unsigned char>(pattern[at]);
     set.set(static_cast<std::size_t>(previous));
     ++at;

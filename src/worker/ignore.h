@@ -40,7 +40,7 @@ class IgnoreRules {
   std::vector<Rule> rules_;
   // Most rules are a name or *.extension: found by hash. Values are the rules' numbers, rising.
   struct Hash {
-    using is_transparent = void;
+    using is_transparent = void;  // NOLINT(readability-identifier-naming): the standard's name
     std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
   };
   using Index = std::unordered_map<std::string, std::vector<std::uint32_t>, Hash, std::equal_to<>>;

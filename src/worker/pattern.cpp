@@ -32,7 +32,8 @@ bool wants_newline(std::string_view text, bool is_fixed) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '\n') return true;
     if (text[i] != '\\' || is_fixed) continue;
-    if (++i < text.size() && text[i] == 'n') return true;
+    ++i;
+    if (i < text.size() && text[i] == 'n') return true;
   }
   return false;
 }

@@ -112,7 +112,7 @@ Result<Roots::Start> Roots::start(std::string_view path) const {
     if (is_under(normal, root.path) && (best == nullptr || root.path.size() > best->path.size())) best = &root;
   }
   if (best == nullptr) {
-    // Perhaps `..` leads back in: `/usr/../work/x` with the root /work.
+    // Perhaps `..` leads back in: `/usr/../src/x` with the root /src.
     if (normal.find("/..") != std::string::npos && clean(normal) != normal) return start(clean(normal));
     return outside();
   }
@@ -259,13 +259,14 @@ Result<UniqueFd> Roots::make_directories(std::string_view path, int& made) const
   }
   if (!dir) return std::move(dir).error();
   UniqueFd here = *std::move(dir);
-  for (auto name = missing.rbegin(); name != missing.rend(); ++name) {
-    if (*name == "." || name->empty()) continue;
-    if (::mkdirat(here.get(), name->c_str(), 0777) == 0)
+  std::reverse(missing.begin(), missing.end());
+  for (const std::string& name : missing) {
+    if (name == "." || name.empty()) continue;
+    if (::mkdirat(here.get(), name.c_str(), 0777) == 0)
       ++made;
     else if (errno != EEXIST)
       return path_error("create directory", errno);
-    UniqueFd next(::openat(here.get(), name->c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    UniqueFd next(::openat(here.get(), name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!next) return path_error("create directory", errno);
     here = std::move(next);
   }

@@ -12,10 +12,10 @@ namespace sallyport::worker {
 
 Sha256::Sha256() {
   // The container's view of openssl.cnf must not decide what code a worker loads.
-  static const int initialised = ::OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
+  static const int kInitialised = ::OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
   context_ = ::EVP_MD_CTX_new();
   // Only an exhausted or broken library fails here, and a wrong hash is worse than no worker.
-  if (initialised != 1 || context_ == nullptr || ::EVP_DigestInit_ex(context_, ::EVP_sha256(), nullptr) != 1)
+  if (kInitialised != 1 || context_ == nullptr || ::EVP_DigestInit_ex(context_, ::EVP_sha256(), nullptr) != 1)
     std::abort();
 }
 

@@ -144,7 +144,8 @@ class Walk {
     pending_ += found.size();
     --pending_;
     // Reversed, so that the first is taken first.
-    for (auto task = found.rbegin(); task != found.rend(); ++task) tasks_.push_back(std::move(*task));
+    std::reverse(found.begin(), found.end());
+    for (Task& task : found) tasks_.push_back(std::move(task));
     if (waiting_ > 0 && (found.size() > 1 || pending_ == 0))
       changed_.notify_all();
     else if (waiting_ > 0 && !found.empty())
@@ -271,17 +272,18 @@ std::shared_ptr<const IgnoreScope> scope_above(const Roots& roots, std::string_v
     at = at.substr(0, std::max<std::size_t>(at.rfind('/'), 1));
   }
   if (chain.empty()) return nullptr;
-  const std::string& top = chain.back();
+  const std::string top = chain.back();
   const auto relative = [&](const std::string& path) {
     std::string rest = path.size() > top.size() ? path.substr(top == "/" ? 1 : top.size() + 1) + "/" : "";
     return rest;
   };
   prefix = relative(whole);
   std::shared_ptr<const IgnoreScope> scope;
-  for (auto at = chain.rbegin(); at != chain.rend(); ++at) {
-    const auto directory = roots.open_directory(*at);
+  std::reverse(chain.begin(), chain.end());
+  for (const std::string& at : chain) {
+    const auto directory = roots.open_directory(at);
     if (!directory) continue;
-    scope = scope_for(std::move(scope), directory->get(), relative(*at).size(), exists(directory->get(), ".git"), true);
+    scope = scope_for(std::move(scope), directory->get(), relative(at).size(), exists(directory->get(), ".git"), true);
   }
   return scope;
 }

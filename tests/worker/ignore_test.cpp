@@ -124,18 +124,21 @@ TEST(Ignore, AgreesWithGitOnGeneratedTrees) {
     for (const std::string& file : files) input += file + '\n';
     const std::string scratch = box.outside();
     box.write_outside("in", input);
-    const int status = std::system(
-        ("cd " + box.root() +
-         " && git -c core.quotePath=false -c core.excludesFile=/dev/null check-ignore --no-index --stdin < " + scratch +
-         "/in > " + scratch + "/out 2>/dev/null")
-            .c_str());
+    std::string command = "cd ";
+    command.append(box.root()).append(" && git -c core.quotePath=false -c core.excludesFile=/dev/null check-ignore");
+    command.append(" --no-index --stdin < ")
+        .append(scratch)
+        .append("/in > ")
+        .append(scratch)
+        .append("/out 2>/dev/null");
+    const int status = std::system(command.c_str());
     ASSERT_TRUE(WEXITSTATUS(status) <= 1);
     std::set<std::string> theirs;
     std::istringstream out(box.read_outside("out"));
     for (std::string line; std::getline(out, line);) theirs.insert(line);
     std::string all_rules;
     for (const auto& [directory, unused] : rules)
-      all_rules += "-- " + directory + "\n" + box.read(directory + ".gitignore");
+      all_rules.append("-- ").append(directory).append("\n").append(box.read(directory + ".gitignore"));
     ASSERT_EQ(ours, theirs) << all_rules;
     compared += files.size();
   }
