@@ -169,7 +169,7 @@ class WorkerProcess {
   wire::FrameReader reader_;
 };
 
-void calls(const std::string& scratch) {
+void calls(const std::string& scratch, const std::string& tree) {
   std::string text;
   while (text.size() < 1000) text += "a line of text\n";
   std::ofstream(scratch + "/1k") << text;
@@ -195,6 +195,9 @@ void calls(const std::string& scratch) {
                 samples[samples.size() * 99 / 100]);
   }
   std::printf("worker after the calls: PSS %ld kB\n", process.pss_kilobytes());
+  WorkerProcess searching(tree);
+  searching.call("fs.grep", R"({"pattern":"buffer","limit":100000,"max_bytes":983040})");
+  std::printf("worker after a search with many hits: PSS %ld kB\n", searching.pss_kilobytes());
 }
 
 }  // namespace
@@ -213,7 +216,7 @@ int main(int argc, char** argv) {
   const std::string scratch = top + "/scratch";
   std::filesystem::create_directories(scratch);
   resolution(scratch);
-  calls(scratch);
+  calls(scratch, tree);
   searches(tree, is_quick ? 3 : 9);
   std::filesystem::remove_all(scratch);
   return 0;

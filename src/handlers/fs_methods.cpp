@@ -13,6 +13,7 @@ using wire::JsonWriter;
 using wire::Value;
 
 constexpr std::string_view kStream = "$stream";
+constexpr Millis kStartPoll{2};
 
 std::string text(Value value) { return std::string(value.as_string().value_or("")); }
 
@@ -76,8 +77,12 @@ Task<Result<std::shared_ptr<Container>>> choose(Call& call, const RequestContext
   for (const auto& [id, container] : host.containers.all()) {
     if (container->config.labels.contains("files") && container->config.workspace == directory &&
         !containers::is_over(container->state)) {
-      // One that is just being made answers in a moment; its maker's call is on the way already.
-      co_return container;
+      const std::shared_ptr<Container> shared = container;
+      // Another call is just making it.
+      while (shared->state == containers::State::starting && !call.is_answered()) {
+        co_await host.sessions.loop().sleep(kStartPoll);
+      }
+      co_return shared;
     }
   }
   containers::Config config;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cerrno>
 
 namespace sallyport::ipc {
@@ -14,10 +15,17 @@ bool is_exhaustion(int error_number) {
   return error_number == EMFILE || error_number == ENFILE || error_number == ENOBUFS || error_number == ENOMEM;
 }
 
-// Whoever decides about a connection needs two more for a moment: the peer's process and its namespace.
+// Whoever decides about a connection needs a few more for a moment: the peer's process, its namespace and
+// our own to compare.
+constexpr std::size_t kDescriptorsToDecide = 4;
+
 bool has_room_beside(int connection) {
-  const UniqueFd first{::fcntl(connection, F_DUPFD_CLOEXEC, 3)}, second{::fcntl(connection, F_DUPFD_CLOEXEC, 3)};
-  return first && second;
+  std::array<UniqueFd, kDescriptorsToDecide> probes;
+  for (UniqueFd& probe : probes) {
+    probe = UniqueFd(::fcntl(connection, F_DUPFD_CLOEXEC, 3));
+    if (!probe) return false;
+  }
+  return true;
 }
 
 }  // namespace

@@ -295,6 +295,13 @@ void Session::send(Bytes frame) {
   if (!is_in_turn_) flush();
 }
 
+void Session::send_chunk(std::uint32_t stream, ByteView data) {
+  if (is_closed_) return;
+  if (unsent_.empty()) unsent_ = shared_.take_buffer();
+  [[maybe_unused]] const Status appended = wire::append_chunk(unsent_, stream, data);
+  if (!is_in_turn_) flush();
+}
+
 void Session::send_error(std::string_view id, const Error& error) {
   Bytes frame = shared_.take_buffer();
   wire::append_error(frame, id, error);

@@ -50,6 +50,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // Queues a frame. It leaves with flush(), which the turn's end calls, or by itself outside a turn.
   void send(Bytes frame);
+  void send_chunk(std::uint32_t stream, ByteView data);  // at most wire::kMaxChunkBytes
   void send_error(std::string_view id, const Error& error);
   void send_event(std::string_view id, std::string_view method, std::string_view params);
   void flush();

@@ -1,5 +1,8 @@
 #include "worker/serve.h"
 
+#include <malloc.h>
+
+#include <chrono>
 #include <csignal>
 
 #include "worker/channel.h"
@@ -36,10 +39,13 @@ Status serve(UniqueFd socket, const Service& service, const Log& log) {
     TRY(std::optional<wire::Message> request, channel.next_request());
     if (!request) return ok();
     const bool is_last = request->method == "worker.shutdown";
+    const auto start = std::chrono::steady_clock::now();
     answer(*request, service, log, channel, reply);
     TRY(channel.send(reply));
     channel.finish(std::move(*request));
     if (is_last) return ok();
+    // What a long search freed goes back to the system; after a short one asking would cost more than it gives.
+    if (std::chrono::steady_clock::now() - start > kLongRequest) ::malloc_trim(0);
   }
 }
 
