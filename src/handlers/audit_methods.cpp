@@ -58,7 +58,7 @@ Task<Reply> verify(const Permit&, Call& call, RequestContext&, Host& host) {
   if (const wire::Value against = call.params().get("against")) {
     auto checkpoint = ledger::read_checkpoint(against);
     if (!checkpoint) co_return Error::invalid_param("params.against", checkpoint.error().message);
-    input.against = std::move(*checkpoint);
+    input.against = *checkpoint;
   }
   ledger::Verification verification(std::move(input));
   std::optional<Result<bool>> is_done;

@@ -53,7 +53,7 @@ Result<std::unique_ptr<Ledger>> Ledger::open(const Options& options) {
   TRY(auto database, Database::open(database_path(options.state_dir), Database::Access::write, options.vfs));
   TRY(create_tables(*database));
   TRY(SigningKey key, open_key(key_path(options.state_dir), *database));
-  std::unique_ptr<Ledger> ledger(new Ledger(options, std::move(held), std::move(database), std::move(key)));
+  std::unique_ptr<Ledger> ledger(new Ledger(options, std::move(held), std::move(database), key));
   TRY(ledger->chain_.load());
   TRY(ledger->rates_.load(*ledger->database_));
   TRY(ledger->quotas_.load(*ledger->database_));
@@ -66,12 +66,12 @@ Result<std::unique_ptr<Ledger>> Ledger::open(const Options& options) {
   return ledger;
 }
 
-Ledger::Ledger(const Options& options, UniqueFd lock, std::unique_ptr<Database> database, SigningKey key)
+Ledger::Ledger(const Options& options, UniqueFd lock, std::unique_ptr<Database> database, const SigningKey& key)
     : state_dir_(options.state_dir),
       clock_(options.clock),
       lock_(std::move(lock)),
       database_(std::move(database)),
-      key_(std::move(key)),
+      key_(key),
       chain_(*database_, key_),
       rates_(*this, clock_),
       quotas_(*this, clock_) {}

@@ -100,7 +100,7 @@ class Ledger {
   const std::string& state_dir() const { return state_dir_; }
 
  private:
-  Ledger(const Options& options, UniqueFd lock, std::unique_ptr<Database> database, SigningKey key);
+  Ledger(const Options& options, UniqueFd lock, std::unique_ptr<Database> database, const SigningKey& key);
 
   void run();
   void commit(std::vector<Submission> group);

@@ -264,14 +264,14 @@ void Verification::finish_files() {
   phase_ = Phase::done;
 }
 
-Result<Report> verify_state(const std::string& state_dir, std::optional<Checkpoint> against,
+Result<Report> verify_state(const std::string& state_dir, const std::optional<Checkpoint>& against,
                             std::optional<std::uint64_t> exported) {
   TRY(const auto database, Database::open(database_path(state_dir), Database::Access::read));
   const auto key = SigningKey::load(key_path(state_dir));
   if (!key && key.error().code != Code::not_found) return key.error();
   Verification verification({.audit_directory = audit_directory(state_dir),
                              .key = key ? std::optional(key->public_key()) : std::nullopt,
-                             .against = std::move(against),
+                             .against = against,
                              .exported = exported});
   for (;;) {
     TRY(const bool is_done, verification.step(*database));

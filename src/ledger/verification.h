@@ -85,7 +85,7 @@ class Verification {
 
 // Verifies a state directory from outside, beside a running warden or without one. `exported`, if a warden
 // runs, is what it says it has exported.
-Result<Report> verify_state(const std::string& state_dir, std::optional<Checkpoint> against,
+Result<Report> verify_state(const std::string& state_dir, const std::optional<Checkpoint>& against,
                             std::optional<std::uint64_t> exported);
 
 }  // namespace sallyport::ledger

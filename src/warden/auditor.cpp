@@ -62,11 +62,13 @@ void Auditor::refused(const handlers::RequestContext& context, ipc::Call& call, 
   Refusals& refusals = refusals_[principal];
   const auto now = std::chrono::duration_cast<std::chrono::microseconds>(clock_.steady().time_since_epoch()).count();
   const ledger::RateDecision decision = ledger::decide_rate(kRefusalRate, refusals.state, now);
-  refusals.state = decision.unused_at;
-  if (!decision.is_allowed) {
+  // Once it has begun it lasts until half of the rate is free again: a flood costs two notes, not two per line.
+  constexpr auto kHalf = std::chrono::microseconds(kRefusalRate.period).count() / 2;
+  if (!decision.is_allowed || (refusals.suppressed != 0 && refusals.state > now + kHalf)) {
     if (refusals.suppressed++ == 0) note_suppressed(principal, "begins");
     return;
   }
+  refusals.state = decision.unused_at;
   if (const std::uint64_t count = std::exchange(refusals.suppressed, 0); count != 0) {
     note_suppressed(principal, "count=" + std::to_string(count));
   }

@@ -1,11 +1,11 @@
 // A real process, killed with SIGKILL in the middle of its work.
 #include <fcntl.h>
-#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 
 #include "fixture.h"
 
@@ -50,11 +50,9 @@ class Crash : public LedgerTest {
 };
 
 TEST_F(Crash, AfterKillNineTheChainVerifiesAndNothingAcknowledgedIsLost) {
-  std::uint64_t opened = 0;
-  for (int round = 0; round < 8; ++round) {
+  for (long round = 0; round < 8; ++round) {
     const long last = run_and_kill(round * 37);
     ASSERT_GE(last, 0);
-    ++opened;
     // As the crash left it, before anybody mends anything.
     const Report report = verify();
     EXPECT_TRUE(report.is_intact()) << describe(report);

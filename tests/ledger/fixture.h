@@ -130,8 +130,8 @@ class LedgerTest : public testing::Test {
     inbox_.run_until([&] { return is_done; });
   }
 
-  Report verify(std::optional<Checkpoint> against = {}, std::optional<std::uint64_t> exported = {}) {
-    auto report = verify_state(directory_.path(), std::move(against), exported);
+  Report verify(const std::optional<Checkpoint>& against = {}, std::optional<std::uint64_t> exported = {}) {
+    auto report = verify_state(directory_.path(), against, exported);
     EXPECT_TRUE(report) << report.error().describe();
     return report ? *report : Report();
   }
