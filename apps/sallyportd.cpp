@@ -1,4 +1,5 @@
 // The warden daemon. Runs in the foreground and logs to stderr; `sallyport up` starts it detached.
+#include <malloc.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -69,7 +70,17 @@ Result<Arguments> parse(int argc, char** argv) {
   return arguments;
 }
 
+// Large buffers come and go with each large message. Fetching their pages from the kernel anew each time
+// costs more than the message; ipc::Sessions gives them back when all is quiet.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  ::mallopt(M_MMAP_THRESHOLD, 8 << 20);
+  ::mallopt(M_TRIM_THRESHOLD, 32 << 20);
+#endif
+}
+
 int serve(const Arguments& arguments) {
+  keep_freed_memory();
   const SystemClock clock;
   const Log log(STDERR_FILENO, arguments.log_format, arguments.log_level, clock);
   auto warden = warden::Warden::start(arguments.options, log, clock);

@@ -71,6 +71,17 @@ std::vector<sock_filter> exported(scmp_filter_ctx context) {
   return program;
 }
 
+std::vector<sock_filter> compile_worker() {
+  scmp_filter_ctx context = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+  if (context == nullptr) fail("init", 0);
+  must("foreign architectures", seccomp_attr_set(context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS));
+  must("binary tree", seccomp_attr_set(context, SCMP_FLTATR_CTL_OPTIMIZE, 2));
+  for (const int call : kWorkerCalls) must("worker call", seccomp_rule_add(context, SCMP_ACT_ALLOW, call, 0));
+  // libc falls back to clone, whose flags the container's own filter sees.
+  must("clone3", seccomp_rule_add(context, SCMP_ACT_ERRNO(ENOSYS), SYS_clone3, 0));
+  return exported(context);
+}
+
 std::vector<sock_filter> compile_traced() {
   scmp_filter_ctx context = seccomp_init(SCMP_ACT_ALLOW);
   if (context == nullptr) fail("init", 0);
@@ -129,6 +140,7 @@ int main(int argc, char** argv) {
   write_array(out, "kCommandNotified", compile(true, false));
   write_array(out, "kWeak", compile(false, true));
   write_array(out, "kTraced", compile_traced());
+  write_array(out, "kWorker", compile_worker());
   std::fprintf(out,
                "\n}  // namespace\n\nstd::span<const sock_filter> filter_program(Filter filter) {\n"
                "  switch (filter) {\n"
@@ -136,6 +148,7 @@ int main(int argc, char** argv) {
                "    case Filter::command_notified: return kCommandNotified;\n"
                "    case Filter::weak: return kWeak;\n"
                "    case Filter::traced: return kTraced;\n"
+               "    case Filter::worker: return kWorker;\n"
                "  }\n"
                "  return kWeak;\n"
                "}\n\n}  // namespace sallyport::sandbox\n");

@@ -69,6 +69,7 @@ int run(int argc, char** argv, const std::string& version) {
   add_run_command(app, context);
   add_warden_commands(app, context);
   add_policy_commands(app, context);
+  add_audit_commands(app, context);
   add_doctor_command(app, context);
 
   const std::string word = argc > 1 ? argv[1] : "";

@@ -105,12 +105,13 @@ Status show(const Context& context, const ShowArguments& arguments) {
   const Profile* profile = profiles.find(arguments.profile);
   if (profile == nullptr) return Error::make(Code::not_found, "no profile '" + arguments.profile + "'");
   std::error_code ignored;
-  const std::string workspace = std::filesystem::absolute(arguments.workspace.empty() ? "." : arguments.workspace, ignored);
-  TRY(const sandbox::Spec spec, containers::make_spec(*profile, {workspace, containers::host_home(), [](const auto& name) {
-                                                        const char* value = std::getenv(name.c_str());
-                                                        return value != nullptr ? std::optional<std::string>(value)
-                                                                                : std::nullopt;
-                                                      }}));
+  const std::string workspace =
+      std::filesystem::absolute(arguments.workspace.empty() ? "." : arguments.workspace, ignored);
+  TRY(const sandbox::Spec spec,
+      containers::make_spec(*profile, {workspace, containers::host_home(), [](const auto& name) {
+                                         const char* value = std::getenv(name.c_str());
+                                         return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
+                                       }}));
   if (context.wants_json) {
     print(wire::to_json([&](wire::JsonWriter& json) { write_json(json, *profile, &spec); }));
   } else {

@@ -157,9 +157,11 @@ void add_run_command(CLI::App& app, Context& context) {
   command->add_option("--read", arguments->read, "Also readable")->type_name("PATH");
   command->add_option("--write", arguments->write, "Also writable")->type_name("PATH");
   command->add_option("--env", arguments->env, "A variable to set, or to pass on")->type_name("K[=V]");
-  command->add_option("--limit", arguments->limits, "memory=2GiB, pids=100, duration=10m, ...")->type_name("NAME=VALUE");
+  command->add_option("--limit", arguments->limits, "memory=2GiB, pids=100, duration=10m, ...")
+      ->type_name("NAME=VALUE");
   command->add_option("--allow-net", arguments->allow_net, "A host it may reach")->type_name("HOST[:PORT]");
-  command->add_flag("--allow-weak", arguments->allow_weak, "Without user namespaces, accept Landlock and seccomp alone");
+  command->add_flag("--allow-weak", arguments->allow_weak,
+                    "Without user namespaces, accept Landlock and seccomp alone");
   command->add_flag("--no-warden", arguments->no_warden, "Without a door to the warden");
   command->add_option("CMD", arguments->command, "The command and its arguments, behind --")->required();
   for (CLI::Option* option : command->get_options()) {

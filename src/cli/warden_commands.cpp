@@ -6,14 +6,17 @@
 #include <chrono>
 #include <iostream>
 #include <iterator>
+#include <thread>
 
 #include "cli/command.h"
 #include "cli/warden_link.h"
+#include "os/process.h"
 
 namespace sallyport::cli {
 namespace {
 
 constexpr Millis kDownTimeout{15'000};
+constexpr Millis kDownPoll{2};
 
 void print_json_or(const Context& context, const std::string& json, std::string_view text) {
   print(context.wants_json ? std::string_view(json) : text);
@@ -39,11 +42,19 @@ Status down(Context& context) {
     return ok();
   }
   if (!client) return std::move(client).error();
+  TRY(const Answer status, (*client)->call("warden.status"));
+  const auto pid = static_cast<pid_t>(status.value().get("pid").as_int().value_or(0));
+  const auto start_time = os::process_start_time(pid);
   TRY((*client)->call("warden.shutdown"));
-  // It is down when it hangs up: after everything in flight was answered.
+  // It hangs up after everything in flight was answered, and is down when its ledger is closed too.
   pollfd event{(*client)->fd(), POLLIN | POLLRDHUP, 0};
   if (::poll(&event, 1, static_cast<int>(kDownTimeout.count())) == 0) {
     return Error::make(Code::timeout, "the warden is still busy; it will stop when its requests are done");
+  }
+  const auto until = std::chrono::steady_clock::now() + kDownTimeout;
+  while (start_time && os::is_process_alive(pid, *start_time)) {
+    if (std::chrono::steady_clock::now() > until) return Error::make(Code::timeout, "the warden does not end");
+    std::this_thread::sleep_for(kDownPoll);
   }
   print_json_or(context, R"({"was_running":true})", "warden is down");
   return ok();
@@ -75,6 +86,11 @@ Status status(Context& context) {
                             ? green("ok")
                             : red("faulty") + ", the last good one is in force: " +
                                   std::string(config.get("error").as_string().value_or(""))));
+  const wire::Value ledger = root.get("ledger");
+  print("ledger    " + number(ledger, "last_seq") + " records, " +
+        (ledger.get("ok").as_bool().value_or(false)
+             ? green("ok")
+             : red("faulty") + ": " + escape_for_display(ledger.get("error").as_string().value_or(""))));
   return ok();
 }
 

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -23,6 +24,8 @@ namespace {
 // We give the peer this much longer than we told it, so that its own TIMEOUT answer wins.
 constexpr Millis kGrace{2'000};
 constexpr std::size_t kPieceBytes = (64U << 10) - wire::kHeaderBytes - wire::kChunkHeaderBytes;
+// Chunks that leave with one write, so that the peer is woken once.
+constexpr std::size_t kMaxPieces = 16;
 constexpr Millis kStreamWait{30'000};
 constexpr Millis kLongestReceive{1'000};
 
@@ -75,16 +78,14 @@ Result<std::unique_ptr<Client>> Client::prove(UniqueFd connection, const Loopbac
   wire::Nonce nonce;
   fill_random(nonce);
   wire::HandshakeClient handshake(address.token, address.binding, nonce);
-  Bytes out;
-  handshake.start(out);
-  TRY(client->send(out));
+  handshake.start(client->unsent_);
+  TRY(client->send_unsent());
   const SteadyTime until = steady_now() + wire::kHandshakeTimeout;
   for (;;) {
     TRY(const auto frame, client->reader_.next());
     if (frame) {
-      out.clear();
-      TRY(handshake.receive(*frame, out));
-      TRY(client->send(out));
+      TRY(handshake.receive(*frame, client->unsent_));
+      TRY(client->send_unsent());
       return client;
     }
     TRY(const bool came, client->receive(until));
@@ -123,15 +124,18 @@ Error Client::fail(Error error) {
   return error;
 }
 
+Status Client::send_unsent() { return is_handling_ && unsent_.size() < kPieceBytes ? ok() : flush(); }
+
 // Never waits for the peer to read without reading itself: two sides that both only write would wait
 // forever.
-Status Client::send(const Bytes& frame) {
+Status Client::flush() {
   if (failure_) return *failure_;
   std::size_t sent = 0;
-  while (sent < frame.size()) {
-    const ssize_t count = is_socket_
-                              ? ::send(output(), frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT)
-                              : ::write(output(), frame.data() + sent, frame.size() - sent);
+  while (sent < unsent_.size()) {
+    const std::uint8_t* from = unsent_.data() + sent;
+    const std::size_t size = unsent_.size() - sent;
+    const ssize_t count =
+        is_socket_ ? ::send(output(), from, size, MSG_NOSIGNAL | MSG_DONTWAIT) : ::write(output(), from, size);
     if (count >= 0) {
       sent += static_cast<std::size_t>(count);
       continue;
@@ -146,6 +150,7 @@ Status Client::send(const Bytes& frame) {
       if (!came && has_ended_) return fail(lost("ended by the peer"));
     }
   }
+  unsent_.clear();
   return ok();
 }
 
@@ -161,19 +166,19 @@ ssize_t Client::receive_once(std::span<std::uint8_t> room, int flags) {
 Result<bool> Client::receive(SteadyTime until) {
   if (failure_) return *failure_;
   const auto room = reader_.writable();
+  const int wait = poll_millis(until);
   ssize_t count = -1;
   errno = EAGAIN;
-  if (is_socket_ && spinner_.should_spin()) {
-    const SteadyTime spin_until = steady_now() + Spinner::kLongest;
-    do {
+  if (is_socket_ && wait == 0) {
+    count = receive_once(room, MSG_DONTWAIT);
+    if (count < 0 && errno == EAGAIN) return false;
+  } else if (is_socket_ && spinner_.should_spin()) {
+    spinner_.spin([&] {
       count = receive_once(room, MSG_DONTWAIT);
-      if (count >= 0 || errno != EAGAIN) break;
-      cpu_relax();
-    } while (steady_now() < spin_until);
-    count >= 0 ? spinner_.hit() : spinner_.miss();
+      return count >= 0 || errno != EAGAIN;
+    });
   }
   if (count < 0 && errno == EAGAIN) {
-    const int wait = poll_millis(until);
     if (is_socket_ && wait >= kLongestReceive.count()) {
       count = receive_once(room, 0);
     } else {
@@ -202,6 +207,14 @@ bool Client::is_open() const {
 // ---- what arrives ----
 
 Status Client::handle_frames() {
+  is_handling_ = true;
+  const Status handled = handle_each_frame();
+  is_handling_ = false;
+  TRY(handled);
+  return flush();
+}
+
+Status Client::handle_each_frame() {
   for (;;) {
     const auto frame = reader_.next();
     if (!frame) return fail(frame.error());
@@ -245,9 +258,11 @@ void Client::handle_response(wire::Message message) {
     waiting_answer_ = *message.error;
     return;
   }
-  const std::string id(message.id);
+  const bool is_waited_for = message.id == waiting_id_;
+  std::uint64_t id = 0;
+  std::from_chars(message.id.data(), message.id.data() + message.id.size(), id);
   Result<Answer> answer = message.error ? Result<Answer>(*message.error) : Answer(decoder_, std::move(message));
-  if (id == waiting_id_) {
+  if (is_waited_for) {
     waiting_answer_ = std::move(answer);
     return;
   }
@@ -278,18 +293,17 @@ Status Client::handle_event(const wire::Message& event) {
 
 Status Client::handle_request(const wire::Message& request) {
   const auto found = served_.find(request.method);
-  Bytes reply;
   if (found == served_.end()) {
-    wire::append_error(reply, request.id, Error::make(Code::method_not_found, "no such method"));
-    return send(reply);
+    wire::append_error(unsent_, request.id, Error::make(Code::method_not_found, "no such method"));
+    return send_unsent();
   }
   const auto result = found->second(request);
   if (!result) {
-    wire::append_error(reply, request.id, result.error());
-  } else if (const Status fits = wire::append_result(reply, request.id, *result); !fits) {
-    wire::append_error(reply, request.id, fits.error());
+    wire::append_error(unsent_, request.id, result.error());
+  } else if (const Status fits = wire::append_result(unsent_, request.id, *result); !fits) {
+    wire::append_error(unsent_, request.id, fits.error());
   }
-  return send(reply);
+  return send_unsent();
 }
 
 Status Client::handle_chunk(ByteView body) {
@@ -302,7 +316,10 @@ Status Client::handle_chunk(ByteView body) {
   if (*arrival == wire::Streams::Arrival::end) {
     found->second.is_ended = true;
   } else {
-    found->second.bytes.append(chunk->data);
+    // More of it is likely to be buffered already.
+    Bytes& bytes = found->second.bytes;
+    if (bytes.empty()) bytes.reserve(chunk->data.size() + reader_.buffered());
+    bytes.append(chunk->data);
   }
   return ok();
 }
@@ -336,10 +353,9 @@ Result<Answer> Client::call(std::string_view method, std::string_view params, co
   std::array<char, 24> id_text{};
   const auto id_end = std::to_chars(id_text.data(), id_text.data() + id_text.size(), ++last_id_).ptr;
   const std::string_view id(id_text.data(), static_cast<std::size_t>(id_end - id_text.data()));
-  frame_.clear();
-  TRY(wire::append_request(frame_, {id, method, static_cast<std::uint32_t>(options.deadline.count()), options.token},
+  TRY(wire::append_request(unsent_, {id, method, static_cast<std::uint32_t>(options.deadline.count()), options.token},
                            params));
-  TRY(send(frame_));
+  TRY(send_unsent());
   waiting_id_ = id;
   waiting_answer_.reset();
   const auto answered =
@@ -358,26 +374,23 @@ Result<Answer> Client::call(std::string_view method, std::string_view params, co
 Result<std::string> Client::start(std::string_view method, std::string_view params, OnAnswer on_answer,
                                   const CallOptions& options) {
   std::string id = std::to_string(++last_id_);
-  Bytes frame;
-  TRY(wire::append_request(frame, {id, method, static_cast<std::uint32_t>(options.deadline.count()), options.token},
+  TRY(wire::append_request(unsent_, {id, method, static_cast<std::uint32_t>(options.deadline.count()), options.token},
                            params));
-  TRY(send(frame));
-  pending_.emplace(id, std::move(on_answer));
+  TRY(send_unsent());
+  pending_.emplace(last_id_, std::move(on_answer));
   return id;
 }
 
 void Client::cancel(std::string_view id) {
-  Bytes frame;
-  if (wire::append_event(frame, id, "cancel", {})) {
+  if (wire::append_event(unsent_, id, "cancel", {})) {
     // A lost connection is reported by the next call.
-    [[maybe_unused]] const Status sent = send(frame);
+    [[maybe_unused]] const Status sent = send_unsent();
   }
 }
 
 Status Client::notify(std::string_view method, std::string_view params) {
-  Bytes frame;
-  TRY(wire::append_event(frame, {}, method, params));
-  return send(frame);
+  TRY(wire::append_event(unsent_, {}, method, params));
+  return send_unsent();
 }
 
 // ---- streams ----
@@ -392,22 +405,48 @@ Status Client::write_stream(std::uint32_t stream, ByteView bytes) {
       if (!granted) return Error::make(Code::timeout, "the peer grants no more credit");
       continue;
     }
-    const std::size_t size = std::min({bytes.size(), std::size_t{book_.sendable(stream)}, kPieceBytes});
-    frame_.clear();
-    TRY(wire::append_chunk(frame_, stream, bytes.first(size)));
+    const std::size_t size = std::min({bytes.size(), std::size_t{book_.sendable(stream)}, kMaxPieces * kPieceBytes});
+    TRY(send_pieces(stream, bytes.first(size)));
     book_.sent(stream, static_cast<std::uint32_t>(size));
-    TRY(send(frame_));
     bytes = bytes.subspan(size);
   }
   return ok();
 }
 
+// Straight from the caller's memory; only what the socket does not take at once is copied.
+Status Client::send_pieces(std::uint32_t stream, ByteView bytes) {
+  TRY(flush());
+  std::array<wire::ChunkHead, kMaxPieces> heads;
+  std::array<iovec, 2 * kMaxPieces> parts;
+  std::size_t count = 0;
+  while (!bytes.empty()) {
+    const ByteView piece = bytes.first(std::min(bytes.size(), kPieceBytes));
+    wire::ChunkHead& head = heads.at(count / 2);
+    head = wire::chunk_head(stream, piece.size());
+    parts.at(count++) = {head.data(), head.size()};
+    parts.at(count++) = {const_cast<std::uint8_t*>(piece.data()), piece.size()};  // NOLINT(*-const-cast)
+    bytes = bytes.subspan(piece.size());
+  }
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = count;
+  const ssize_t taken = is_socket_ ? ::sendmsg(output(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) : 0;
+  if (taken < 0 && errno != EAGAIN && errno != EINTR) return fail(lost(errno_name(errno)));
+  auto skip = static_cast<std::size_t>(std::max<ssize_t>(taken, 0));
+  for (std::size_t i = 0; i < count; ++i) {
+    const iovec& part = parts.at(i);
+    const std::size_t skipped = std::min(skip, part.iov_len);
+    unsent_.append(static_cast<const std::uint8_t*>(part.iov_base) + skipped, part.iov_len - skipped);
+    skip -= skipped;
+  }
+  return flush();
+}
+
 Status Client::finish_stream(std::uint32_t stream) {
   if (const auto refused = reset_.find(stream); refused != reset_.end()) return refused->second;
-  frame_.clear();
-  TRY(wire::append_chunk(frame_, stream, {}));
+  TRY(wire::append_chunk(unsent_, stream, {}));
   book_.close(stream);
-  return send(frame_);
+  return send_unsent();
 }
 
 Result<Bytes> Client::read_stream(std::uint32_t stream, Millis wait) {

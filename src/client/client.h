@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -120,11 +121,16 @@ class Client {
   static Result<std::unique_ptr<Client>> prove(UniqueFd connection, const LoopbackAddress& address);
 
   int output() const { return out_ ? out_.get() : in_.get(); }
-  Status send(const Bytes& frame);
+  // Frames are appended to unsent_. They leave at once or, while what arrived is being handled, together
+  // at the end of it: many answers of one read make one write.
+  Status send_unsent();
+  Status flush();
+  Status send_pieces(std::uint32_t stream, ByteView bytes);
   // Receives once. False when nothing came in time.
   Result<bool> receive(SteadyTime until);
   ssize_t receive_once(std::span<std::uint8_t> room, int flags);
   Status handle_frames();
+  Status handle_each_frame();
   Status handle_message(ByteView body);
   Status handle_chunk(ByteView body);
   void handle_response(wire::Message message);
@@ -139,8 +145,8 @@ class Client {
   std::shared_ptr<wire::Decoder> decoder_;
   wire::Streams book_;
   Spinner spinner_;
-  Bytes frame_;
-  std::map<std::string, OnAnswer, std::less<>> pending_;
+  Bytes unsent_;
+  std::unordered_map<std::uint64_t, OnAnswer> pending_;
   std::map<std::string, Serve, std::less<>> served_;
   std::map<std::uint32_t, Incoming> incoming_;
   std::map<std::uint32_t, Error> reset_;  // streams of ours that the peer refused
@@ -151,6 +157,7 @@ class Client {
   std::string waiting_id_;
   std::optional<Result<Answer>> waiting_answer_;
   bool is_socket_ = true;
+  bool is_handling_ = false;
   bool has_ended_ = false;  // by the peer, between frames
 };
 

@@ -57,7 +57,15 @@ struct Container {
   std::uint64_t violations = 0;
   LogRing out, err;
 
+  // Its labels as "key=value": what handlers see as capability tags.
+  std::vector<std::string> tags() const {
+    std::vector<std::string> all;
+    for (const auto& [key, value] : config.labels) all.push_back(key + "=" + value);
+    return all;
+  }
+
   // While it runs.
+  std::vector<std::string> environment;  // of every command in it
   sandbox::Handle handle = 0;
   std::int32_t pid = 0;
   UniqueFd pid_namespace;

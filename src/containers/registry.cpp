@@ -154,6 +154,7 @@ Task<Status> Registry::launch(std::shared_ptr<Container> container, sandbox::Spe
   spec.name = container->id;
   spec.command = container->config.command;
   for (const auto& [key, value] : container->config.environment) spec.environment.push_back(key + "=" + value);
+  container->environment = spec.environment;
   container->idle_limit = spec.limits.idle;
   container->handle = ++last_handle_;
   const auto launched = std::make_shared<ipc::OneShot<Status>>();
@@ -214,6 +215,14 @@ Result<std::shared_ptr<Job>> Registry::exec(Container& container, const sandbox:
       command.fds));
   container.jobs.emplace(job->number, job);
   container.last_activity = clock_.steady();
+  return job;
+}
+
+Result<std::shared_ptr<Job>> Registry::start_worker(Container& container, int socket) {
+  const auto job = std::make_shared<Job>();
+  job->number = ++container.last_job;
+  TRY(launcher_->send(sandbox::WorkerRequest{container.handle, job->number}, {socket}));
+  container.jobs.emplace(job->number, job);
   return job;
 }
 

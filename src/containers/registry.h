@@ -49,6 +49,8 @@ class Registry {
 
   // Starts a further command; the descriptors become its stdin, stdout and stderr.
   Result<std::shared_ptr<Job>> exec(Container& container, const sandbox::Command& command);
+  // Starts the container's file worker on a socket; see containers/workers.h.
+  Result<std::shared_ptr<Job>> start_worker(Container& container, int socket);
   Status signal(Container& container, std::uint32_t job, int signal);
   // Asks its command to end, and kills everything after the grace period.
   void stop(const std::shared_ptr<Container>& container, Millis grace);

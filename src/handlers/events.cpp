@@ -1,5 +1,7 @@
 #include "handlers/events.h"
 
+#include <algorithm>
+
 #include "policy/tokens.h"
 #include "wire/json.h"
 
@@ -11,7 +13,15 @@ constexpr std::size_t kMaxQueuedBytes = 1U << 20;
 
 }  // namespace
 
+bool EventHub::has_room_for(const ipc::Session& session) const {
+  return std::count_if(subscribers_.begin(), subscribers_.end(), [&](const Subscriber& subscriber) {
+           return subscriber.session == &session;
+         }) < static_cast<std::ptrdiff_t>(kMaxPerSession);
+}
+
 void EventHub::subscribe(ipc::Session& session, std::string id, std::vector<std::string> patterns) {
+  // It would never tell us that it goes.
+  if (session.is_closed()) return;
   session.set_never_idle(true);
   session.on_close([this, &session] {
     std::erase_if(subscribers_, [&](const Subscriber& subscriber) { return subscriber.session == &session; });

@@ -14,6 +14,8 @@ namespace sallyport::handlers {
 // reads again.
 class EventHub {
  public:
+  static constexpr std::size_t kMaxPerSession = 16;  // each lasts as long as its session
+  bool has_room_for(const ipc::Session& session) const;
   // Events whose names match a pattern go to the session, carrying the subscription's request id.
   void subscribe(ipc::Session& session, std::string id, std::vector<std::string> patterns);
   void publish(std::string_view name, std::string_view params);

@@ -9,8 +9,11 @@
 #include <vector>
 
 #include "base/base.h"
+#include "containers/registry.h"
+#include "containers/workers.h"
 #include "handlers/events.h"
 #include "ipc/ipc.h"
+#include "ledger/ledger.h"
 #include "os/peer.h"
 #include "permit/permit.h"
 #include "policy/policy.h"
@@ -28,6 +31,7 @@ struct RequestContext {
   std::uint64_t process = 0;
   std::string identity;  // how it is known: "pidfd", "pid-checked", "proof", "inherited"
   bool is_narrowed = false;
+  bool is_place_known = true;  // see os::Peer; without it nothing of audit class durable
 };
 
 // What handlers may use of the warden. The warden outlives every handler.
@@ -36,6 +40,10 @@ struct Host {
   policy::Engine& engine;
   const policy::Tokens& tokens;
   EventHub& events;
+  containers::Registry& containers;
+  containers::Workers& workers;
+  policy::Profiles& profiles;
+  ledger::Ledger& ledger;
   const Clock& clock;
   std::string version;
   std::int64_t started_unix_ms = 0;
@@ -44,7 +52,8 @@ struct Host {
   std::function<void()> shut_down;
 };
 
-// Recorded never, in the log, or (with the ledger) before the handler runs.
+// How a request that was allowed is recorded: not at all; in order, but a crash may cost the last 50 ms; or on
+// the disk before the handler runs and, with its outcome, before the reply is sent.
 enum class Audit : std::uint8_t { none, buffered, durable };
 
 using Handler = Task<ipc::Reply> (*)(const Permit&, ipc::Call&, RequestContext&, Host&);
@@ -53,11 +62,21 @@ struct Method {
   std::string_view name;
   Handler handle = nullptr;
   wire::Schema params = {};
+  bool are_params_checked_by_handler = false;  // where a worker knows what they mean
   Millis timeout{30'000};  // 0: as long as it takes
   Audit audit = Audit::none;
 };
 
+// Makes a container as container.create does; also for those that a restarted warden finds lost.
+// `overrides` may only narrow the profile.
+Task<Result<std::shared_ptr<containers::Container>>> start_container(Host& host, containers::Config config,
+                                                                     wire::Value overrides);
+Status narrow_profile(policy::Profile& profile, wire::Value overrides);
+
 // One function per method group.
 std::span<const Method> warden_methods();
+std::span<const Method> container_methods();
+std::span<const Method> audit_methods();
+std::span<const Method> fs_methods();
 
 }  // namespace sallyport::handlers

@@ -115,6 +115,7 @@ Task<Reply> hello(const Permit& permit, Call& call, RequestContext& context, Hos
 Task<Reply> status(const Permit&, Call& call, RequestContext&, Host& host) {
   const ipc::Counters& counters = host.sessions.counters();
   const auto memory = os::memory_pss_kib(::getpid());
+  const ledger::Health ledger = host.ledger.health();
   return now(call.result([&](JsonWriter& json) {
     json.begin_object()
         .member("version", host.version)
@@ -126,6 +127,15 @@ Task<Reply> status(const Permit&, Call& call, RequestContext&, Host& host) {
         .member("subscribers", host.events.subscribers());
     json.key("config").begin_object().member("ok", host.config_error.empty());
     if (!host.config_error.empty()) json.member("error", host.config_error);
+    json.end_object().key("ledger").begin_object();
+    json.member("ok", ledger.is_good())
+        .member("writable", ledger.is_writable)
+        .member("last_seq", ledger.last_seq)
+        .member("exported_seq", ledger.exported_seq)
+        .member("backlog", ledger.backlog)
+        .member("failures", ledger.failures)
+        .member("dropped", ledger.dropped);
+    if (!ledger.is_good()) json.member("error", ledger.error);
     json.end_object().key("counters").begin_object();
     json.member("accepted", counters.accepted)
         .member("refused", counters.refused)
@@ -145,6 +155,9 @@ Task<Reply> status(const Permit&, Call& call, RequestContext&, Host& host) {
 constexpr Field kSubscribe[] = {{.name = "events", .type = Type::string_array, .least = 1, .most = 32}};
 
 Task<Reply> subscribe(const Permit&, Call& call, RequestContext&, Host& host) {
+  if (!host.events.has_room_for(call.session())) {
+    return now(Error::make(Code::rate_limited, "too many subscriptions on this connection"));
+  }
   std::vector<std::string> patterns = strings(call.params().get("events"));
   if (patterns.empty()) patterns.emplace_back("*");
   Reply reply = call.result([](JsonWriter& json) { json.raw(R"({"subscribed":true})"); });
@@ -168,16 +181,20 @@ Task<Reply> shutdown(const Permit&, Call& call, RequestContext&, Host& host) {
 // Turns this session into a container's, for good. It can only lose rights by it.
 constexpr Field kNarrow[] = {{.name = "container", .type = Type::string, .required = true}};
 
-Task<Reply> narrow(const Permit&, Call& call, RequestContext& context, Host&) {
+Task<Reply> narrow(const Permit&, Call& call, RequestContext& context, Host& host) {
   const std::string id(*call.params().get("container").as_string());
-  if (!Principal::is_container_id(id)) {
-    return now(Error::invalid_param("params.container", "is not a container id"));
+  const auto container = host.containers.find(id);
+  if (!container || containers::is_over(container->state)) {
+    return now(Error::make(Code::not_found, "no container of this id is running"));
   }
   context.principal = Principal::container(id);
   context.container_id = id;
+  context.plugin_name = container->config.name;
+  context.capability_tags = container->tags();
   context.is_narrowed = true;
-  return now(call.result(
-      [&](JsonWriter& json) { json.begin_object().member("principal", context.principal.to_string()).end_object(); }));
+  return now(call.result([&](JsonWriter& json) {
+    json.begin_object().member("principal", context.principal.to_string()).end_object();
+  }));
 }
 
 constexpr Field kTokenCreate[] = {

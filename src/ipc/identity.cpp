@@ -30,6 +30,18 @@ PeerVerifier host_verifier(bool require_pidfd) {
   };
 }
 
+PeerVerifier container_verifier(int pid_namespace) {
+  return [pid_namespace](int socket) -> Result<os::Peer> {
+    TRY(os::Peer peer, os::identify_peer(socket));
+    const auto is_inside = os::is_in_pid_namespace(peer, pid_namespace);
+    if (is_inside && !*is_inside) {
+      return Error::make(Code::unauthenticated, "peer is not in this container");
+    }
+    peer.is_place_known = is_inside.has_value();
+    return peer;
+  };
+}
+
 struct LoopbackGate::Waiting {
   std::unique_ptr<Watch> watch;
   Loop::TimerId timer = 0;

@@ -1,7 +1,9 @@
 #include "ipc/listener.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cerrno>
 
 namespace sallyport::ipc {
@@ -11,6 +13,19 @@ constexpr Millis kPauseWhenExhausted{50};
 
 bool is_exhaustion(int error_number) {
   return error_number == EMFILE || error_number == ENFILE || error_number == ENOBUFS || error_number == ENOMEM;
+}
+
+// Whoever decides about a connection needs a few more for a moment: the peer's process, its namespace and
+// our own to compare.
+constexpr std::size_t kDescriptorsToDecide = 4;
+
+bool has_room_beside(int connection) {
+  std::array<UniqueFd, kDescriptorsToDecide> probes;
+  for (UniqueFd& probe : probes) {
+    probe = UniqueFd(::fcntl(connection, F_DUPFD_CLOEXEC, 3));
+    if (!probe) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -38,17 +53,23 @@ Listener::~Listener() {
 
 Fire Listener::accept_all(std::shared_ptr<State> state) {
   bool is_exhausted = false;
-  while (!state->is_closed && co_await state->watch->readable() && !state->is_closed) {
-    UniqueFd connection{::accept4(state->watch->fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
-    if (connection) {
+  UniqueFd connection;
+  for (;;) {
+    if (!connection && !co_await state->watch->readable()) co_return;
+    if (state->is_closed) co_return;
+    if (!connection) {
+      connection = UniqueFd(::accept4(state->watch->fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    }
+    const int failure = !connection ? errno : has_room_beside(connection.get()) ? 0 : errno;
+    if (failure == 0) {
       if (std::exchange(is_exhausted, false)) state->shared.log().info("accepting again", {{"door", state->name}});
       ++state->shared.counters().accepted;
       state->accept(std::move(connection));
-    } else if (is_exhaustion(errno)) {
+    } else if (is_exhaustion(failure)) {
       ++state->shared.counters().accept_failures;
       if (!std::exchange(is_exhausted, true)) {
         state->shared.log().warn("cannot accept: out of descriptors; new connections wait",
-                                 {{"door", state->name}, {"error", errno_name(errno)}});
+                                 {{"door", state->name}, {"error", errno_name(failure)}});
       }
       co_await state->shared.loop().sleep(kPauseWhenExhausted);
     }

@@ -1,5 +1,4 @@
-// The event loop: one thread, readiness of descriptors, timers, signals. Boost.Asio is inside and
-// stays there.
+// The event loop: one thread, readiness of descriptors, timers, signals.
 //
 // Everything but post() belongs to the thread that runs the loop. Coroutines suspended here are
 // resumed by the loop, never destroyed by it: whoever ends a Watch cancels it first and lets its waiter
@@ -58,7 +57,7 @@ class Loop {
 // A descriptor whose readiness is awaited. Owns it.
 class Watch {
  public:
-  // Fails for what cannot be waited on (a regular file), and when the kernel is out of room.
+  // Fails for what cannot be waited on (a regular file, /dev/null), and when the kernel is out of room.
   static Result<std::unique_ptr<Watch>> open(Loop& loop, UniqueFd fd);
   ~Watch();
   Watch(const Watch&) = delete;
@@ -72,8 +71,9 @@ class Watch {
     Watch& watch;
     For what;
     bool is_ready = false;
+    std::coroutine_handle<> waiter = nullptr;
     bool await_ready() const { return watch.is_cancelled_; }
-    void await_suspend(std::coroutine_handle<> waiter);
+    void await_suspend(std::coroutine_handle<> handle);
     bool await_resume() const { return is_ready; }
   };
   Wait readable() { return {*this, For::read}; }
@@ -84,6 +84,7 @@ class Watch {
   void cancel();
 
  private:
+  friend class Loop;
   struct Impl;
   explicit Watch(std::unique_ptr<Impl> impl);
 

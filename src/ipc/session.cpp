@@ -37,6 +37,7 @@ Result<std::shared_ptr<Session>> Session::open(Sessions& shared, UniqueFd in, Un
   std::shared_ptr<Session> session(
       new Session(shared, std::move(in_watch), std::move(out_watch), side, std::move(name)));
   session->is_socket_ = socket;
+  session->is_output_socket_ = is_socket(session->output().fd());
   return session;
 }
 
@@ -48,7 +49,7 @@ Session::Session(Sessions& shared, std::unique_ptr<Watch> in, std::unique_ptr<Wa
       name_(std::move(name)),
       last_activity_(std::chrono::steady_clock::now()),
       side_(side) {
-  shared_.add(*this);
+  if (side_ == wire::Side::accepting) shared_.add(*this);
 }
 
 Session::~Session() { close(); }
@@ -70,6 +71,9 @@ Task<bool> Session::receive() {
   for (;;) {
     if (is_closed_ || is_over_) co_return false;
     if (!may_read()) {
+      // As long as we do not read, we would not see the peer go.
+      watch_for_hangup();
+      if (is_closed_) co_return false;
       co_await Pause{*this};
       continue;
     }
@@ -173,7 +177,7 @@ std::optional<wire::Message> Session::accept_message(ByteView body) {
     return std::nullopt;
   }
   if (message->type == wire::MessageType::response) {
-    slip({}, Error::make(Code::protocol_error, "a response nobody asked for"));
+    accept_response(std::move(*message));
     return std::nullopt;
   }
   if (find_call(message->id) != nullptr) {
@@ -188,6 +192,30 @@ std::optional<wire::Message> Session::accept_message(ByteView body) {
   }
   ++shared_.counters().requests;
   return std::move(*message);
+}
+
+void Session::accept_response(wire::Message response) {
+  const auto found = asked_.find(response.id);
+  if (found == asked_.end()) return slip({}, Error::make(Code::protocol_error, "a response nobody asked for"));
+  if (!response.streams.empty()) {
+    if (const Status announced = streams().announce(response.streams); !announced) return break_off(announced.error());
+  }
+  const OnAnswer on_answer = std::move(found->second);
+  asked_.erase(found);
+  const std::vector<std::uint32_t> named = response.streams;
+  on_answer(std::move(response));
+  if (!named.empty()) streams().drop_untaken(named);
+}
+
+Result<std::string> Session::request(std::string_view method, std::string_view params,
+                                     std::optional<std::uint32_t> deadline_ms, OnAnswer on_answer) {
+  if (is_closed_) return Error::make(Code::unavailable, "the other side is gone; try again");
+  std::string id = std::to_string(++last_asked_);
+  Bytes frame = shared_.take_buffer();
+  TRY(wire::append_request(frame, {.id = id, .method = method, .deadline_ms = deadline_ms, .token = {}}, params));
+  asked_.emplace(id, std::move(on_answer));
+  send(std::move(frame));
+  return id;
 }
 
 void Session::accept_event(const wire::Message& event) {
@@ -256,9 +284,21 @@ void Session::send(Bytes frame) {
   if (unsent_.empty()) {
     std::swap(unsent_, frame);
   } else {
+    // A peer that is always a little behind must not let what it has read pile up in front.
+    if (unsent_from_ > unsent_bytes()) {
+      unsent_.erase_front(unsent_from_);
+      unsent_from_ = 0;
+    }
     unsent_.append(frame.view());
   }
   shared_.give_buffer(std::move(frame));
+  if (!is_in_turn_) flush();
+}
+
+void Session::send_chunk(std::uint32_t stream, ByteView data) {
+  if (is_closed_) return;
+  if (unsent_.empty()) unsent_ = shared_.take_buffer();
+  [[maybe_unused]] const Status appended = wire::append_chunk(unsent_, stream, data);
   if (!is_in_turn_) flush();
 }
 
@@ -287,8 +327,8 @@ bool Session::write_some() {
   while (unsent_from_ < unsent_.size()) {
     const std::uint8_t* from = unsent_.data() + unsent_from_;
     const std::size_t size = unsent_.size() - unsent_from_;
-    const ssize_t count = is_socket_ ? ::send(output().fd(), from, size, MSG_NOSIGNAL | MSG_DONTWAIT)
-                                     : ::write(output().fd(), from, size);
+    const ssize_t count = is_output_socket_ ? ::send(output().fd(), from, size, MSG_NOSIGNAL | MSG_DONTWAIT)
+                                            : ::write(output().fd(), from, size);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return false;
     if (count < 0) {
@@ -334,7 +374,7 @@ void Session::drain() {
 // The peer ended its side only and still reads; or it is gone, and nobody wants the answers.
 Fire Session::watch_for_hangup() {
   const auto self = shared_from_this();
-  if (!is_socket_) co_return;
+  if (!is_socket_ || std::exchange(is_watching_for_hangup_, true)) co_return;
   pollfd state{in_->fd(), 0, 0};
   const bool is_gone = ::poll(&state, 1, 0) > 0 && (state.revents & (POLLHUP | POLLERR)) != 0;
   if (is_gone || co_await in_->hangup()) close();
@@ -357,7 +397,10 @@ void Session::close() {
   if (out_) out_->cancel();
   if (is_socket_) ::shutdown(in_->fd(), SHUT_RDWR);
   for (const auto& work : std::exchange(on_close_, {})) work();
-  shared_.remove(*this);
+  for (const auto& [id, on_answer] : std::exchange(asked_, {})) {
+    on_answer(Error::make(Code::unavailable, "the other side is gone; try again"));
+  }
+  if (side_ == wire::Side::accepting) shared_.remove(*this);
   wake_reader();
 }
 

@@ -5,10 +5,14 @@
 // reading costs bounded memory; replies leave in the order they were sent, many per system call; a peer
 // that breaks the protocol gets an error frame and, where framing is lost or after kMaxMalformed slips,
 // is disconnected.
+//
+// A session of the connecting side asks instead (request); it belongs to whoever opened it and is neither
+// counted nor closed with those that ask us.
 #pragma once
 
 #include <coroutine>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,8 +42,15 @@ class Session : public std::enable_shared_from_this<Session> {
   // request (chunks, events, malformed bodies) is dealt with here.
   std::optional<wire::Message> next_request();
 
+  // Asks the peer; `on_answer` runs exactly once: with its answer (the error inside it is the peer's), or
+  // with UNAVAILABLE when the connection ends first. Returns the id, for a `cancel` event.
+  using OnAnswer = std::function<void(Result<wire::Message>)>;
+  Result<std::string> request(std::string_view method, std::string_view params, std::optional<std::uint32_t> deadline_ms,
+                              OnAnswer on_answer);
+
   // Queues a frame. It leaves with flush(), which the turn's end calls, or by itself outside a turn.
   void send(Bytes frame);
+  void send_chunk(std::uint32_t stream, ByteView data);  // at most wire::kMaxChunkBytes
   void send_error(std::string_view id, const Error& error);
   void send_event(std::string_view id, std::string_view method, std::string_view params);
   void flush();
@@ -77,6 +88,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void settle_newest_call();
   bool read_some();
   std::optional<wire::Message> accept_message(ByteView body);
+  void accept_response(wire::Message response);
   void accept_event(const wire::Message& event);
   void accept_chunk(ByteView body);
   void slip(std::string_view id, const Error& error);
@@ -97,6 +109,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::size_t open_calls_ = 0;  // objects alive, answered or not
   std::size_t open_bytes_ = 0;
   Call* newest_call_ = nullptr;
+  std::map<std::string, OnAnswer, std::less<>> asked_;
+  std::uint64_t last_asked_ = 0;
   std::unique_ptr<StreamHub> streams_;
   std::coroutine_handle<> paused_reader_;
   SteadyTime last_activity_;
@@ -105,6 +119,8 @@ class Session : public std::enable_shared_from_this<Session> {
   wire::Side side_;
   std::uint8_t slips_ = 0;
   bool is_socket_ = true;
+  bool is_output_socket_ = true;
+  bool is_watching_for_hangup_ = false;
   bool is_in_turn_ = false;
   bool has_unread_frames_ = false;  // a turn ended early, with frames still in the reader
   bool is_draining_output_ = false;

@@ -1,5 +1,9 @@
 #include "ipc/sessions.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <algorithm>
 
 #include "ipc/session.h"
@@ -65,9 +69,12 @@ void Sessions::plan_sweep() {
 void Sessions::sweep() {
   const SteadyTime now = std::chrono::steady_clock::now();
   for_each([&](Session& session) { session.close_if_idle(now); });
-  if (counters_.requests == requests_at_last_sweep_) {
+  if (counters_.requests == requests_at_last_sweep_ && !spares_.empty()) {
     spares_.clear();
     decoder_.trim();
+#ifdef __GLIBC__
+    ::malloc_trim(0);
+#endif
   }
   requests_at_last_sweep_ = counters_.requests;
 }

@@ -69,10 +69,8 @@ Task<Status> OutStream::write(ByteView bytes) {
     if (is_over_) co_return error_ ? Status(*error_) : Status(Error::make(Code::cancelled, "the stream is over"));
     auto& book = session_->streams().book_;
     const std::size_t size = std::min({bytes.size(), std::size_t{book.sendable(number_)}, kPieceBytes});
-    Bytes frame = session_->shared().take_buffer();
-    CO_TRY(wire::append_chunk(frame, number_, bytes.first(size)));
     book.sent(number_, static_cast<std::uint32_t>(size));
-    session_->send(std::move(frame));
+    session_->send_chunk(number_, bytes.first(size));
     bytes = bytes.subspan(size);
   }
   co_return ok();
@@ -81,10 +79,7 @@ Task<Status> OutStream::write(ByteView bytes) {
 void OutStream::finish() {
   if (is_over_) return;
   is_over_ = true;
-  Bytes frame = session_->shared().take_buffer();
-  // Five bytes: always fits.
-  [[maybe_unused]] const Status appended = wire::append_chunk(frame, number_, {});
-  session_->send(std::move(frame));
+  session_->send_chunk(number_, {});
   session_->streams().end(number_, nullptr);
 }
 
@@ -101,8 +96,13 @@ void OutStream::wake() {
 // ---- StreamHub ----
 
 Status StreamHub::announce(const std::vector<std::uint32_t>& streams) {
-  for (const std::uint32_t stream : streams) {
-    TRY(book_.announce(stream));
+  for (auto named = streams.begin(); named != streams.end(); ++named) {
+    const std::uint32_t stream = *named;
+    if (Status announced = book_.announce(stream); !announced) {
+      // The request will not run: nobody would ever take those before it.
+      drop_untaken({streams.begin(), named});
+      return announced;
+    }
     auto inbound = std::make_shared<InStream>(session_.shared_from_this(), stream);
     inbound_.emplace(stream, inbound.get());
     untaken_.emplace(stream, std::move(inbound));

@@ -32,6 +32,7 @@ struct Peer {
   IdentityProof proof = IdentityProof::pid_checked;
   std::uint64_t process = 0;  // never reused while the machine runs; tells two lives of a pid apart
   UniqueFd process_fd;        // the pidfd, while anyone needs it
+  bool is_place_known = true;  // false: the kernel would not say which namespace it lives in
 };
 
 // Facts about the process that called connect() (or socketpair()), taken at that moment. A socket
@@ -41,5 +42,8 @@ Result<Peer> identify_peer(int socket);
 // Fails unless the peer lives in our own pid and user namespaces: nothing sandboxed passes for the
 // host. Also fails when the kernel will not say (the peer is gone, or not dumpable).
 Status require_own_namespaces(const Peer& peer);
+
+// Whether the peer lives in that pid namespace. Fails when the kernel will not say.
+Result<bool> is_in_pid_namespace(const Peer& peer, int pid_namespace);
 
 }  // namespace sallyport::os

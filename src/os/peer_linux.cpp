@@ -46,32 +46,31 @@ Result<std::uint64_t> process_number(int pidfd, pid_t pid) {
 
 bool is_gone(int pidfd) { return ::syscall(SYS_pidfd_send_signal, pidfd, 0, nullptr, 0) != 0 && errno == ESRCH; }
 
-// Same namespace means same device and inode of the namespace file.
-Status compare(int theirs, const char* own_path) {
-  struct stat a{}, b{};
-  if (::fstat(theirs, &a) != 0) return unidentified("fstat of a namespace", errno);
-  if (::stat(own_path, &b) != 0) return unidentified("stat of an own namespace", errno);
-  if (a.st_dev == b.st_dev && a.st_ino == b.st_ino) return ok();
-  return Error::make(Code::unauthenticated, "peer is not in the host's namespaces", own_path);
-}
+struct NamespaceKind {
+  unsigned long request;
+  const char* name;
+};
+constexpr NamespaceKind kPidNamespace{PIDFD_GET_PID_NAMESPACE, "pid"};
+constexpr NamespaceKind kUserNamespace{PIDFD_GET_USER_NAMESPACE, "user"};
 
-Status compare_by_pidfd(int pidfd, unsigned long request, const char* own_path, bool& is_supported) {
-  const UniqueFd theirs{::ioctl(pidfd, request, 0)};
-  if (!theirs) {
-    // ENOTTY: a kernel before 6.11. Anything else is an answer, and it is no.
-    is_supported = errno != ENOTTY && errno != EINVAL;
-    return unidentified("namespace of the peer", errno);
-  }
-  return compare(theirs.get(), own_path);
-}
-
-Status compare_by_proc(const Peer& peer, const char* name, const char* own_path) {
-  const std::string path = "/proc/" + std::to_string(peer.identity.pid) + "/ns/" + name;
-  const UniqueFd theirs{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (!theirs) return unidentified("namespace of the peer", errno);
+Result<UniqueFd> namespace_of(const Peer& peer, const NamespaceKind& kind) {
+  UniqueFd found{::ioctl(peer.process_fd.get(), kind.request, 0)};
+  if (found) return found;
+  // ENOTTY: a kernel before 6.11. Anything else is an answer, and it is no.
+  if (errno != ENOTTY && errno != EINVAL) return unidentified("namespace of the peer", errno);
+  const std::string path = "/proc/" + std::to_string(peer.identity.pid) + "/ns/" + kind.name;
+  found = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!found) return unidentified("namespace of the peer", errno);
   // The pid may have been reused between the look-ups: the process we hold must still be there.
   if (is_gone(peer.process_fd.get())) return unidentified("peer", ESRCH);
-  return compare(theirs.get(), own_path);
+  return found;
+}
+
+// Same namespace means same device and inode of the namespace file.
+Result<bool> are_same(int a, int b) {
+  struct stat first {}, second {};
+  if (::fstat(a, &first) != 0 || ::fstat(b, &second) != 0) return unidentified("fstat of a namespace", errno);
+  return first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
 }  // namespace
@@ -109,20 +108,19 @@ Result<Peer> identify_peer(int socket) {
 }
 
 Status require_own_namespaces(const Peer& peer) {
-  struct Check {
-    unsigned long request;
-    const char* name;
-    const char* own_path;
-  };
-  constexpr Check kChecks[] = {{PIDFD_GET_PID_NAMESPACE, "pid", "/proc/self/ns/pid"},
-                               {PIDFD_GET_USER_NAMESPACE, "user", "/proc/self/ns/user"}};
-  for (const Check& check : kChecks) {
-    bool is_supported = true;
-    Status status = compare_by_pidfd(peer.process_fd.get(), check.request, check.own_path, is_supported);
-    if (!is_supported) status = compare_by_proc(peer, check.name, check.own_path);
-    if (!status) return status;
+  for (const NamespaceKind& kind : {kPidNamespace, kUserNamespace}) {
+    TRY(const UniqueFd theirs, namespace_of(peer, kind));
+    const UniqueFd ours{::open((std::string("/proc/self/ns/") + kind.name).c_str(), O_RDONLY | O_CLOEXEC)};
+    if (!ours) return unidentified("own namespace", errno);
+    TRY(const bool is_same, are_same(theirs.get(), ours.get()));
+    if (!is_same) return Error::make(Code::unauthenticated, "peer is not in the host's namespaces", kind.name);
   }
   return ok();
+}
+
+Result<bool> is_in_pid_namespace(const Peer& peer, int pid_namespace) {
+  TRY(const UniqueFd theirs, namespace_of(peer, kPidNamespace));
+  return are_same(theirs.get(), pid_namespace);
 }
 
 }  // namespace sallyport::os

@@ -51,4 +51,6 @@ Result<Peer> identify_peer(int socket) {
 
 Status require_own_namespaces(const Peer&) { return ok(); }
 
+Result<bool> is_in_pid_namespace(const Peer&, int) { return unidentified("pid namespace", ENOSYS); }
+
 }  // namespace sallyport::os

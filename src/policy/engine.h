@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,11 @@ struct HostPolicy {
   std::vector<std::string> token_methods;  // of these, those that need a capability token as well
 };
 
+// What a container may ask for through its door: `methods` and `token_methods` of its profile.
+struct ContainerPolicy {
+  std::vector<std::string> methods, token_methods;
+};
+
 struct Question {
   const Principal& principal;
   std::uint64_t process;  // the asking process, see os::Peer
@@ -25,7 +31,8 @@ struct Question {
   std::string_view token;
 };
 
-// Default deny: the host may do what its policy names, everybody else nothing.
+// Default deny: the host may do what its policy names, a container what its profile names, and nobody
+// else anything.
 class Engine {
  public:
   Engine(HostPolicy host, const Tokens& tokens) : host_(std::move(host)), tokens_(tokens) {}
@@ -34,9 +41,12 @@ class Engine {
   Result<Permit> decide(const Question& question) const;
 
   void replace(HostPolicy host) { host_ = std::move(host); }
+  void set_container(const std::string& id, ContainerPolicy policy) { containers_[id] = std::move(policy); }
+  void remove_container(const std::string& id) { containers_.erase(id); }
 
  private:
   HostPolicy host_;
+  std::map<std::string, ContainerPolicy, std::less<>> containers_;
   const Tokens& tokens_;
 };
 

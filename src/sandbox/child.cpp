@@ -121,7 +121,7 @@ void run_child(const ChildContext& context) {
   join_cgroups(context, reporter);
   arrange_descriptors(context, reporter);
 
-  InitContext init{&plan, &reporter, context.terminal, 0, {}};
+  InitContext init{&plan, &reporter, context.terminal, 0, {}, context.worker};
   if (!plan.is_weak) {
     map_user(plan, reporter);
     NetworkMaker network(reporter);

@@ -19,6 +19,11 @@ enum class TerminalMode : std::uint8_t {
   foreground,  // the launcher's session, a process group of its own, in the foreground
 };
 
+// Code of the maker's own program that pid 1 can run in a process of its own: a file worker. Confined
+// further than commands are: no exec, no network, an allow-list of calls. Gets its socket, the directory that
+// relative paths start at ("" if none) and the container's environment; returns its exit status.
+using WorkerEntry = int (*)(int socket, const char* workspace, char* const* environment);
+
 struct ChildContext {
   const Plan* plan;
   int control;
@@ -28,6 +33,7 @@ struct ChildContext {
   TerminalMode terminal;
   std::uint32_t wanted_handover;
   Faults faults;
+  WorkerEntry worker;
 };
 
 [[noreturn]] void run_child(const ChildContext& context);
@@ -74,6 +80,8 @@ void build_root(const Plan& plan, const Reporter& reporter);
 // listener or -1.
 void drop_rights(const Plan& plan, const Reporter& reporter);
 int apply_seccomp(const Plan& plan, const Reporter& reporter);
+// What a worker gives up beyond that. False: it could not be done, and the worker must not run.
+bool confine_worker(int landlock_abi);
 // init.cpp
 struct InitContext {
   const Plan* plan;
@@ -81,6 +89,7 @@ struct InitContext {
   TerminalMode terminal;
   std::uint32_t handed;
   int handed_fds[kMaxHandover];
+  WorkerEntry worker;
 };
 [[noreturn]] void run_init(InitContext& context);
 

@@ -90,4 +90,18 @@ int apply_seccomp(const Plan& plan, const Reporter& reporter) {
   return is_notified ? static_cast<int>(result) : -1;
 }
 
+bool confine_worker(int landlock_abi) {
+  if (landlock_abi >= 1) {
+    landlock::Ruleset rules;
+    rules.handled_fs = landlock::kExecute;
+    if (landlock_abi >= 4) rules.handled_net = landlock::kBindTcp | landlock::kConnectTcp;
+    const int ruleset = static_cast<int>(landlock::create(rules, landlock_abi));
+    if (ruleset < 0 || landlock::restrict_self(ruleset) < 0) return false;
+    ::close(ruleset);
+  }
+  const auto program = filter_program(Filter::worker);
+  const sock_fprog filter = {static_cast<unsigned short>(program.size()), const_cast<sock_filter*>(program.data())};
+  return ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) == 0;
+}
+
 }  // namespace sallyport::sandbox

@@ -39,9 +39,10 @@ enum Handover : std::uint32_t {
 constexpr std::size_t kMaxHandover = 5;
 
 // To pid 1. Kind::exec is followed by its strings, each with its NUL: directory, arguments,
-// environment; and carries the descriptors that become 0, 1, 2, ... of the command.
+// environment; and carries the descriptors that become 0, 1, 2, ... of the command. Kind::worker carries
+// one: the worker's socket.
 struct Request {
-  enum class Kind : std::uint32_t { exec, signal, foreground };
+  enum class Kind : std::uint32_t { exec, signal, foreground, worker };
   Kind kind;
   std::uint32_t job;
   std::int32_t value;  // the signal

@@ -188,4 +188,20 @@ inline constexpr auto kWeakRules = std::to_array<FilterRule>({
 
 #undef SALLYPORT_REFUSED
 
+// All that a file worker may call, on top of what its container's filter leaves: files by descriptor, its
+// one socket, its own memory and threads. Everything else answers EPERM.
+inline constexpr auto kWorkerCalls = std::to_array<int>({
+    SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_pread64, SYS_pwrite64, SYS_lseek, SYS_close, SYS_dup, SYS_fcntl,
+    SYS_openat, SYS_openat2, SYS_readlinkat, SYS_getdents64, SYS_getcwd, SYS_fstat, SYS_newfstatat, SYS_statx,
+    SYS_fstatfs, SYS_faccessat, SYS_faccessat2, SYS_renameat, SYS_renameat2, SYS_unlinkat, SYS_mkdirat, SYS_linkat,
+    SYS_symlinkat, SYS_ftruncate, SYS_fallocate, SYS_copy_file_range, SYS_sendfile, SYS_fadvise64, SYS_fsync,
+    SYS_fdatasync, SYS_fchmod, SYS_fchown, SYS_fchownat, SYS_utimensat, SYS_flistxattr, SYS_fgetxattr, SYS_fsetxattr,
+    SYS_fremovexattr, SYS_recvmsg, SYS_recvfrom, SYS_sendmsg, SYS_sendto, SYS_shutdown, SYS_poll, SYS_ppoll,
+    SYS_mmap, SYS_munmap, SYS_mremap, SYS_mprotect, SYS_madvise, SYS_brk, SYS_futex, SYS_clone, SYS_set_robust_list,
+    SYS_rseq, SYS_sched_yield, SYS_sched_getaffinity, SYS_getrandom, SYS_clock_gettime, SYS_clock_nanosleep,
+    SYS_nanosleep, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sigaltstack, SYS_restart_syscall,
+    SYS_getpid, SYS_gettid, SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, SYS_tgkill, SYS_membarrier,
+    SYS_sysinfo, SYS_prlimit64, SYS_exit, SYS_exit_group,
+});
+
 }  // namespace sallyport::sandbox

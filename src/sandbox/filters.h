@@ -13,6 +13,7 @@ enum class Filter : std::uint8_t {
   command_notified,  // refusals that are violations ask the supervisor, which answers the error
   weak,              // for the mode without namespaces
   traced,            // added to one of the above: stops at traced_calls.h for the tracer
+  worker,            // an allow-list, loaded on top of the container\'s own
 };
 
 // Constant memory of this program: valid for ever, loadable without allocation.

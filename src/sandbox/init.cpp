@@ -1,6 +1,7 @@
 // Pid 1 of a sandbox: starts commands, reaps, passes signals on, watches memory, and ends with its
 // maker. It is under the same Landlock domain and seccomp filter as what it starts, without any
 // capability, and its memory cannot be read from inside.
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -211,6 +212,9 @@ class Init {
       case Request::Kind::foreground:
         continue_in_foreground(request.job);
         break;
+      case Request::Kind::worker:
+        start_worker(request, fds, fd_count);
+        break;
     }
     for (std::size_t i = 0; i < fd_count; ++i) ::close(fds[i]);
   }
@@ -232,11 +236,42 @@ class Init {
     say({Notice::Kind::failed, step, request.job, error, 0, 0, 0});
   }
 
-  void execute(const Request& request, std::size_t length, const int* fds, std::size_t fd_count) {
-    Job* place = nullptr;
+  Job* free_place() {
     for (Job& job : jobs_) {
-      if (job.pid == 0) place = &job;
+      if (job.pid == 0) return &job;
     }
+    return nullptr;
+  }
+
+  void start_worker(const Request& request, const int* fds, std::size_t fd_count) {
+    Job* place = free_place();
+    if (place == nullptr || context_.worker == nullptr || fd_count != 1) return refuse(request, Step::spawn, EINVAL);
+    const pid_t pid = ::fork();
+    if (pid == 0) become_worker(fds[0]);
+    if (pid < 0) return refuse(request, Step::spawn, errno);
+    *place = {request.job, pid, TerminalMode::shared};
+    say({Notice::Kind::started, Step::none, request.job, 0, pid, 0, 0});
+  }
+
+  // In the new process. It keeps its socket and nothing else of pid 1.
+  [[noreturn]] void become_worker(int socket) {
+    constexpr int kSocket = 3;
+    if (::dup2(socket, kSocket) < 0) ::_exit(126);
+    ::close_range(0, kSocket - 1, 0);
+    ::close_range(kSocket + 1, ~0U, 0);
+    for (int fd = 0; fd < kSocket; ++fd) {
+      if (::open("/dev/null", O_RDWR) != fd) ::_exit(126);
+    }
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    if (!plan_.directory.empty() && ::chdir(plan_.directory.c_str()) != 0) ::_exit(126);
+    if (!confine_worker(plan_.landlock_abi)) ::_exit(126);
+    ::_exit(context_.worker(kSocket, plan_.workspace.c_str(), plan_.envp.data()));
+  }
+
+  void execute(const Request& request, std::size_t length, const int* fds, std::size_t fd_count) {
+    Job* place = free_place();
     const std::size_t words = std::size_t{request.arguments} + request.variables;
     if (place == nullptr) return refuse(request, Step::spawn, EAGAIN);
     if (request.arguments == 0 || words > kMaxWords || fd_count < 3) return refuse(request, Step::spawn, EINVAL);

@@ -285,7 +285,8 @@ Result<Running> launch(const Spec& spec, const LaunchOptions& options) {
                        static_cast<std::uint32_t>(state->cgroup.join_fds().size()),
                        options.terminal,
                        0,
-                       options.faults};
+                       options.faults,
+                       options.worker};
   if (options.wants_pid_namespace) context.wanted_handover |= kPidNamespace;
   if (!plan.covers.empty()) context.wanted_handover |= kUserNamespace | kMountNamespace | kMountInfo;
   // With a version 1 group the namespace of groups is entered after joining, or it would show the join.
@@ -378,6 +379,29 @@ Status Running::to_foreground(std::uint32_t job) {
   return ok();
 }
 
+namespace {
+
+Status send_with_fds(int control, std::string bytes, const std::vector<int>& fds) {
+  iovec data{bytes.data(), bytes.size()};
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int) * kMaxPassedFds)];
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = CMSG_SPACE(sizeof(int) * fds.size());
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
+  std::memcpy(CMSG_DATA(header), fds.data(), sizeof(int) * fds.size());
+  if (::sendmsg(control, &message, MSG_NOSIGNAL) < 0) {
+    return Error::from_errno("cannot pass a command to the sandbox", errno);
+  }
+  return ok();
+}
+
+}  // namespace
+
 Status Running::exec(std::uint32_t job, const Command& command) {
   if (command.arguments.empty()) return Error::invalid_param("command", "is empty");
   if (command.fds.size() < 3 || command.fds.size() > kMaxPassedFds) return Error::invalid_param("fds", "wrong number");
@@ -391,22 +415,12 @@ Status Running::exec(std::uint32_t job, const Command& command) {
   if (bytes.size() > kMaxRequestBytes || command.arguments.size() + command.environment.size() > kMaxWords) {
     return Error::make(Code::payload_too_large, "the command line and environment are too long");
   }
-  iovec data{bytes.data(), bytes.size()};
-  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int) * kMaxPassedFds)];
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = space;
-  message.msg_controllen = CMSG_SPACE(sizeof(int) * command.fds.size());
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int) * command.fds.size());
-  std::memcpy(CMSG_DATA(header), command.fds.data(), sizeof(int) * command.fds.size());
-  if (::sendmsg(state_->control.get(), &message, MSG_NOSIGNAL) < 0) {
-    return Error::from_errno("cannot pass a command to the sandbox", errno);
-  }
-  return ok();
+  return send_with_fds(state_->control.get(), bytes, command.fds);
+}
+
+Status Running::start_worker(std::uint32_t job, int socket) {
+  const Request request{Request::Kind::worker, job, 0, 0, 0};
+  return send_with_fds(state_->control.get(), {reinterpret_cast<const char*>(&request), sizeof(request)}, {socket});
 }
 
 void Running::kill() { state_->end(); }

@@ -46,6 +46,7 @@ struct LaunchOptions {
   Machine machine = Machine::probe();
   const os::CgroupParent* cgroups = nullptr;  // null: looked up, which costs two reads of /proc
   Faults faults;
+  WorkerEntry worker = nullptr;  // what start_worker() runs
 };
 
 // A further command in a running sandbox.
@@ -91,6 +92,8 @@ class Running {
   Status signal(int number, std::uint32_t job = 0);
   // The answer is an event, `started` or `failed`, with this job number (not 0, not one in use).
   Status exec(std::uint32_t job, const Command& command);
+  // The same for a worker on this socket; needs LaunchOptions::worker.
+  Status start_worker(std::uint32_t job, int socket);
   Status to_foreground(std::uint32_t job = 0);
   void kill();  // all of it, now, and waits for its end
   // For a caller that is about to exit: after `exited` of job 0 only pid 1 is left and is ending, and

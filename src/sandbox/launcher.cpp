@@ -41,7 +41,7 @@ struct Container {
 
 class Launcher {
  public:
-  explicit Launcher(int socket) : socket_(socket) {}
+  Launcher(int socket, WorkerEntry worker) : socket_(socket), worker_(worker) {}
 
   int run() {
     while (is_open_) turn();
@@ -115,6 +115,7 @@ class Launcher {
     LaunchOptions options;
     for (std::size_t i = 0; i < 3; ++i) options.stdio[i] = i < fds.size() ? fds[i].get() : -1;
     options.wants_pid_namespace = true;
+    options.worker = worker_;
     options.machine = machine_;
     options.cgroups = &cgroups_;
     auto running = launch(request.spec, options);
@@ -137,6 +138,15 @@ class Launcher {
     Command command{request.arguments, request.environment, request.directory, {}};
     for (const UniqueFd& fd : fds) command.fds.push_back(fd.get());
     const Status asked = found->second->running.exec(request.job, command);
+    if (!asked) fail(request.container, request.job, asked.error());
+  }
+
+  void serve(const WorkerRequest& request, const std::vector<UniqueFd>& fds) {
+    const auto found = containers_.find(request.container);
+    if (found == containers_.end() || fds.size() != 1) {
+      return fail(request.container, request.job, Error::make(Code::not_found, "the container has ended"));
+    }
+    const Status asked = found->second->running.start_worker(request.job, fds[0].get());
     if (!asked) fail(request.container, request.job, asked.error());
   }
 
@@ -227,6 +237,7 @@ class Launcher {
   }
 
   int socket_;
+  WorkerEntry worker_;
   bool is_open_ = true;
   Machine machine_ = Machine::probe();
   os::CgroupParent cgroups_ = os::CgroupParent::find();
@@ -235,6 +246,6 @@ class Launcher {
 
 }  // namespace
 
-int run_launcher(int socket) { return Launcher(socket).run(); }
+int run_launcher(int socket, WorkerEntry worker) { return Launcher(socket, worker).run(); }
 
 }  // namespace sallyport::sandbox

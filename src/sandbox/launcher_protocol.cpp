@@ -39,6 +39,10 @@ void fields(Visitor& v, ExecRequest& m) {
   v(m.container, m.job, m.arguments, m.environment, m.directory);
 }
 template <typename Visitor>
+void fields(Visitor& v, WorkerRequest& m) {
+  v(m.container, m.job);
+}
+template <typename Visitor>
 void fields(Visitor& v, SignalRequest& m) {
   v(m.container, m.job, m.signal);
 }

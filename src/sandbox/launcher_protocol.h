@@ -30,6 +30,11 @@ struct ExecRequest {
   std::vector<std::string> arguments, environment;
   std::string directory;  // beside it: stdin, stdout, stderr
 };
+// The file worker: a job that runs code of the launcher's own program. Beside it: its socket.
+struct WorkerRequest {
+  Handle container = 0;
+  std::uint32_t job = 0;
+};
 struct SignalRequest {
   Handle container = 0;
   std::uint32_t job = 0;  // 0: the container's own command
@@ -38,7 +43,7 @@ struct SignalRequest {
 struct KillRequest {
   Handle container = 0;
 };
-using ToLauncher = std::variant<LaunchRequest, ExecRequest, SignalRequest, KillRequest>;
+using ToLauncher = std::variant<LaunchRequest, ExecRequest, WorkerRequest, SignalRequest, KillRequest>;
 
 // ---- from the launcher ----
 struct Launched {

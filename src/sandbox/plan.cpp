@@ -227,6 +227,7 @@ Status add_workspace(const Spec& spec, RootTree& tree, Plan& plan) {
   if (is_reserved(*real)) return Error::make(Code::invalid_params, "this directory cannot be a workspace", *real);
   tree.bind(*real, *real, spec.is_workspace_writable, 0);
   if (plan.directory.empty()) plan.directory = *real;
+  plan.workspace = *real;
   if (plan.is_weak) return ok();
   plan.findings = find_protected(*real, spec.is_workspace_writable && spec.protect_workspace, spec.deny_names, {});
   if (!spec.protect_workspace) plan.findings.pins.clear(), plan.findings.pin_writable.clear();

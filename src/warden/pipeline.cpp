@@ -11,8 +11,20 @@ using ipc::Call;
 using ipc::Reply;
 using ipc::Session;
 
-Pipeline::Pipeline(handlers::Host& host) : host_(host) {
-  for (const Method& method : handlers::warden_methods()) methods_.emplace(method.name, &method);
+namespace {
+
+// Whatever a library throws ends here.
+Error barrier(const std::exception& error) {
+  return Error::make(Code::internal_error, "the request could not be handled", error.what());
+}
+
+}  // namespace
+
+Pipeline::Pipeline(handlers::Host& host) : host_(host), auditor_(host.ledger, host.sessions.log(), host.clock) {
+  for (const auto group :
+       {handlers::warden_methods(), handlers::container_methods(), handlers::fs_methods(), handlers::audit_methods()}) {
+    for (const Method& method : group) methods_.emplace(method.name, &method);
+  }
 }
 
 // ---- UniqueFd -> Peer ----
@@ -24,6 +36,7 @@ void Pipeline::accept(UniqueFd connection, Door& door, const ipc::PeerVerifier& 
   context.peer = peer->identity;
   context.process = peer->process;
   context.identity = os::to_string(peer->proof);
+  context.is_place_known = peer->is_place_known;
   open(std::move(connection), UniqueFd(), door, std::move(context));
 }
 
@@ -53,6 +66,8 @@ void Pipeline::open(UniqueFd in, UniqueFd out, Door& door, RequestContext contex
   }
   context.principal = door.principal;
   context.container_id = door.principal.container_id();
+  context.plugin_name = door.plugin_name;
+  context.capability_tags = door.capability_tags;
   const std::string name = door.name + "/" + std::to_string(host_.sessions.counters().accepted);
   auto session = Session::open(host_.sessions, std::move(in), std::move(out), wire::Side::accepting, name);
   if (!session) {
@@ -84,8 +99,8 @@ Fire Pipeline::answer(std::shared_ptr<Session> session, Door& door, std::shared_
   const auto found = methods_.find(call.message().method);
   const Method* method = found == methods_.end() ? nullptr : found->second;
   const auto permit = decide(method, door, *context, call.message());
-  record(method, *context, call.message(), "decision", permit ? nullptr : &permit.error());
   if (!permit) {
+    auditor_.refused(*context, call, permit.error());
     call.answer(permit.error());
     co_return;
   }
@@ -93,14 +108,31 @@ Fire Pipeline::answer(std::shared_ptr<Session> session, Door& door, std::shared_
   call.set_timeout(method->timeout);
   std::optional<Reply> reply;
   try {
-    reply = co_await method->handle(*permit, call, *context, host_);
+    auto work = method->audit == Audit::none ? method->handle(*permit, call, *context, host_)
+                                             : handle_audited(*method, *permit, call, *context);
+    reply = co_await work;
   } catch (const std::exception& error) {
-    // The barrier: whatever a library throws ends here.
-    reply = Error::make(Code::internal_error, "the request could not be handled", error.what());
+    reply = barrier(error);
   }
   --door.in_flight;
-  record(method, *context, call.message(), "outcome", reply->error() ? &*reply->error() : nullptr);
   call.answer(std::move(*reply));
+}
+
+// Nothing happens that is not recorded first, and nobody is told of it before what came of it is recorded.
+Task<Reply> Pipeline::handle_audited(const Method& method, const Permit& permit, Call& call, RequestContext& context) {
+  CO_TRY(co_await auditor_.decision(method, context, call));
+  std::optional<Reply> reply;
+  if (call.is_answered()) {
+    reply = Error::make(Code::cancelled, "the request ended before it began");
+  } else {
+    try {
+      reply = co_await method.handle(permit, call, context, host_);
+    } catch (const std::exception& error) {
+      reply = barrier(error);
+    }
+  }
+  CO_TRY(co_await auditor_.outcome(method, context, call, *reply));
+  co_return std::move(*reply);
 }
 
 Result<Permit> Pipeline::decide(const Method* method, const Door& door, const RequestContext& context,
@@ -109,22 +141,14 @@ Result<Permit> Pipeline::decide(const Method* method, const Door& door, const Re
   TRY(Permit permit, host_.engine.decide({context.principal, context.process,
                                           method != nullptr ? method->name : request.method, request.token}));
   if (method == nullptr) return Error::make(Code::method_not_found, "no such method");
-  TRY(wire::check_params(method->params, request.params));
+  if (method->audit == Audit::durable && !context.is_place_known) {
+    return Error::make(Code::policy_denied, "policy does not allow this method", "the peer's namespace is unknown");
+  }
+  if (!method->are_params_checked_by_handler) TRY(wire::check_params(method->params, request.params));
   if (door.in_flight >= door.max_in_flight) {
     return Error::make(Code::rate_limited, "too many requests in flight");
   }
   return permit;
-}
-
-void Pipeline::record(const Method* method, const RequestContext& context, const wire::Message& request,
-                      std::string_view stage, const Error* error) {
-  // A refusal is worth a line whatever the method; success only where its class says so.
-  if (error == nullptr && (method == nullptr || method->audit == Audit::none)) return;
-  host_.sessions.log().info(stage, {{"principal", context.principal.to_string()},
-                                    {"peer", context.peer.pid},
-                                    {"request", request.id},
-                                    {"method", request.method},
-                                    {"result", error == nullptr ? "ok" : error->describe()}});
 }
 
 }  // namespace sallyport::warden

@@ -14,6 +14,7 @@
 #include "base/base.h"
 #include "handlers/method.h"
 #include "ipc/ipc.h"
+#include "warden/auditor.h"
 
 namespace sallyport::warden {
 
@@ -21,6 +22,8 @@ namespace sallyport::warden {
 struct Door {
   std::string name;
   Principal principal = Principal::host();
+  std::string plugin_name = {};  // of a container's door, from the registry
+  std::vector<std::string> capability_tags = {};
   std::size_t max_connections = 0;
   std::size_t max_in_flight = 0;
   std::size_t connections = 0;  // now
@@ -45,10 +48,11 @@ class Pipeline {
               wire::Message request);
   Result<Permit> decide(const handlers::Method* method, const Door& door, const handlers::RequestContext& context,
                         const wire::Message& request);
-  void record(const handlers::Method* method, const handlers::RequestContext& context, const wire::Message& request,
-              std::string_view stage, const Error* error);
+  Task<ipc::Reply> handle_audited(const handlers::Method& method, const Permit& permit, ipc::Call& call,
+                                  handlers::RequestContext& context);
 
   handlers::Host& host_;
+  Auditor auditor_;
   std::unordered_map<std::string_view, const handlers::Method*> methods_;
 };
 

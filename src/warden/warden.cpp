@@ -17,18 +17,34 @@ constexpr const char* kLockName = "warden.lock";
 
 }  // namespace
 
-Warden::Warden(Options options, Config config, const Log& log, const Clock& clock)
-    : options_(std::move(options)),
+Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledger::Ledger> ledger, const Log& log,
+               const Clock& clock)
+    : claim_(std::move(claim)),
+      options_(std::move(options)),
       config_(std::move(config)),
       log_(log),
       loop_(options_.spin),
+      ledger_(std::move(ledger)),
       sessions_(loop_, log, config_.session),
       tokens_(clock),
       engine_(config_.host, tokens_),
+      containers_(sessions_, clock,
+                  {.doors = options_.paths.runtime_dir + "/containers",
+                   .mailboxes = options_.paths.state_dir + "/mailbox",
+                   .records = options_.paths.state_dir + "/containers"},
+                  {.on_connection = [this](UniqueFd fd,
+                                           const auto& container) { open_container_connection(std::move(fd), container); },
+                   .on_event = [this](std::string_view event,
+                                      const std::string& params) { events_.publish(event, params); }}),
+      workers_(containers_, sessions_),
       host_{.sessions = sessions_,
             .engine = engine_,
             .tokens = tokens_,
             .events = events_,
+            .containers = containers_,
+            .workers = workers_,
+            .profiles = profiles_,
+            .ledger = *ledger_,
             .clock = clock,
             .version = options_.version,
             .started_unix_ms = clock.unix_millis(),
@@ -37,6 +53,7 @@ Warden::Warden(Options options, Config config, const Log& log, const Clock& cloc
             .shut_down = [this] { shut_down(); }},
       pipeline_(host_) {
   apply(config_);
+  ledger_->start([this](std::function<void()> work) { loop_.post(std::move(work)); });
 }
 
 Warden::~Warden() = default;
@@ -47,27 +64,75 @@ Result<std::unique_ptr<Warden>> Warden::start(Options options, const Log& log, c
   // A peer that goes away must not take us with it.
   ::signal(SIGPIPE, SIG_IGN);
   os::raise_open_files_limit();
-  std::unique_ptr<Warden> warden(new Warden(std::move(options), std::move(config), log, clock));
+  TRY(Claim held, claim(options.paths));
+  TRY(auto ledger, ledger::Ledger::open({.state_dir = options.paths.state_dir, .clock = clock}));
+  if (const auto health = ledger->health(); !health.is_good()) log.error("ledger", {{"error", health.error}});
+  std::unique_ptr<Warden> warden(new Warden(std::move(options), std::move(config), std::move(held), std::move(ledger),
+                                            log, clock));
+  // Before anybody can know of us, and so before anybody can send one.
+  warden->watch_for_signals();
   TRY(warden->open_control_door(std::move(verifier)));
+  TRY(warden->open_containers());
   if (warden->options_.with_loopback) TRY(warden->open_loopback_door());
   if (warden->options_.with_stdio) TRY(warden->open_stdio_door());
   return warden;
 }
 
-Status Warden::open_control_door(std::optional<ipc::PeerVerifier> verifier) {
-  TRY(directory_, os::open_private_directory(options_.paths.runtime_dir));
-  auto lock = os::lock_file(directory_.get(), kLockName);
+// First of all: whoever holds the lock is this user's warden, and only it may touch what follows.
+Result<Warden::Claim> Warden::claim(const os::Paths& paths) {
+  Claim claim;
+  TRY(claim.directory, os::open_private_directory(paths.runtime_dir));
+  auto lock = os::lock_file(claim.directory.get(), kLockName);
   if (!lock && lock.error().code == Code::conflict) {
-    return Error::make(Code::conflict, "another warden is running in " + options_.paths.runtime_dir);
+    return Error::make(Code::conflict, "another warden is running in " + paths.runtime_dir);
   }
-  TRY(lock_, std::move(lock));
+  TRY(claim.lock, std::move(lock));
+  return claim;
+}
+
+Status Warden::open_control_door(std::optional<ipc::PeerVerifier> verifier) {
   // Holding the lock, whatever socket is there belongs to a dead warden.
-  TRY(UniqueFd listening, os::listen_unix(directory_.get(), kSocketName));
+  TRY(UniqueFd listening, os::listen_unix(claim_.directory.get(), kSocketName));
   verifier_ = verifier ? std::move(*verifier) : ipc::host_verifier(config_.require_pidfd);
   TRY(control_listener_, ipc::Listener::open(sessions_, std::move(listening), control_.name, [this](UniqueFd fd) {
         pipeline_.accept(std::move(fd), control_, verifier_);
       }));
   return ok();
+}
+
+Status Warden::open_containers() {
+  TRY(profiles_, policy::Profiles::load(options_.paths.profiles_dir()));
+  TRY(const auto lost, containers_.open());
+  for (const auto& container : lost) restart(container);
+  return ok();
+}
+
+// The record said that it should run: under a new id, with the same configuration.
+Fire Warden::restart(std::shared_ptr<containers::Container> lost) {
+  const containers::Config config = lost->config;
+  const Status removed = containers_.remove(lost->id);
+  const auto restarted = co_await handlers::start_container(host_, config, {});
+  if (!restarted || !removed) {
+    log_.error("cannot restart a container", {{"container", lost->id},
+                                              {"error", restarted ? removed.error().describe() : restarted.error().describe()}});
+  }
+}
+
+void Warden::open_container_connection(UniqueFd connection, const std::shared_ptr<containers::Container>& container) {
+  // Doors of containers that are gone, once no session refers to them any more.
+  std::erase_if(container_doors_, [this](const auto& entry) {
+    return entry.second->connections == 0 && entry.second->in_flight == 0 && !containers_.find(entry.first);
+  });
+  auto& door = container_doors_[container->id];
+  if (!door) {
+    door = std::make_unique<Door>(Door{.name = "container/" + container->id,
+                                       .principal = Principal::container(container->id),
+                                       .plugin_name = container->config.name,
+                                       .capability_tags = container->tags(),
+                                       .max_connections = config_.max_connections,
+                                       .max_in_flight = config_.max_in_flight});
+  }
+  pipeline_.accept(std::move(connection), *door, ipc::container_verifier(container->pid_namespace.get()));
 }
 
 Status Warden::open_loopback_door() {
@@ -108,15 +173,21 @@ Status Warden::open_stdio_door() {
   return ok();
 }
 
-void Warden::run() {
+void Warden::watch_for_signals() {
   loop_.on_signals({SIGTERM, SIGINT, SIGHUP}, [this](int signal) {
     log_.info("signal", {{"number", signal}});
     if (signal != SIGHUP) return shut_down();
     // A fault is logged and kept for `status`; the old configuration stays in force.
     [[maybe_unused]] const Status reloaded = reload();
   });
+}
+
+void Warden::run() {
   log_.info("ready", {{"socket", options_.paths.control_socket()}, {"pid", ::getpid()}});
   loop_.run();
+  if (const Status closed = ledger_->close(); !closed) {
+    log_.error("ledger", {{"error", closed.error().describe()}});
+  }
   log_.info("stopped", {{"requests", sessions_.counters().requests}});
 }
 
@@ -131,6 +202,8 @@ void Warden::apply(const Config& config) {
 
 Status Warden::reload() {
   auto config = load_config(options_.paths.config_file);
+  auto profiles = policy::Profiles::load(options_.paths.profiles_dir());
+  if (config && !profiles) config = profiles.error();
   if (!config) {
     host_.config_error = config.error().message;
     log_.error("reload failed; the old configuration stays in force", {{"error", config.error().message}});
@@ -138,6 +211,7 @@ Status Warden::reload() {
   }
   host_.config_error.clear();
   config_ = std::move(*config);
+  profiles_ = std::move(*profiles);
   apply(config_);
   log_.info("reloaded");
   events_.publish("warden.reloaded", "{}");
@@ -151,7 +225,7 @@ void Warden::shut_down() {
   control_listener_.reset();
   loopback_listener_.reset();
   // The socket goes while the lock is held: nobody else's can be in its place.
-  ::unlinkat(directory_.get(), kSocketName, 0);
+  ::unlinkat(claim_.directory.get(), kSocketName, 0);
   if (options_.with_loopback) ::unlink(options_.paths.loopback_file().c_str());
   sessions_.for_each([](ipc::Session& session) { session.drain(); });
   sessions_.when_empty([this] { loop_.stop(); });

@@ -1,13 +1,17 @@
 // The warden: doors, pipeline, configuration and life cycle, wired together.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "base/base.h"
+#include "containers/registry.h"
+#include "containers/workers.h"
 #include "handlers/method.h"
 #include "ipc/ipc.h"
+#include "ledger/ledger.h"
 #include "os/paths.h"
 #include "warden/config.h"
 #include "warden/pipeline.h"
@@ -38,26 +42,40 @@ class Warden {
   ipc::Sessions& sessions() { return sessions_; }
 
  private:
-  Warden(Options options, Config config, const Log& log, const Clock& clock);
+  struct Claim {
+    UniqueFd directory, lock;
+  };
+  static Result<Claim> claim(const os::Paths& paths);
+  Warden(Options options, Config config, Claim claim, std::unique_ptr<ledger::Ledger> ledger, const Log& log,
+         const Clock& clock);
   Status open_control_door(std::optional<ipc::PeerVerifier> verifier);
   Status open_loopback_door();
   Status open_stdio_door();
+  void watch_for_signals();
+  Status open_containers();
+  void open_container_connection(UniqueFd connection, const std::shared_ptr<containers::Container>& container);
+  Fire restart(std::shared_ptr<containers::Container> lost);
   Status reload();
   void apply(const Config& config);
   void shut_down();
 
+  Claim claim_;  // goes last: everything below is protected by it
   Options options_;
   Config config_;
   const Log& log_;
   ipc::Loop loop_;
+  std::unique_ptr<ledger::Ledger> ledger_;  // goes before the loop that it posts to
   ipc::Sessions sessions_;
   policy::Tokens tokens_;
   policy::Engine engine_;
   handlers::EventHub events_;
+  policy::Profiles profiles_;
+  containers::Registry containers_;
+  containers::Workers workers_;
   handlers::Host host_;
   Pipeline pipeline_;
-  UniqueFd directory_, lock_;
   Door control_{.name = "control"}, loopback_{.name = "loopback"}, stdio_{.name = "stdio"};
+  std::map<std::string, std::unique_ptr<Door>> container_doors_;  // kept: sessions refer to them
   ipc::PeerVerifier verifier_;
   std::unique_ptr<ipc::LoopbackGate> gate_;
   std::unique_ptr<ipc::Listener> control_listener_, loopback_listener_;

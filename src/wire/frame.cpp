@@ -8,6 +8,8 @@ namespace {
 // One read's worth: small enough to be shared by connections that take turns, large enough that
 // many small frames come in one system call.
 constexpr std::size_t kReadBytes = 64U << 10;
+// After a read that filled its room: who sends in bulk is better served by fewer turns.
+constexpr std::size_t kBulkReadBytes = 256U << 10;
 
 constexpr std::uint8_t kChunkTag = 0x01;
 constexpr std::uint8_t kHandshakeTag = 0x02;
@@ -28,6 +30,11 @@ std::size_t FrameReader::wanted() const {
   return kHeaderBytes + std::min<std::size_t>(load_be32(buffer_.data() + begin_), kMaxFrameBytes);
 }
 
+void FrameReader::commit(std::size_t count) {
+  end_ += count;
+  is_bulk_ = end_ == buffer_.capacity();
+}
+
 std::span<std::uint8_t> FrameReader::writable() {
   if (begin_ == end_) {
     begin_ = end_ = 0;
@@ -36,10 +43,11 @@ std::span<std::uint8_t> FrameReader::writable() {
     end_ -= begin_;
     begin_ = 0;
   }
-  if (end_ == buffer_.capacity() || buffer_.capacity() < kReadBytes) {
+  const std::size_t least = std::exchange(is_bulk_, false) ? kBulkReadBytes : kReadBytes;
+  if (end_ == buffer_.capacity() || buffer_.capacity() < least) {
     // Whole frames may be waiting here, more than the first one wants.
     const std::size_t missing = wanted() > buffered() ? wanted() - buffered() : 0;
-    const std::size_t room = buffered() < kReadBytes ? kReadBytes : std::max(missing, kReadBytes);
+    const std::size_t room = buffered() < kReadBytes ? least : std::max(missing, least);
     buffer_.resize(end_);
     buffer_.reserve(end_ + room);
   }
@@ -134,18 +142,24 @@ Result<Chunk> parse_chunk(ByteView body) {
   return Chunk{stream, body.subspan(kChunkHeaderBytes)};
 }
 
+ChunkHead chunk_head(std::uint32_t stream, std::size_t data_bytes) {
+  ChunkHead head;
+  store_be32(head.data(), static_cast<std::uint32_t>(kChunkHeaderBytes + data_bytes));
+  head[kHeaderBytes] = kChunkTag;
+  store_be32(head.data() + kHeaderBytes + 1, stream);
+  return head;
+}
+
 Status append_chunk(Bytes& out, std::uint32_t stream, ByteView data) {
   if (data.size() > kMaxChunkBytes) {
     return Error::make(Code::payload_too_large, "chunk of " + std::to_string(data.size()) + " bytes exceeds max " +
                                                     std::to_string(kMaxChunkBytes));
   }
-  out.reserve(out.size() + kHeaderBytes + kChunkHeaderBytes + data.size());
-  FrameBuilder frame(out);
-  std::uint8_t* head = out.extend(kChunkHeaderBytes);
-  head[0] = kChunkTag;
-  store_be32(head + 1, stream);
+  const ChunkHead head = chunk_head(stream, data.size());
+  out.reserve(out.size() + head.size() + data.size());
+  out.append(ByteView(head));
   out.append(data);
-  return frame.finish();
+  return ok();
 }
 
 }  // namespace sallyport::wire

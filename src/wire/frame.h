@@ -27,7 +27,7 @@ class FrameReader {
   // Where the next bytes may be received; never empty. Invalidates every frame returned so far.
   std::span<std::uint8_t> writable();
   // Says that `count` bytes were received into writable().
-  void commit(std::size_t count) { end_ += count; }
+  void commit(std::size_t count);
   // Copies; for callers that already hold the bytes.
   void feed(ByteView bytes);
 
@@ -55,6 +55,7 @@ class FrameReader {
   Bytes buffer_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
+  bool is_bulk_ = false;  // the last read filled its room
 };
 
 // Builds one frame in place at the end of a buffer:
@@ -82,6 +83,10 @@ struct Chunk {
 };
 Result<Chunk> parse_chunk(ByteView body);
 Status append_chunk(Bytes& out, std::uint32_t stream, ByteView data);
+// All of a chunk's frame but its data, for callers that send the data from where it is. At most
+// kMaxChunkBytes.
+using ChunkHead = std::array<std::uint8_t, kHeaderBytes + kChunkHeaderBytes>;
+ChunkHead chunk_head(std::uint32_t stream, std::size_t data_bytes);
 
 inline std::uint32_t load_be32(const std::uint8_t* from) {
   return (std::uint32_t{from[0]} << 24) | (std::uint32_t{from[1]} << 16) | (std::uint32_t{from[2]} << 8) | from[3];

@@ -18,9 +18,6 @@ using simdjson::internal::tape_ref;
 static_assert(Bytes::kPadding >= simdjson::SIMDJSON_PADDING);
 static_assert(sizeof(dom::element) == sizeof(tape_ref) && std::is_trivially_copyable_v<dom::element>);
 
-// Small messages, which are nearly all, share one parser; a large one gets its own, given back when
-// the connection goes quiet.
-constexpr std::size_t kSmallBytes = 4U << 10;
 constexpr std::size_t kSpareDocuments = 64;
 
 dom::element element_at(const void* document, std::size_t index) {
@@ -283,6 +280,9 @@ std::string Value::to_json() const {
 
 struct Document::Impl {
   dom::document document;
+  bool has_root = false;
+  std::size_t kept_size = 0;
+  std::array<char, kMaxKeptBytes> kept;
 };
 
 Document::Document() = default;
@@ -291,9 +291,13 @@ Document& Document::operator=(Document&&) noexcept = default;
 Document::~Document() = default;
 
 Value Document::root() const {
-  if (!impl_) return {};
+  if (!impl_ || !impl_->has_root) return {};
   const tape_ref tape = tape_of(impl_->document.root());
   return {tape.doc, tape.json_index};
+}
+
+std::string_view Document::kept() const {
+  return impl_ ? std::string_view(impl_->kept.data(), impl_->kept_size) : std::string_view();
 }
 
 struct Decoder::Impl {
@@ -303,11 +307,11 @@ struct Decoder::Impl {
   Document large_spare;
   Bytes padded;
 
-  Document take_small() {
-    if (spares.empty()) return {};
-    Document document = std::move(spares.back());
-    spares.pop_back();
-    return document;
+  Document take_small();
+
+  // Room for any small message, so that a recycled document never grows.
+  static bool make_room(dom::document& document) {
+    return document.capacity() >= kSmallBytes || document.allocate(kSmallBytes) == simdjson::SUCCESS;
   }
 };
 
@@ -318,6 +322,36 @@ Decoder::Decoder() : impl_(std::make_unique<Impl>()) {
 Decoder::Decoder(Decoder&&) noexcept = default;
 Decoder& Decoder::operator=(Decoder&&) noexcept = default;
 Decoder::~Decoder() = default;
+
+Document Decoder::Impl::take_small() {
+  Document document;
+  if (!spares.empty()) {
+    document = std::move(spares.back());
+    spares.pop_back();
+  } else {
+    document.impl_ = std::make_unique<Document::Impl>();
+  }
+  return document;
+}
+
+Document Decoder::keep(ByteView bytes) {
+  Document document = impl_->take_small();
+  document.impl_->kept_size = std::min(bytes.size(), kMaxKeptBytes);
+  std::memcpy(document.impl_->kept.data(), bytes.data(), document.impl_->kept_size);
+  return document;
+}
+
+bool Decoder::parse_member(Document& into, ByteView text, Findings* findings) {
+  dom::document& document = into.impl_->document;
+  dom::element root;
+  if (text.size() > kSmallBytes || !Impl::make_room(document) ||
+      impl_->small.parse_into_document(document, text.data(), text.size(), false).get(root) != simdjson::SUCCESS) {
+    return false;
+  }
+  const bool has_escapes = std::memchr(text.data(), '\\', text.size()) != nullptr;
+  into.impl_->has_root = StrictCheck(has_escapes, findings).check(root, 1) == nullptr;
+  return into.impl_->has_root;
+}
 
 Result<Document> Decoder::parse_padded(ByteView text, Findings* findings) {
   const bool is_large = text.size() > kSmallBytes;
@@ -330,9 +364,7 @@ Result<Document> Decoder::parse_padded(ByteView text, Findings* findings) {
   }
   Document document = is_large ? std::move(impl_->large_spare) : impl_->take_small();
   if (!document.impl_) document.impl_ = std::make_unique<Document::Impl>();
-  // Room for any small message, so that a recycled document never grows.
-  if (!is_large && document.impl_->document.capacity() < kSmallBytes &&
-      document.impl_->document.allocate(kSmallBytes) != simdjson::SUCCESS) {
+  if (!is_large && !Impl::make_room(document.impl_->document)) {
     return Error::make(Code::unavailable, "out of memory");
   }
   dom::parser& parser = is_large ? *impl_->large : impl_->small;
@@ -349,8 +381,10 @@ Result<Document> Decoder::parse_padded(ByteView text, Findings* findings) {
   }
   const bool has_escapes = std::memchr(text.data(), '\\', text.size()) != nullptr;
   if (const char* problem = StrictCheck(has_escapes, findings).check(root)) {
+    recycle(std::move(document));
     return Error::make(Code::protocol_error, std::string("malformed JSON: ") + problem);
   }
+  document.impl_->has_root = true;
   return document;
 }
 
@@ -363,6 +397,8 @@ Result<Document> Decoder::parse(std::string_view text, Findings* findings) {
 
 void Decoder::recycle(Document document) {
   if (!document.impl_) return;
+  document.impl_->has_root = false;
+  document.impl_->kept_size = 0;
   if (document.impl_->document.capacity() > kSmallBytes) {
     impl_->large_spare = std::move(document);
   } else if (impl_->spares.size() < kSpareDocuments) {

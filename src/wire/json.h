@@ -21,6 +21,10 @@ namespace sallyport::wire {
 
 class Document;
 
+// Longer texts are parsed with memory of their own, which is given back when all is quiet.
+inline constexpr std::size_t kSmallBytes = 4U << 10;
+inline constexpr std::size_t kMaxKeptBytes = 256;
+
 // A view of one value of a Document; valid as long as the Document lives. A default Value is absent.
 class Value {
  public:
@@ -106,7 +110,8 @@ class Document {
   Document& operator=(const Document&) = delete;
   ~Document();
 
-  Value root() const;
+  Value root() const;            // absent if nothing was parsed
+  std::string_view kept() const;  // what Decoder::keep() copied
 
  private:
   friend class Decoder;
@@ -132,6 +137,12 @@ class Decoder {
   // `text` must have Bytes::kPadding readable bytes behind it, as a FrameReader's frames have.
   Result<Document> parse_padded(ByteView text, Findings* findings = nullptr);
   Result<Document> parse(std::string_view text, Findings* findings = nullptr);  // copies first
+
+  // A document without a value that holds a copy of a few bytes, kMaxKeptBytes at most.
+  Document keep(ByteView bytes);
+  // Parses the value of an object's member into a document made by keep(). The object around it counts
+  // as one level of nesting. Small texts only. False: malformed; the document is without a value.
+  bool parse_member(Document& into, ByteView text, Findings* findings);
 
   void recycle(Document document);  // keeps its memory for a later parse
   void trim();                      // gives back what large documents needed

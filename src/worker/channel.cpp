@@ -18,12 +18,6 @@ Error lost(int error_number) {
   return error;
 }
 
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
 }  // namespace
 
 Channel::Channel(UniqueFd socket) : socket_(std::move(socket)) {}
@@ -37,18 +31,17 @@ ssize_t Channel::receive_bytes(Wait wait) {
     return count;
   };
   if (wait == Wait::no) return once(MSG_DONTWAIT);
-  const bool spins = spin_misses_ < kSpinMisses || ++waits_ % kSpinRetry == 0;
-  if (spins) {
-    const auto until = std::chrono::steady_clock::now() + kSpinTime;
+  if (spinner_.should_spin()) {
+    const auto until = std::chrono::steady_clock::now() + Spinner::kLongest;
     do {
       const ssize_t count = once(MSG_DONTWAIT);
       if (count >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) {
-        spin_misses_ = 0;
+        spinner_.hit();
         return count;
       }
-      relax();
+      cpu_relax();
     } while (std::chrono::steady_clock::now() < until);
-    ++spin_misses_;
+    spinner_.miss();
   }
   return once(0);
 }
@@ -118,7 +111,9 @@ Status Channel::take_chunk(ByteView body) {
 
 Status Channel::take_event(const wire::Message& event) {
   if (event.method == "cancel") {
-    cancelled_ = event.id;
+    const auto has_id = [&](const wire::Message& request) { return request.id == event.id; };
+    const bool is_known = event.id == current_ || std::any_of(waiting_.begin(), waiting_.end(), has_id);
+    if (is_known) cancelled_.emplace(event.id);
     return ok();
   }
   const auto stream = static_cast<std::uint32_t>(event.params.get("stream").as_uint().value_or(0));
@@ -147,20 +142,21 @@ Result<std::optional<wire::Message>> Channel::next_request() {
   }
   std::optional<wire::Message> request = std::move(waiting_.front());
   waiting_.pop_front();
+  current_ = request->id;
   return request;
 }
 
-void Channel::look(std::string_view id, Stop& stop) {
+void Channel::look(Stop& stop) {
   while (waiting_.size() < wire::kMaxInFlight) {
     const auto got_some = take_in(Wait::no);
     if (!got_some || is_at_end_) stop.cancel();  // nobody is left to answer
     if (!got_some || !*got_some) break;
   }
-  if (!cancelled_.empty() && cancelled_ == id) stop.cancel();
+  if (is_cancelled()) stop.cancel();
 }
 
-Status Channel::flush() {
-  std::string_view left = as_text(out_.view());
+Status Channel::flush(Bytes& frames) {
+  std::string_view left = as_text(frames.view());
   while (!left.empty()) {
     const ssize_t count = ::send(socket_.get(), left.data(), left.size(), MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
@@ -168,15 +164,16 @@ Status Channel::flush() {
     left.remove_prefix(static_cast<std::size_t>(count));
   }
   // A large answer's memory is not kept by an idle worker.
-  if (out_.capacity() > kStreamChunkBytes)
-    out_.release();
-  else
-    out_.clear();
+  if (frames.capacity() > 2 * kStreamChunkBytes) {
+    frames.release();
+  } else {
+    frames.clear();
+  }
   return ok();
 }
 
-Status Channel::send() {
-  TRY(flush());
+Status Channel::send(Bytes& frames) {
+  TRY(flush(frames));
   while (!outgoing_.empty()) {
     Outgoing next = std::move(outgoing_.front());
     outgoing_.pop_front();
@@ -189,7 +186,7 @@ Status Channel::pump(Outgoing& outgoing) {
   std::string buffer;
   while (true) {
     while (streams_.is_sending(outgoing.stream) && streams_.sendable(outgoing.stream) == 0 &&
-           outgoing.at < outgoing.end) {
+           outgoing.at < outgoing.end && !is_cancelled()) {
       TRY(const bool got_some, take_in(Wait::yes));
       if (!got_some && is_at_end_) return ok();
     }
@@ -201,9 +198,10 @@ Status Channel::pump(Outgoing& outgoing) {
         buffer.empty() ? 0
                        : ::pread(outgoing.file.get(), buffer.data(), buffer.size(), static_cast<off_t>(outgoing.at));
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0 || (count == 0 && left > 0)) {
-      const Error error =
-          count < 0 ? path_error("read", errno) : Error::make(Code::conflict, "the file was cut while it was read");
+    if (count < 0 || (count == 0 && left > 0) || is_cancelled()) {
+      const Error error = is_cancelled() ? Error::make(Code::cancelled, "cancelled")
+                          : count < 0    ? path_error("read", errno)
+                                         : Error::make(Code::conflict, "the file was cut while it was read");
       streams_.close(outgoing.stream);
       const std::string params = wire::to_json([&](wire::JsonWriter& json) {
         json.begin_object().member("stream", outgoing.stream).key("error");
@@ -251,12 +249,15 @@ Result<std::optional<std::string_view>> Channel::receive(std::uint32_t stream) {
       }
       return std::optional<std::string_view>(chunk_);
     }
+    if (is_cancelled()) return Error::make(Code::cancelled, "cancelled");
     TRY(const bool got_some, take_in(Wait::yes));
     if (!got_some && is_at_end_) return Error::make(Code::cancelled, "the connection ended inside a stream");
   }
 }
 
 void Channel::finish(wire::Message request) {
+  cancelled_.erase(current_);
+  current_.clear();
   for (const std::uint32_t stream : request.streams) {
     if (arrived_.erase(stream) > 0) streams_.close(stream);
   }

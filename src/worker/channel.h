@@ -5,11 +5,13 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "base/spin.h"
 #include "base/unique_fd.h"
 #include "wire/wire.h"
 #include "worker/service.h"
@@ -29,13 +31,14 @@ class Channel final : public StreamPort {
   // kept sending nonsense, or it vanished inside a frame.
   Result<std::optional<wire::Message>> next_request();
 
-  // Without waiting: takes in what has arrived; cancels `stop` if the request `id` was cancelled or the
-  // peer is gone.
-  void look(std::string_view id, Stop& stop);
+  // Without waiting: takes in what has arrived; cancels `stop` if the request that was handed out last was
+  // cancelled or the peer is gone.
+  void look(Stop& stop);
+  // Whether the request that was handed out last was cancelled, before or since.
+  bool is_cancelled() const { return cancelled_.contains(current_); }
 
-  // What to send; send() writes it out, then the streams that were announced in it.
-  Bytes& out() { return out_; }
-  Status send();
+  // Writes out whole frames and empties the buffer, then sends the streams that were announced in them.
+  Status send(Bytes& frames);
 
   Result<std::uint32_t> send_file(UniqueFd file, std::uint64_t from, std::uint64_t to) override;
   Result<std::optional<std::string_view>> receive(std::uint32_t stream) override;
@@ -60,22 +63,23 @@ class Channel final : public StreamPort {
   Status take_chunk(ByteView body);
   Status take_event(const wire::Message& event);
   Status refuse(std::string_view id, const Error& error);
-  Status flush();
+  Status flush(Bytes& frames);
+  Status flush() { return flush(out_); }
   Status pump(Outgoing& outgoing);
 
   UniqueFd socket_;
   wire::FrameReader reader_;
   wire::Decoder decoder_;
   wire::Streams streams_{wire::Side::accepting};
-  Bytes out_;
+  Bytes out_;  // our own frames: refusals, credit, chunks
   std::deque<wire::Message> waiting_;
   std::deque<Outgoing> outgoing_;
   std::map<std::uint32_t, std::deque<std::string>> arrived_;  // chunks of streams we receive; empty: the end
   std::string chunk_;                                         // what receive() handed out
-  std::string cancelled_;                                     // id of the last cancel event
+  std::string current_;                                       // id of the request that was handed out last
+  std::set<std::string, std::less<>> cancelled_;              // of the current request and of those that wait
   int malformed_ = 0;
-  int spin_misses_ = 0;
-  int waits_ = 0;
+  Spinner spinner_;
   bool is_at_end_ = false;
 };
 

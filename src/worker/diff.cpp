@@ -25,6 +25,46 @@ Lines split(std::string_view text) {
   return lines;
 }
 
+struct Middle {
+  std::size_t start;  // of both texts, at the start of a line
+  std::string_view before;
+  std::string_view after;
+};
+
+// Where `count` more lines in front of `at` begin, or behind it end.
+std::size_t lines_back(std::string_view text, std::size_t at, std::size_t count) {
+  for (std::size_t i = 0; i <= count && at > 0; ++i) {
+    const std::size_t newline = text.rfind('\n', at - 1);
+    if (newline == std::string_view::npos) return 0;
+    at = newline;
+  }
+  return at == 0 ? 0 : at + 1;
+}
+std::size_t lines_on(std::string_view text, std::size_t at, std::size_t count) {
+  for (std::size_t i = 0; i <= count && at < text.size(); ++i) {
+    const std::size_t newline = text.find('\n', at);
+    if (newline == std::string_view::npos) return text.size();
+    at = newline + 1;
+  }
+  return at;
+}
+
+Middle find_middle(std::string_view before, std::string_view after) {
+  const std::size_t shorter = std::min(before.size(), after.size());
+  const auto head = static_cast<std::size_t>(
+      std::mismatch(before.begin(), before.begin() + static_cast<std::ptrdiff_t>(shorter), after.begin()).first -
+      before.begin());
+  const std::size_t most = shorter - head;
+  const auto tail = static_cast<std::size_t>(
+      std::mismatch(before.rbegin(), before.rbegin() + static_cast<std::ptrdiff_t>(most), after.rbegin()).first -
+      before.rbegin());
+  const std::size_t start = lines_back(before, head, kContext);
+  // The same number of bytes follows in both, so one end gives the other.
+  const std::size_t end = lines_on(before, before.size() - tail, kContext);
+  const std::size_t after_end = after.size() - (before.size() - end);
+  return {start, before.substr(start, end - start), after.substr(start, after_end - start)};
+}
+
 // A changed stretch: lines [before, before + removed) become [after, after + added).
 struct Change {
   std::size_t before, removed, after, added;
@@ -128,8 +168,12 @@ std::string range(std::size_t start, std::size_t count) {
 }  // namespace
 
 Diff unified_diff(std::string_view name, std::string_view before_text, std::string_view after_text) {
-  const Lines before = split(before_text);
-  const Lines after = split(after_text);
+  // Only what lies between the first and the last change, and its context, is split into lines.
+  const Middle middle = find_middle(before_text, after_text);
+  if (middle.before.size() > kMaxDiffInput || middle.after.size() > kMaxDiffInput) return {{}, true};
+  const std::size_t skipped = count_newlines(before_text.substr(0, middle.start));
+  const Lines before = split(middle.before);
+  const Lines after = split(middle.after);
   const std::vector<Change> changes = compare(before, after);
   if (changes.empty()) return {};
   std::string out = "--- a/" + std::string(name) + "\n+++ b/" + std::string(name) + "\n";
@@ -145,7 +189,8 @@ Diff unified_diff(std::string_view name, std::string_view before_text, std::stri
     const std::size_t start = changes[i].before - lead;
     const std::size_t after_start = changes[i].after - lead;
     const std::size_t after_end = changes[last].after + changes[last].added + trail;
-    out += "@@ -" + range(start, end + trail - start) + " +" + range(after_start, after_end - after_start) + " @@\n";
+    out += "@@ -" + range(skipped + start, end + trail - start) + " +" +
+           range(skipped + after_start, after_end - after_start) + " @@\n";
     std::size_t at = start;
     for (; i <= last; ++i) {
       for (; at < changes[i].before; ++at) append_line(out, ' ', before[at]);

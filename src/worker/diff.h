@@ -8,7 +8,7 @@ namespace sallyport::worker {
 
 struct Diff {
   std::string text;  // UTF-8; bytes that are none are shown as U+FFFD
-  bool cut = false;  // longer than kMaxDiffBytes
+  bool cut = false;  // longer than kMaxDiffBytes, or not made because the change is above kMaxDiffInput
 };
 
 // Three lines of context, `--- a/name` and `+++ b/name` headers, as patch(1) reads it. Minimal up

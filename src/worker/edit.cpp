@@ -1,5 +1,6 @@
 #include "worker/edit.h"
 
+#include <cstring>
 #include <vector>
 
 #include "wire/json.h"
@@ -9,6 +10,14 @@
 
 namespace sallyport::worker {
 namespace {
+
+// memmem is linear in the worst case, which std::string::find is not.
+std::size_t find(std::string_view text, std::string_view wanted, std::size_t from = 0) {
+  if (from > text.size()) return std::string_view::npos;
+  const void* found = ::memmem(text.data() + from, text.size() - from, wanted.data(), wanted.size());
+  return found == nullptr ? std::string_view::npos
+                          : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+}
 
 std::string with_crlf(std::string_view text) {
   std::string out;
@@ -44,14 +53,17 @@ Error not_unique(std::string_view content, std::string_view old_text, std::size_
   std::size_t line = 1;
   std::size_t counted_to = 0;
   std::string lines;
-  for (std::size_t at = content.find(old_text); at != std::string_view::npos; at = content.find(old_text, at + 1)) {
+  for (std::size_t at = find(content, old_text); at != std::string_view::npos && count < kMaxOccurrences;
+       at = find(content, old_text, at + 1)) {
     line += count_newlines(content.substr(counted_to, at - counted_to));
     counted_to = at;
     if (++count <= kMaxLineNumbers) lines += (lines.empty() ? "" : ",") + std::to_string(line);
   }
-  Error error = Error::make(Code::conflict, numbered("old_string occurs " + std::to_string(count) + " times (lines " +
-                                                         lines + "): add surrounding text, or set replace_all",
-                                                     index, is_only));
+  Error error = Error::make(
+      Code::conflict,
+      numbered("old_string occurs " + std::string(count == kMaxOccurrences ? "at least " : "") + std::to_string(count) +
+                   " times (lines " + lines + "): add surrounding text, or set replace_all",
+               index, is_only));
   error.details_json = "{\"reason\":\"not_unique\",\"edit\":" + std::to_string(index) +
                        ",\"count\":" + std::to_string(count) + ",\"lines\":[" + lines + "]}";
   return error;
@@ -61,7 +73,7 @@ std::size_t replace(std::string& content, std::string_view old_text, std::string
   std::string out;
   std::size_t from = 0;
   std::size_t count = 0;
-  for (std::size_t at = content.find(old_text); at != std::string::npos; at = content.find(old_text, from)) {
+  for (std::size_t at = find(content, old_text); at != std::string::npos; at = find(content, old_text, from)) {
     out.append(content, from, at - from).append(new_text);
     from = at + old_text.size();
     ++count;
@@ -84,14 +96,14 @@ Result<Edited> apply_edits(std::string_view content, std::span<const Edit> edits
     }
     std::string old_text = edit.old_text;
     std::string new_text = edit.new_text;
-    std::size_t first = edited.content.find(old_text);
+    std::size_t first = find(edited.content, old_text);
     if (first == std::string::npos && edited.content.find("\r\n") != std::string::npos) {
       old_text = with_crlf(old_text);
       new_text = with_crlf(new_text);
-      first = edited.content.find(old_text);
+      first = find(edited.content, old_text);
     }
     if (first == std::string::npos) return not_found(edited.content, edit, i, is_only);
-    if (!edit.replace_all && edited.content.find(old_text, first + 1) != std::string::npos) {
+    if (!edit.replace_all && find(edited.content, old_text, first + 1) != std::string::npos) {
       return not_unique(edited.content, old_text, i, is_only);
     }
     edited.replacements += replace(edited.content, old_text, new_text);

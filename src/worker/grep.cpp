@@ -141,9 +141,9 @@ class Collector {
 
 class Grepper final : public WalkVisitor {
  public:
-  Grepper(const Pattern& pattern, const Filter& filter, const SearchOptions& options, const Cursor& cursor,
-          const Stop& stop, unsigned threads, Collector& collector)
-      : filter_(filter), cursor_(cursor), stop_(stop), collector_(collector) {
+  Grepper(const Roots& roots, const Pattern& pattern, const Filter& filter, const SearchOptions& options,
+          const Cursor& cursor, const Stop& stop, unsigned threads, Collector& collector)
+      : roots_(roots), filter_(filter), cursor_(cursor), stop_(stop), collector_(collector) {
     for (unsigned i = 0; i < threads; ++i) workers_.emplace_back(FileSearcher(pattern, options));
   }
 
@@ -165,7 +165,7 @@ class Grepper final : public WalkVisitor {
     // One component below a held directory, not followed: it cannot lead elsewhere.
     const UniqueFd file(
         ::openat(directory.fd.get(), name.data(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-    if (!file) {
+    if (!file || !is_allowed(file.get())) {
       ++self.skipped.unreadable;
       return;
     }
@@ -221,10 +221,18 @@ class Grepper final : public WalkVisitor {
     if (found.matches > 0) collector_.add(path(), std::move(found));
   }
 
+  // The listing tells a file's kind but not how many names it has.
+  bool is_allowed(int file) const {
+    if (!roots_.refuses_hard_links()) return true;
+    struct stat status{};
+    return ::fstat(file, &status) == 0 && roots_.check_regular(status).has_value();
+  }
+
   bool is_before_the_cursor(std::string_view path) const {
     return path < cursor_.path || (path == cursor_.path && cursor_.line == 0);
   }
 
+  const Roots& roots_;
   const Filter& filter_;
   const Cursor& cursor_;
   const Stop& stop_;
@@ -313,7 +321,7 @@ Result<GrepAnswer> grep(const Roots& roots, const GrepRequest& request, const St
   if (::fstat(target.get(), &status) != 0) return path_error("stat", errno);
   if (S_ISDIR(status.st_mode)) {
     TRY(const Cursor cursor, parse_cursor(request.cursor, prefix));
-    Grepper grepper(pattern, filter, options, cursor, stop, walk_threads(request.walk), collector);
+    Grepper grepper(roots, pattern, filter, options, cursor, stop, walk_threads(request.walk), collector);
     TRY(answer.skipped, walk(roots, request.root, request.walk, stop, grepper));
     grepper.report(answer);
   } else {
@@ -321,7 +329,7 @@ Result<GrepAnswer> grep(const Roots& roots, const GrepRequest& request, const St
     TRY(const Cursor cursor, parse_cursor(request.cursor, prefix));
     TRY(const UniqueFd file, roots.open_file(request.root, O_RDONLY));
     options.with_binary = true;
-    Grepper grepper(pattern, filter, options, cursor, stop, 1, collector);
+    Grepper grepper(roots, pattern, filter, options, cursor, stop, 1, collector);
     if (request.cursor.empty() || cursor.line != 0) grepper.search_one(file.get());
     grepper.report(answer);
   }

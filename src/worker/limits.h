@@ -23,6 +23,12 @@ inline constexpr std::size_t kMaxDiffEdits = 500;
 // How many lines are shown when an edit's text was not found or found too often.
 inline constexpr std::size_t kMaxNearest = 3;
 inline constexpr std::size_t kMaxLineNumbers = 50;
+// Where counting stops: "at least this often" tells as much.
+inline constexpr std::size_t kMaxOccurrences = 1000;
+// Lines compared with a text that was not found; 100 ns each.
+inline constexpr std::size_t kMaxLinesCompared = 200'000;
+// Changed stretches larger than this get no diff: it would be cut anyway, and lines cost memory.
+inline constexpr std::size_t kMaxDiffInput = 2 << 20;
 
 // A reply must fit in one frame of 1 MiB with its envelope: what a page of content, hits or names
 // may take once it is escaped as JSON, by default and at most.
@@ -38,6 +44,8 @@ inline constexpr std::size_t kBinaryProbeBytes = 8000;
 
 // A search reads small files with one read of this size; a larger file costs more reads.
 inline constexpr std::size_t kScanBufferBytes = 64 << 10;
+// What of a larger file is looked at at once; files up to this size are read as a whole.
+inline constexpr std::size_t kScanWindowBytes = 1 << 20;
 // Larger files are generated data more often than code; they are counted as skipped.
 inline constexpr std::uint64_t kMaxSearchedBytes = 256ULL << 20;
 // One descriptor is held per level and thread while walking; 1024 is a common limit on them.
@@ -59,12 +67,9 @@ inline constexpr std::size_t kDefaultPaths = 10000;
 inline constexpr std::chrono::seconds kDefaultDeadline{120};
 // How late a cancelled search may notice it, and how often a look costs a system call.
 inline constexpr std::chrono::milliseconds kPollInterval{5};
+// A request that took so long may have used much memory, and can pay for giving it back.
+inline constexpr std::chrono::milliseconds kLongRequest{20};
 // A chunk that keeps both ends of a stream busy without hogging the socket's buffer.
 inline constexpr std::size_t kStreamChunkBytes = 256 << 10;
-// Waking a sleeping core costs more than a small call: while calls follow each other, wait awake this
-// long. After kSpinMisses waits in vain only every kSpinRetry-th wait tries again.
-inline constexpr std::chrono::microseconds kSpinTime{50};
-inline constexpr int kSpinMisses = 3;
-inline constexpr int kSpinRetry = 64;
 
 }  // namespace sallyport::worker

@@ -31,7 +31,7 @@ Pairs pairs_of(std::string_view text) {
 
 template <typename Visit>
 void for_each_line(std::string_view text, Visit visit) {
-  for (std::size_t number = 1; !text.empty(); ++number) {
+  for (std::size_t number = 1; !text.empty() && number <= kMaxLinesCompared; ++number) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     visit(number, text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
@@ -64,7 +64,9 @@ std::vector<NearLine> nearest_lines(std::string_view content, std::string_view w
     const bool same = dense == anchor;
     if (score < 400 || (best.size() == kMaxNearest && score <= best.back().score)) return;
     best.push_back({score, number, head, same});
-    std::stable_sort(best.begin(), best.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
+    std::sort(best.begin(), best.end(), [](const Candidate& a, const Candidate& b) {
+      return a.score != b.score ? a.score > b.score : a.number < b.number;
+    });
     if (best.size() > kMaxNearest) best.pop_back();
   });
   std::vector<NearLine> lines;

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/bytes.h"
 #include "worker/sha256.h"
 #include "worker/text.h"
 
@@ -34,19 +35,45 @@ Result<Position> parse_cursor(std::string_view text) {
   return Error::invalid_param("params.cursor", "is not one that fs.read gave");
 }
 
-Result<std::string> read_range(int fd, std::uint64_t from, std::uint64_t count) {
-  std::string bytes(count, '\0');
-  std::size_t filled = 0;
-  while (filled < bytes.size()) {
-    const ssize_t got = ::pread(fd, bytes.data() + filled, bytes.size() - filled, static_cast<off_t>(from + filled));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return path_error("read", errno);
-    if (got == 0) break;
-    filled += static_cast<std::size_t>(got);
+// The bytes of a file by position. A file of ordinary size is read once, as a whole.
+class Source {
+ public:
+  explicit Source(int fd) : fd_(fd) {}
+
+  Status load(std::uint64_t size) {
+    if (size > kScanWindowBytes) return ok();
+    TRY(whole_, pread_all(0, size));
+    is_whole_ = true;
+    return ok();
   }
-  bytes.resize(filled);
-  return bytes;
-}
+  // At most `count` bytes from `at`; valid until the next call.
+  Result<std::string_view> range(std::uint64_t at, std::uint64_t count) {
+    if (is_whole_) return as_text(whole_.view()).substr(std::min<std::uint64_t>(at, whole_.size()), count);
+    TRY(part_, pread_all(at, count));
+    return as_text(part_.view());
+  }
+
+ private:
+  Result<Bytes> pread_all(std::uint64_t at, std::uint64_t count) const {
+    Bytes bytes;
+    bytes.resize(count);
+    std::size_t filled = 0;
+    while (filled < count) {
+      const ssize_t got = ::pread(fd_, bytes.data() + filled, count - filled, static_cast<off_t>(at + filled));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return path_error("read", errno);
+      if (got == 0) break;
+      filled += static_cast<std::size_t>(got);
+    }
+    bytes.resize(filled);
+    return bytes;
+  }
+
+  int fd_;
+  bool is_whole_ = false;
+  Bytes whole_;
+  Bytes part_;
+};
 
 // One pass over the whole file for what only a whole pass can tell.
 struct Census {
@@ -55,20 +82,16 @@ struct Census {
   std::uint64_t start = 0;  // where the wanted line begins; the size if there is no such line
 };
 
-Result<Census> take_census(int fd, std::uint64_t wanted_line, bool want_hash) {
+Result<Census> take_census(Source& source, std::uint64_t wanted_line, bool want_hash) {
   Census census;
   Sha256 hash;
-  std::string buffer(256 << 10, '\0');
   std::uint64_t at = 0;
   std::uint64_t newlines = 0;
   bool is_found = wanted_line <= 1;
   char last = '\n';
   while (true) {
-    const ssize_t got = ::pread(fd, buffer.data(), buffer.size(), static_cast<off_t>(at));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return path_error("read", errno);
-    if (got == 0) break;
-    const std::string_view block(buffer.data(), static_cast<std::size_t>(got));
+    TRY(const std::string_view block, source.range(at, kScanWindowBytes));
+    if (block.empty()) break;
     if (want_hash) hash.update(block);
     const std::uint64_t here = count_newlines(block);
     if (!is_found && newlines + here >= wanted_line - 1) {
@@ -150,12 +173,12 @@ class Page {
   std::uint64_t cut_lines_ = 0;
 };
 
-Status fill_base64(int fd, const ReadRequest& request, Position at, ReadAnswer& answer) {
+Status fill_base64(Source& source, const ReadRequest& request, Position at, ReadAnswer& answer) {
   const std::uint64_t end =
       std::min(answer.size, at.byte + std::min(request.byte_limit.value_or(UINT64_MAX), answer.size));
   const std::uint64_t wanted = end > at.byte ? end - at.byte : 0;
   const std::uint64_t fits = std::max<std::uint64_t>(request.max_bytes / 4 * 3, 3);
-  TRY(const std::string bytes, read_range(fd, at.byte, std::min(wanted, fits)));
+  TRY(const std::string_view bytes, source.range(at.byte, std::min(wanted, fits)));
   answer.content = to_base64(bytes);
   answer.is_base64 = true;
   if (wanted > fits) answer.cursor = to_cursor({at.byte + bytes.size(), 0});
@@ -163,16 +186,25 @@ Status fill_base64(int fd, const ReadRequest& request, Position at, ReadAnswer& 
 }
 
 // Text between two bytes of the file, laid into a page; more is read while there is room.
-Status fill_text(int fd, const ReadRequest& request, Position at, std::uint64_t end, ReadAnswer& answer) {
-  Page page(request, at);
+Status fill_text(Source& source, const ReadRequest& request, Position at, std::uint64_t end, ReadAnswer& answer) {
   answer.first_line = at.line;
+  // The usual case: all of it fits as it is.
+  const bool is_plain = !request.limit && !request.line_numbers && !request.max_line_bytes;
+  if (is_plain && end - at.byte <= request.max_bytes) {
+    TRY(const std::string_view all, source.range(at.byte, end - at.byte));
+    if (escaped_size(all) <= request.max_bytes) {
+      answer.content = all;
+      return ok();
+    }
+  }
+  Page page(request, at);
   std::uint64_t from = at.byte;
   std::string pending;
   bool is_full = false;
   const std::uint64_t most_lines = request.limit.value_or(UINT64_MAX);
   while (!is_full && page.lines() < most_lines && (from < end || !pending.empty())) {
     if (from < end) {
-      TRY(const std::string block, read_range(fd, from, std::min<std::uint64_t>(end - from, 256 << 10)));
+      TRY(const std::string_view block, source.range(from, std::min<std::uint64_t>(end - from, 256 << 10)));
       if (block.empty()) end = from;  // the file shrank
       from += block.size();
       pending += block;
@@ -208,10 +240,13 @@ Result<ReadAnswer> read_file(const Roots& roots, const ReadRequest& request) {
   answer.size = static_cast<std::uint64_t>(status.st_size);
   answer.mtime_ns = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 
+  Source source(file.get());
   if (answer.size == 0) {
     // The kernel's own files (/proc, /sys) have content but no size.
-    TRY(const std::string all, read_range(file.get(), 0, kMaxPageBytes));
+    TRY(const std::string_view all, source.range(0, kMaxPageBytes));
     answer.size = all.size();
+  } else {
+    TRY(source.load(answer.size));
   }
 
   Position at{0, request.offset};
@@ -226,8 +261,8 @@ Result<ReadAnswer> read_file(const Roots& roots, const ReadRequest& request) {
   const bool is_small = answer.size <= kMaxCountedBytes;
   const bool is_start = is_by_line && at.line <= 1;
   if (is_small || request.want_sha256 || (is_by_line && !is_start)) {
-    TRY(Census census, take_census(file.get(), is_by_line ? at.line : 1,
-                                   request.want_sha256 || (is_small && is_start && !request.limit)));
+    TRY(Census census,
+        take_census(source, is_by_line ? at.line : 1, request.want_sha256 || (is_small && is_start && !request.limit)));
     answer.lines = census.lines;
     answer.sha256 = std::move(census.sha256);
     if (is_by_line) at.byte = census.start;
@@ -236,16 +271,16 @@ Result<ReadAnswer> read_file(const Roots& roots, const ReadRequest& request) {
   if (request.byte_limit && *request.byte_limit < answer.size - at.byte && request.cursor.empty())
     end = at.byte + *request.byte_limit;
 
-  TRY(const std::string head, read_range(file.get(), 0, kBinaryProbeBytes));
+  TRY(const std::string_view head, source.range(0, kBinaryProbeBytes));
   answer.is_binary = looks_binary(head);
   if (answer.is_binary && request.encoding == ReadRequest::Encoding::utf8) {
     return Error::make(Code::invalid_params, "the file is binary; ask for base64");
   }
   if (request.encoding == ReadRequest::Encoding::base64 || answer.is_binary) {
     if (answer.is_binary) answer.lines.reset();
-    TRY(fill_base64(file.get(), request, at, answer));
+    TRY(fill_base64(source, request, at, answer));
   } else {
-    TRY(fill_text(file.get(), request, at, end, answer));
+    TRY(fill_text(source, request, at, end, answer));
     if (!is_utf8(answer.content)) {
       if (request.encoding == ReadRequest::Encoding::utf8) {
         return Error::make(Code::invalid_params, "the file is not UTF-8; ask for base64");
@@ -253,7 +288,7 @@ Result<ReadAnswer> read_file(const Roots& roots, const ReadRequest& request) {
       answer.cursor.clear();
       answer.cut_lines = 0;
       answer.first_line = 0;
-      TRY(fill_base64(file.get(), request, at, answer));
+      TRY(fill_base64(source, request, at, answer));
     }
   }
   // A hash says "this is all of it": only given unasked when it is.

@@ -9,6 +9,8 @@
 #include <immintrin.h>
 #endif
 
+#include "worker/text.h"
+
 namespace sallyport::worker {
 namespace {
 
@@ -129,30 +131,67 @@ __attribute__((target("avx2"))) const char* LiteralScanner::find_avx2(const Lite
 
 namespace {
 
-__attribute__((target("avx2,popcnt"))) std::size_t count_newlines_avx2(const char* from, const char* end) {
+__attribute__((target("avx2,popcnt"))) std::size_t bits(__m256i mask) {
+  return static_cast<std::size_t>(__builtin_popcount(static_cast<unsigned>(_mm256_movemask_epi8(mask))));
+}
+
+// Both answer for whole blocks and leave `text` with the rest.
+__attribute__((target("avx2,popcnt"))) std::size_t count_newlines_avx2(std::string_view& text) {
   const __m256i newline = _mm256_set1_epi8('\n');
   std::size_t count = 0;
-  for (; end - from >= 32; from += 32) {
-    const __m256i block = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-    count += static_cast<std::size_t>(
-        __builtin_popcount(static_cast<unsigned>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(block, newline)))));
+  for (; text.size() >= 32; text.remove_prefix(32)) {
+    const __m256i block = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(text.data()));
+    count += bits(_mm256_cmpeq_epi8(block, newline));
   }
-  return count + static_cast<std::size_t>(std::count(from, end, '\n'));
+  return count;
 }
+
+__attribute__((target("avx2,popcnt"))) std::size_t escaped_size_avx2(std::string_view& text) {
+  const __m256i quote = _mm256_set1_epi8('"');
+  const __m256i backslash = _mm256_set1_epi8('\\');
+  const __m256i last_control = _mm256_set1_epi8(0x1f);
+  // \b \t \n \f \r by their low four bits; \v is the one of 8..13 without a short form.
+  const __m256i has_short = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, 0, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+                                             0, -1, -1, -1, 0, -1, -1, 0, 0);
+  const __m256i first_long = _mm256_set1_epi8(0x0f);
+  std::size_t size = 0;
+  for (; text.size() >= 32; text.remove_prefix(32)) {
+    const __m256i block = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(text.data()));
+    const __m256i marked = _mm256_or_si256(_mm256_cmpeq_epi8(block, quote), _mm256_cmpeq_epi8(block, backslash));
+    // Unsigned byte <= 0x1f, and <= 0x0f where the table applies.
+    const __m256i control = _mm256_cmpeq_epi8(_mm256_max_epu8(block, last_control), last_control);
+    const __m256i low = _mm256_cmpeq_epi8(_mm256_max_epu8(block, first_long), first_long);
+    const __m256i brief = _mm256_and_si256(low, _mm256_shuffle_epi8(has_short, _mm256_and_si256(block, first_long)));
+    size += 32 + bits(marked) + bits(brief) + 5 * bits(_mm256_andnot_si256(brief, control));
+  }
+  return size;
+}
+
+bool has_avx2() { return __builtin_cpu_supports("avx2") != 0; }
 
 }  // namespace
 
-std::size_t count_newlines_fast(const char* from, const char* end) {
-  if (__builtin_cpu_supports("avx2") != 0) return count_newlines_avx2(from, end);
-  return static_cast<std::size_t>(std::count(from, end, '\n'));
-}
-
 #else
 
-std::size_t count_newlines_fast(const char* from, const char* end) {
-  return static_cast<std::size_t>(std::count(from, end, '\n'));
-}
+namespace {
+
+bool has_avx2() { return false; }
+std::size_t count_newlines_avx2(std::string_view&) { return 0; }
+std::size_t escaped_size_avx2(std::string_view&) { return 0; }
+
+}  // namespace
 
 #endif
+
+std::size_t count_newlines(std::string_view text) {
+  const std::size_t count = has_avx2() ? count_newlines_avx2(text) : 0;
+  return count + static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+std::size_t escaped_size(std::string_view text) {
+  std::size_t size = has_avx2() ? escaped_size_avx2(text) : 0;
+  for (const char c : text) size += escaped_cost(c);
+  return size;
+}
 
 }  // namespace sallyport::worker

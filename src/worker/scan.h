@@ -42,7 +42,9 @@ class LiteralScanner {
   Find find_;
 };
 
-// Newlines in [from, end), 32 bytes at a time.
-std::size_t count_newlines_fast(const char* from, const char* end);
+// Newlines in a text, 32 bytes at a time.
+std::size_t count_newlines(std::string_view text);
+// What a text takes inside a JSON string; UTF-8 passes through.
+std::size_t escaped_size(std::string_view text);
 
 }  // namespace sallyport::worker

@@ -12,7 +12,6 @@
 namespace sallyport::worker {
 namespace {
 
-constexpr std::size_t kWindowBytes = 1 << 20;
 // A multiline match can be anywhere, and a single line can be a whole file: both are held in memory.
 constexpr std::size_t kMaxHeldBytes = 16 << 20;
 
@@ -51,7 +50,7 @@ ssize_t FileSearcher::fill(int fd, std::size_t at) {
 }
 
 Outcome FileSearcher::search(int fd, std::uint64_t after_line, FileHits& found) {
-  if (capacity_ > kWindowBytes) {
+  if (capacity_ > kScanWindowBytes) {
     buffer_.reset();
     capacity_ = 0;
   }
@@ -77,7 +76,7 @@ Outcome FileSearcher::search(int fd, std::uint64_t after_line, FileHits& found) 
 
 // A window of whole lines after the other; what context may need of the one before is kept in front.
 Outcome FileSearcher::search_lines(int fd, std::size_t filled, State& state) {
-  reserve(kWindowBytes);
+  reserve(kScanWindowBytes);
   state.counted = state.emitted = begin();
   std::size_t searched = 0;  // bytes of the buffer that were searched already
   bool is_last = false;
@@ -163,7 +162,7 @@ void FileSearcher::scan(const char* oldest, const char* from, const char* end, S
 
 std::uint64_t FileSearcher::line_of(const char* place, State& state) {
   if (place > state.counted) {
-    state.line += count_newlines_fast(state.counted, place);
+    state.line += count_newlines({state.counted, static_cast<std::size_t>(place - state.counted)});
     state.counted = place;
   }
   return state.line;

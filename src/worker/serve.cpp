@@ -1,5 +1,8 @@
 #include "worker/serve.h"
 
+#include <malloc.h>
+
+#include <chrono>
 #include <csignal>
 
 #include "worker/channel.h"
@@ -8,18 +11,19 @@
 namespace sallyport::worker {
 namespace {
 
-// The result is written straight into its frame; what an error leaves of it is taken back.
-void answer(const wire::Message& request, const Service& service, const Log& log, Channel& channel) {
+// The result is written straight into its frame; what an error leaves of it is taken back. The frame has a
+// buffer of its own, because the channel may have other things to send meanwhile.
+void answer(const wire::Message& request, const Service& service, const Log& log, Channel& channel, Bytes& reply) {
   const auto budget = request.deadline_ms ? std::chrono::milliseconds(*request.deadline_ms) : kDefaultDeadline;
   Stop stop(std::chrono::steady_clock::now() + budget);
-  stop.on_poll([&] { channel.look(request.id, stop); });
-  // Its own buffer: look() and streams may send other frames meanwhile.
-  Bytes body;
-  wire::JsonWriter json(body);
-  auto done = service.handle(request.method, {request.params, stop, json, &channel});
-  if (done) done = wire::append_result(channel.out(), request.id, as_text(body.view()));
+  stop.on_poll([&] { channel.look(stop); });
+  wire::ResultFrame frame(reply, request.id);
+  auto done = channel.is_cancelled() ? Status(Error::make(Code::cancelled, "cancelled"))
+                                     : service.handle(request.method, {request.params, stop, frame.json(), &channel});
+  if (done) done = frame.finish();
   if (done) return;
-  wire::append_error(channel.out(), request.id, done.error());
+  reply.clear();
+  wire::append_error(reply, request.id, done.error());
   log.info("request refused", {{"id", request.id}, {"method", request.method}, {"why", done.error().describe()}});
 }
 
@@ -30,14 +34,18 @@ Status serve(UniqueFd socket, const Service& service, const Log& log) {
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   Channel channel(std::move(socket));
+  Bytes reply;
   while (true) {
     TRY(std::optional<wire::Message> request, channel.next_request());
     if (!request) return ok();
     const bool is_last = request->method == "worker.shutdown";
-    answer(*request, service, log, channel);
-    TRY(channel.send());
+    const auto start = std::chrono::steady_clock::now();
+    answer(*request, service, log, channel, reply);
+    TRY(channel.send(reply));
     channel.finish(std::move(*request));
     if (is_last) return ok();
+    // What a long search freed goes back to the system; after a short one asking would cost more than it gives.
+    if (std::chrono::steady_clock::now() - start > kLongRequest) ::malloc_trim(0);
   }
 }
 

@@ -91,12 +91,6 @@ std::string to_utf8_lossy(std::string_view bytes) {
   return text;
 }
 
-std::size_t escaped_size(std::string_view text) {
-  std::size_t size = 0;
-  for (const char c : text) size += cost(c);
-  return size;
-}
-
 std::size_t fitting_prefix(std::string_view text, std::size_t room) {
   std::size_t used = 0;
   std::size_t count = 0;
@@ -146,19 +140,6 @@ std::optional<std::string> from_base64(std::string_view text) {
   }
   if ((bits & ((1U << count) - 1)) != 0) return std::nullopt;
   return bytes;
-}
-
-std::size_t count_newlines(std::string_view bytes) {
-  // Written so that the compiler turns it into vector compares and sums.
-  std::size_t total = 0;
-  while (!bytes.empty()) {
-    const std::string_view block = bytes.substr(0, 4096);
-    unsigned short count = 0;
-    for (const char c : block) count = static_cast<unsigned short>(count + (c == '\n' ? 1 : 0));
-    total += count;
-    bytes.remove_prefix(block.size());
-  }
-  return total;
 }
 
 std::size_t count_lines(std::string_view bytes) {

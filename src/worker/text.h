@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "worker/scan.h"
+
 namespace sallyport::worker {
 
 bool is_utf8(std::string_view bytes);
@@ -22,7 +24,6 @@ constexpr std::size_t escaped_cost(char byte) {
   if (c == '"' || c == '\\' || c == '\n' || c == '\r' || c == '\t' || c == '\b' || c == '\f') return 2;
   return c < 0x20 ? 6 : 1;
 }
-std::size_t escaped_size(std::string_view text);
 // How many bytes of text fit into `room` once escaped, never splitting a character.
 std::size_t fitting_prefix(std::string_view text, std::size_t room);
 
@@ -30,6 +31,5 @@ std::string to_base64(std::string_view bytes);                  // RFC 4648, wit
 std::optional<std::string> from_base64(std::string_view text);  // strict: one spelling per value
 
 std::size_t count_lines(std::string_view bytes);  // a last line without a newline counts
-std::size_t count_newlines(std::string_view bytes);
 
 }  // namespace sallyport::worker

@@ -192,7 +192,9 @@ class Walk {
     std::string files;
     std::size_t batched = 0;
     const bool is_large = listing.entries().size() > kBatchFiles;
+    std::size_t looked_at = 0;
     for (const Listing::Entry& entry : listing.entries()) {
+      if (++looked_at % 64 == 0 && stop_.should_stop()) break;
       const std::string_view name = listing.name(entry);
       const bool is_directory = entry.kind == EntryKind::directory;
       Verdict verdict = Verdict::none;

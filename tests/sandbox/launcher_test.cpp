@@ -28,7 +28,7 @@ class LauncherTest : public AttackTest {
            ::setresuid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0)) {
         ::_exit(98);
       }
-      ::_exit(run_launcher(pair[1]));
+      ::_exit(run_launcher(pair[1], nullptr));
     }
     ::close(pair[1]);
     socket_ = UniqueFd(pair[0]);

@@ -11,14 +11,14 @@
 
 namespace sallyport::testing {
 
-// Long enough for a loaded machine under a sanitizer; every wait ends as soon as it can.
-inline constexpr std::chrono::milliseconds kPatience{90'000};
-
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kIsSlow = true;
 #else
 inline constexpr bool kIsSlow = false;
 #endif
+// Long enough for a loaded machine; every wait ends as soon as it can.
+inline constexpr std::chrono::milliseconds kPatience{kIsSlow ? 90'000 : 30'000};
+
 // Counts that only cost time are a tenth of it under a sanitizer.
 constexpr std::size_t scaled(std::size_t count) { return kIsSlow ? count / 10 : count; }
 

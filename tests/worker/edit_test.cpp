@@ -98,6 +98,24 @@ TEST(Diff, MarksAMissingLastNewline) {
 
 TEST(Diff, EqualFilesHaveNone) { EXPECT_EQ(unified_diff("f", "a\n", "a\n").text, ""); }
 
+TEST(Diff, OfALargeFileLooksOnlyAtWhatChanged) {
+  std::string before;
+  for (int i = 1; i <= 1'000'000; ++i) before += std::to_string(i) + "\n";
+  std::string after = before;
+  after.replace(after.find("\n500000\n") + 1, 6, "half");
+  EXPECT_EQ(
+      unified_diff("f", before, after).text,
+      "--- a/f\n+++ b/f\n@@ -499997,7 +499997,7 @@\n 499997\n 499998\n 499999\n-500000\n+half\n 500001\n 500002\n "
+      "500003\n");
+}
+
+TEST(Edit, HostileRepetitionEndsSoon) {
+  const std::string content(4 << 20, 'a');
+  const std::string wanted(100'000, 'a');
+  EXPECT_EQ(edit(content, wanted, "b").error().code, Code::conflict);
+  EXPECT_EQ(edit(content, wanted + "b", "c").error().code, Code::not_found);
+}
+
 TEST(Diff, IsCutWhereItGetsTooLong) {
   std::string before;
   std::string after;

@@ -147,6 +147,14 @@ TEST(Grep, IgnoreFilesAboveTheStartCountUpToTheRepository) {
   EXPECT_EQ(run(box, grep_request), "repo/src/kept:1:hit\nrepo/src/not-mine:1:hit\n");
 }
 
+TEST(Grep, DoesNotSearchHardLinksWhereTheyAreRefused) {
+  SandboxDir box;
+  std::filesystem::create_hard_link(box.outside() + "/secret", box.path("hard"));
+  const auto answer = grep(box.open({.refuse_hard_links = true}), request("SECRET"), Stop());
+  EXPECT_TRUE(answer->files.empty());
+  EXPECT_EQ(answer->skipped.unreadable, 1U);
+}
+
 TEST(Grep, FiltersByGlobAndType) {
   SandboxDir box;
   for (const char* name : {"a.c", "a.h", "b.py", "sub/c.c", "sub/d.txt"}) box.write(name, "hit\n");

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "worker/literal.h"
+#include "worker/text.h"
 
 namespace sallyport::worker {
 namespace {
@@ -46,6 +47,22 @@ TEST(LiteralScanner, IgnoresAsciiCaseOnly) {
   const LiteralScanner scanner("Needle[", true);
   EXPECT_EQ(find(scanner, "xx nEEDLE[ "), 3);
   EXPECT_EQ(find(scanner, "xx nEEDLE{ "), -1);
+}
+
+TEST(Scan, CountsNewlinesAndEscapesOfEveryByte) {
+  std::mt19937 random(8);
+  for (int round = 0; round < 500; ++round) {
+    std::string text;
+    std::size_t newlines = 0;
+    std::size_t escaped = 0;
+    for (std::size_t i = random() % 300; i > 0; --i) {
+      text += static_cast<char>(random() % 3 == 0 ? random() % 256 : random() % 40);
+      newlines += text.back() == '\n' ? 1 : 0;
+      escaped += escaped_cost(text.back());
+    }
+    ASSERT_EQ(count_newlines(text), newlines);
+    ASSERT_EQ(escaped_size(text), escaped);
+  }
 }
 
 TEST(RequiredLiteral, IsTheLongestRunThatMustOccur) {

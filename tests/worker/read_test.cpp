@@ -62,7 +62,9 @@ TEST(Read, AnEmptyFileIsEmptyText) {
 
 TEST(Read, CutsLongLinesWithAMarkAndCountsThem) {
   SandboxDir box;
-  box.write("f", std::string(5000, 'x') + "\nshort\n");
+  std::string text(5000, 'x');
+  text += "\nshort\n";
+  box.write("f", text);
   ReadRequest read = request("f");
   read.line_numbers = true;
   const auto answer = read_file(box.open(), read);

@@ -245,6 +245,31 @@ TEST(Serve, ACancelledSearchEndsAndTheNextRequestIsAnswered) {
   EXPECT_NE(worker.frame().find("\"id\":\"next\""), std::string::npos);
 }
 
+TEST(Serve, ARequestCancelledBeforeItsTurnIsNotDone) {
+  SandboxDir box;
+  Served worker(box);
+  Bytes all;
+  ASSERT_TRUE(wire::append_request(all, {.id = "1", .method = "worker.ping", .deadline_ms = {}, .token = {}}, ""));
+  ASSERT_TRUE(wire::append_request(all, {.id = "2", .method = "fs.mkdir", .deadline_ms = {}, .token = {}},
+                                   R"({"path":"never"})"));
+  ASSERT_TRUE(wire::append_event(all, "2", "cancel", ""));
+  worker.send(all);
+  EXPECT_NE(worker.frame().find("pong"), std::string::npos);
+  EXPECT_NE(worker.frame().find("CANCELLED"), std::string::npos);
+  EXPECT_FALSE(box.exists("never"));
+}
+
+TEST(Serve, AWriteWhoseStreamStallsCanBeCancelled) {
+  SandboxDir box;
+  box.write("f", "old");
+  Served worker(box);
+  worker.request("1", "fs.write", R"({"path":"f","content":{"$stream":1}})");
+  worker.chunk(1, "half");
+  worker.event("1", "cancel", "");
+  EXPECT_NE(worker.frame().find("CANCELLED"), std::string::npos);
+  EXPECT_EQ(box.read("f"), "old");
+}
+
 TEST(Serve, ADeadlineEndsASearch) {
   SandboxDir box;
   for (int i = 0; i < 500; ++i)

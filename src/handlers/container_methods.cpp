@@ -1,0 +1,441 @@
+// container.create adopt list inspect exec signal stop remove wait
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <set>
+
+#include "containers/launch_spec.h"
+#include "containers/record.h"
+#include "handlers/method.h"
+
+namespace sallyport::handlers {
+
+using containers::Container;
+
+// Profile, overrides, specification, policy, launch: the whole way from a configuration to a container.
+Task<Result<std::shared_ptr<Container>>> start_container(Host& host, containers::Config config, wire::Value overrides) {
+  const policy::Profile* found = host.profiles.find(config.profile);
+  if (found == nullptr) co_return Error::invalid_param("params.template", "names no profile");
+  policy::Profile profile = *found;
+  CO_TRY(narrow_profile(profile, overrides));
+  CO_TRY(sandbox::Spec spec, containers::make_spec(profile, {config.workspace, containers::host_home(),
+                                                             [](const std::string&) { return std::nullopt; }}));
+  if (config.command.empty()) config.command = profile.command;
+  CO_TRY(const auto container, host.containers.prepare(std::move(config)));
+  host.engine.set_container(container->id, {profile.methods, profile.token_methods});
+  container->on_end.emplace_back([&host, id = container->id] { host.engine.remove_container(id); });
+  CO_TRY(co_await host.containers.launch(container, std::move(spec)));
+  co_return container;
+}
+
+Status narrow_profile(policy::Profile& profile, wire::Value overrides) {
+  for (const auto& [name, value] : overrides.get("limits").members()) {
+    policy::ProfileLimits wanted = profile.limits;
+    const std::string text = value.is_string() ? std::string(*value.as_string()) : value.to_json();
+    if (const Status set = wanted.set(std::string(name), text); !set) {
+      return Error::invalid_param("params.config.profile.limits", set.error().message);
+    }
+    const auto is_wider = [](auto now, auto before) { return before != decltype(before){} && (now > before || now == decltype(now){}); };
+    const policy::ProfileLimits& old = profile.limits;
+    if (is_wider(wanted.memory, old.memory) || is_wider(wanted.pids, old.pids) || is_wider(wanted.cpu, old.cpu) ||
+        is_wider(wanted.open_files, old.open_files) || is_wider(wanted.file_size, old.file_size) ||
+        is_wider(wanted.scratch, old.scratch) || is_wider(wanted.duration, old.duration) ||
+        is_wider(wanted.idle, old.idle)) {
+      return Error::invalid_param("params.config.profile.limits", "may only be lowered");
+    }
+    profile.limits = wanted;
+  }
+  if (const wire::Value methods = overrides.get("methods")) {
+    std::vector<std::string> narrowed;
+    for (const wire::Value item : methods.items()) {
+      const std::string method(*item.as_string());
+      if (!policy::matches_any(profile.methods, method)) {
+        return Error::invalid_param("params.config.profile.methods", "may only name what the profile allows");
+      }
+      narrowed.push_back(method);
+    }
+    profile.methods = std::move(narrowed);
+  }
+  for (const wire::Value item : overrides.get("deny").items()) profile.fs_deny.emplace_back(*item.as_string());
+  if (overrides.get("read_only").as_bool().value_or(false)) {
+    profile.fs_read.insert(profile.fs_read.end(), profile.fs_write.begin(), profile.fs_write.end());
+    profile.fs_write.clear();
+  }
+  return ok();
+}
+
+namespace {
+
+using ipc::Call;
+using ipc::Reply;
+using wire::Field;
+using wire::JsonWriter;
+using wire::Type;
+
+constexpr std::int64_t kLongestGraceMs = 10 * 60 * 1000;
+constexpr std::size_t kPipeBytes = 64U << 10;
+// After a command ended, its children may still hold its output: they are given this long to close it.
+constexpr Millis kOutputGrace{250};
+
+Task<Reply> now(Reply reply) { return Task<Reply>::ready(std::move(reply)); }
+
+std::string text(wire::Value value) { return std::string(value.as_string().value_or("")); }
+
+std::vector<std::string> strings(wire::Value array) {
+  std::vector<std::string> all;
+  for (const wire::Value item : array.items()) all.push_back(text(item));
+  return all;
+}
+
+// ---- create, adopt ----
+
+constexpr Field kOverrides[] = {{.name = "limits", .type = Type::object},
+                                {.name = "methods", .type = Type::string_array},
+                                {.name = "deny", .type = Type::string_array},
+                                {.name = "read_only", .type = Type::boolean}};
+constexpr Field kConfig[] = {{.name = "name", .type = Type::string, .least = 1, .most = 48},
+                             {.name = "workspace", .type = Type::string, .least = 1, .most = 4096},
+                             {.name = "command", .type = Type::string_array, .most = 4096},
+                             {.name = "env", .type = Type::object},
+                             {.name = "labels", .type = Type::object},
+                             {.name = "profile", .type = Type::object, .fields = kOverrides},
+                             {.name = "restart", .type = Type::boolean}};
+constexpr Field kCreate[] = {{.name = "template", .type = Type::string, .least = 1, .most = 64},
+                             {.name = "config", .type = Type::object, .fields = kConfig}};
+
+Result<std::map<std::string, std::string>> text_map(wire::Value object, std::string_view field, bool are_variables) {
+  std::map<std::string, std::string> all;
+  for (const auto& [key, value] : object.members()) {
+    const bool is_name = !key.empty() && key.find('=') == std::string_view::npos && key.find('\0') == std::string_view::npos;
+    const auto content = value.as_string();
+    if (!is_name || !content || (are_variables && content->find('\0') != std::string_view::npos)) {
+      return Error::invalid_param(field, "must map names to strings");
+    }
+    all.emplace(key, *content);
+  }
+  return all;
+}
+
+Result<containers::Config> read_config(wire::Value params) {
+  containers::Config config;
+  if (const wire::Value name = params.get("template")) config.profile = text(name);
+  const wire::Value given = params.get("config");
+  config.name = text(given.get("name"));
+  config.workspace = text(given.get("workspace"));
+  if (!config.workspace.empty() && config.workspace[0] != '/') {
+    return Error::invalid_param("params.config.workspace", "must be absolute");
+  }
+  config.command = strings(given.get("command"));
+  TRY(config.environment, text_map(given.get("env"), "params.config.env", true));
+  TRY(config.labels, text_map(given.get("labels"), "params.config.labels", false));
+  config.should_restart = given.get("restart").as_bool().value_or(false);
+  return config;
+}
+
+Reply describe(Call& call, const Container& container, bool with_log = false) {
+  return call.result([&](JsonWriter& json) {
+    json.begin_object();
+    containers::describe(json, container);
+    if (with_log) {
+      json.key("log").begin_object().member("stdout", container.out.tail()).member("stderr", container.err.tail());
+      json.member("stdout_bytes", container.out.total()).member("stderr_bytes", container.err.total()).end_object();
+    }
+    json.end_object();
+  });
+}
+
+Task<Reply> create(const Permit&, Call& call, RequestContext&, Host& host) {
+  auto config = read_config(call.params());
+  if (!config) co_return std::move(config).error();
+  auto container = co_await start_container(host, std::move(*config), call.params().get("config").get("profile"));
+  if (!container) co_return std::move(container).error();
+  co_return describe(call, **container);
+}
+
+// For a sandbox that its maker builds itself. First {template, config}: a door and a mailbox to put into it;
+// then {container, pid}: it runs. It ends with the session that adopted it.
+constexpr Field kAdopt[] = {{.name = "template", .type = Type::string, .least = 1, .most = 64},
+                            {.name = "config", .type = Type::object, .fields = kConfig},
+                            {.name = "container", .type = Type::string},
+                            {.name = "pid", .type = Type::integer, .least = 1},
+                            {.name = "wait_status", .type = Type::integer}};
+
+Result<std::shared_ptr<Container>> find(Host& host, wire::Value params) {
+  auto container = host.containers.find(text(params.get("container")));
+  if (!container) return Error::make(Code::not_found, "no such container");
+  return container;
+}
+
+Reply adopt_new(Call& call, Host& host) {
+  auto config = read_config(call.params());
+  if (!config) return std::move(config).error();
+  const policy::Profile* profile = host.profiles.find(config->profile);
+  if (profile == nullptr) return Error::invalid_param("params.template", "names no profile");
+  auto container = host.containers.prepare(std::move(*config));
+  if (!container) return std::move(container).error();
+  const std::string id = (*container)->id;
+  host.engine.set_container(id, {profile->methods, profile->token_methods});
+  call.session().on_close([&host, id] {
+    if (const auto adopted = host.containers.find(id)) {
+      host.containers.release(*adopted, adopted->wait_status.value_or(SIGKILL));
+    }
+    host.engine.remove_container(id);
+    [[maybe_unused]] const Status removed = host.containers.remove(id);
+  });
+  call.session().set_never_idle(true);
+  return call.result([&](JsonWriter& json) {
+    json.begin_object().member("container", id).member("door", (*container)->door_dir);
+    json.member("mailbox", (*container)->mailbox_dir).end_object();
+  });
+}
+
+Task<Reply> adopt(const Permit&, Call& call, RequestContext&, Host& host) {
+  if (!call.params().get("container")) return now(adopt_new(call, host));
+  auto container = find(host, call.params());
+  if (!container) return now(std::move(container).error());
+  if ((*container)->handle != 0) return now(Error::make(Code::conflict, "the container was not adopted"));
+  if (const auto status = call.params().get("wait_status").as_int()) {
+    (*container)->wait_status = static_cast<int>(*status);
+  } else if (const auto pid = call.params().get("pid").as_int()) {
+    if (Status adopted = host.containers.adopt(**container, static_cast<pid_t>(*pid)); !adopted) {
+      return now(std::move(adopted).error());
+    }
+  } else {
+    return now(Error::invalid_param("params.pid", "is missing"));
+  }
+  return now(describe(call, **container));
+}
+
+// ---- list, inspect, signal, stop, remove, wait ----
+
+Task<Reply> list(const Permit&, Call& call, RequestContext&, Host& host) {
+  return now(call.result([&](JsonWriter& json) {
+    json.begin_object().key("containers").begin_array();
+    for (const auto& [id, container] : host.containers.all()) {
+      json.begin_object();
+      containers::describe(json, *container);
+      json.end_object();
+    }
+    json.end_array().end_object();
+  }));
+}
+
+constexpr Field kNamed[] = {{.name = "container", .type = Type::string, .required = true}};
+constexpr Field kInspect[] = {{.name = "container", .type = Type::string, .required = true},
+                              {.name = "log", .type = Type::boolean}};
+
+Task<Reply> inspect(const Permit&, Call& call, RequestContext&, Host& host) {
+  auto container = find(host, call.params());
+  if (!container) return now(std::move(container).error());
+  return now(describe(call, **container, call.params().get("log").as_bool().value_or(false)));
+}
+
+constexpr Field kSignal[] = {{.name = "container", .type = Type::string, .required = true},
+                             {.name = "signal", .type = Type::integer, .required = true, .least = 1, .most = 64},
+                             {.name = "job", .type = Type::integer, .least = 0, .most = UINT32_MAX}};
+
+Task<Reply> signal(const Permit&, Call& call, RequestContext&, Host& host) {
+  auto container = find(host, call.params());
+  if (!container) return now(std::move(container).error());
+  const auto job = static_cast<std::uint32_t>(call.params().get("job").as_int().value_or(0));
+  Status sent = host.containers.signal(**container, job, static_cast<int>(*call.params().get("signal").as_int()));
+  if (!sent) return now(std::move(sent).error());
+  return now(call.result([](JsonWriter& json) { json.raw(R"({"sent":true})"); }));
+}
+
+// Resolves when the container is over; the call's own end takes it off the list.
+Task<Status> until_over(Call& call, const std::shared_ptr<Container>& container) {
+  const auto over = std::make_shared<ipc::OneShot<Status>>();
+  if (!containers::is_over(container->state)) {
+    container->on_end.emplace_back([over] { over->resolve(ok()); });
+    call.on_cancel([over] { over->resolve(Error::make(Code::cancelled, "not waited for any more")); });
+    Status status = co_await *over;
+    call.on_cancel(nullptr);
+    co_return status;
+  }
+  co_return ok();
+}
+
+constexpr Field kStop[] = {{.name = "container", .type = Type::string, .required = true},
+                           {.name = "grace_ms", .type = Type::integer, .least = 0, .most = kLongestGraceMs}};
+
+Task<Reply> stop(const Permit&, Call& call, RequestContext&, Host& host) {
+  auto container = find(host, call.params());
+  if (!container) co_return std::move(container).error();
+  host.containers.stop(*container, Millis(call.params().get("grace_ms").as_int().value_or(5'000)));
+  if (Status over = co_await until_over(call, *container); !over) co_return std::move(over).error();
+  co_return describe(call, **container);
+}
+
+Task<Reply> wait(const Permit&, Call& call, RequestContext&, Host& host) {
+  auto container = find(host, call.params());
+  if (!container) co_return std::move(container).error();
+  if (Status over = co_await until_over(call, *container); !over) co_return std::move(over).error();
+  co_return describe(call, **container);
+}
+
+Task<Reply> remove(const Permit&, Call& call, RequestContext&, Host& host) {
+  if (Status removed = host.containers.remove(text(call.params().get("container"))); !removed) {
+    return now(std::move(removed).error());
+  }
+  return now(call.result([](JsonWriter& json) { json.raw(R"({"removed":true})"); }));
+}
+
+// ---- exec ----
+
+// One request from start to exit. The event `container.started` names the streams of its output; the
+// response carries its exit. Cancelling the request, or missing its deadline, kills the command.
+constexpr Field kExec[] = {{.name = "container", .type = Type::string, .required = true},
+                           {.name = "command", .type = Type::string_array, .required = true, .least = 1, .most = 4096},
+                           {.name = "env", .type = Type::object},
+                           {.name = "directory", .type = Type::string, .most = 4096},
+                           {.name = "stdin", .type = Type::object}};
+
+struct Pipe {
+  UniqueFd read_end, write_end;
+};
+
+Result<Pipe> make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return Error::from_errno("cannot make a pipe", errno);
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+// From a command's pipe to the caller's stream, at the caller's pace.
+struct Pump {
+  std::unique_ptr<ipc::Watch> watch;
+  ipc::OneShot<bool> done;
+};
+
+Fire pump_out(std::shared_ptr<Pump> pump, std::shared_ptr<ipc::OutStream> to) {
+  Bytes block;
+  block.resize(kPipeBytes);
+  while (co_await pump->watch->readable()) {
+    const ssize_t count = ::read(pump->watch->fd(), block.data(), block.size());
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (count <= 0) break;
+    // A caller that does not want the output any more must not stop the command.
+    [[maybe_unused]] const Status written =
+        co_await to->write({block.data(), static_cast<std::size_t>(count)});
+  }
+  to->finish();
+  pump->done.resolve(true);
+}
+
+Fire pump_in(std::shared_ptr<ipc::InStream> from, std::unique_ptr<ipc::Watch> to) {
+  for (;;) {
+    auto piece = co_await from->read();
+    if (!piece || piece->empty()) co_return;
+    ByteView left = piece->view();
+    while (!left.empty()) {
+      const ssize_t count = ::write(to->fd(), left.data(), left.size());
+      if (count > 0) {
+        left = left.subspan(static_cast<std::size_t>(count));
+      } else if (errno == EAGAIN) {
+        if (!co_await to->writable()) co_return;
+      } else if (errno != EINTR) {
+        co_return;
+      }
+    }
+  }
+}
+
+struct ExecPlumbing {
+  sandbox::Command command;
+  std::vector<UniqueFd> child_ends;
+  std::array<std::shared_ptr<Pump>, 2> pumps;
+  std::array<std::shared_ptr<ipc::OutStream>, 2> streams;
+  std::shared_ptr<ipc::InStream> input;
+  std::unique_ptr<ipc::Watch> input_pipe;
+};
+
+Result<ExecPlumbing> prepare_exec(Call& call, const Container& container) {
+  ExecPlumbing plumbing;
+  ipc::Loop& loop = call.session().shared().loop();
+  plumbing.command.arguments = strings(call.params().get("command"));
+  plumbing.command.environment = container.environment;
+  plumbing.command.directory = text(call.params().get("directory"));
+  TRY(const auto variables, text_map(call.params().get("env"), "params.env", true));
+  for (const auto& [key, value] : variables) plumbing.command.environment.push_back(key + "=" + value);
+  if (const wire::Value named = call.params().get("stdin")) {
+    TRY(plumbing.input, call.take_stream(named, "params.stdin"));
+    TRY(Pipe pipe, make_pipe());
+    ::fcntl(pipe.write_end.get(), F_SETFL, O_NONBLOCK);
+    TRY(plumbing.input_pipe, ipc::Watch::open(loop, std::move(pipe.write_end)));
+    plumbing.child_ends.push_back(std::move(pipe.read_end));
+  } else {
+    plumbing.child_ends.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  }
+  for (std::size_t i = 0; i < plumbing.pumps.size(); ++i) {
+    TRY(Pipe pipe, make_pipe());
+    ::fcntl(pipe.read_end.get(), F_SETFL, O_NONBLOCK);
+    plumbing.pumps.at(i) = std::make_shared<Pump>();
+    TRY(plumbing.pumps.at(i)->watch, ipc::Watch::open(loop, std::move(pipe.read_end)));
+    TRY(plumbing.streams.at(i), call.open_stream());
+    plumbing.child_ends.push_back(std::move(pipe.write_end));
+  }
+  for (const UniqueFd& fd : plumbing.child_ends) plumbing.command.fds.push_back(fd.get());
+  return plumbing;
+}
+
+Task<Reply> exec(const Permit&, Call& call, RequestContext&, Host& host) {
+  auto found = find(host, call.params());
+  if (!found) co_return std::move(found).error();
+  const std::shared_ptr<Container> container = *found;
+  auto plumbing = prepare_exec(call, *container);
+  if (!plumbing) co_return std::move(plumbing).error();
+  auto asked = host.containers.exec(*container, plumbing->command);
+  if (!asked) co_return std::move(asked).error();
+  const std::shared_ptr<containers::Job> job = *asked;
+  plumbing->child_ends.clear();
+  call.on_cancel([&host, container, number = job->number] {
+    [[maybe_unused]] const Status killed = host.containers.signal(*container, number, SIGKILL);
+  });
+  if (Status started = co_await job->started; !started) co_return std::move(started).error();
+  call.session().send_event(call.message().id, "container.started", wire::to_json([&](JsonWriter& json) {
+                              json.begin_object().member("job", job->number);
+                              json.key("stdout").begin_object().member("$stream", plumbing->streams[0]->number());
+                              json.end_object().key("stderr").begin_object();
+                              json.member("$stream", plumbing->streams[1]->number()).end_object().end_object();
+                            }));
+  for (std::size_t i = 0; i < plumbing->pumps.size(); ++i) {
+    pump_out(plumbing->pumps.at(i), std::move(plumbing->streams.at(i)));
+  }
+  if (plumbing->input) pump_in(std::move(plumbing->input), std::move(plumbing->input_pipe));
+  const int status = co_await job->exited;
+  ipc::Loop& loop = call.session().shared().loop();
+  for (const auto& pump : plumbing->pumps) {
+    const auto timer = loop.after(kOutputGrace, [pump] { pump->watch->cancel(); });
+    co_await pump->done;
+    loop.cancel(timer);
+  }
+  co_return call.result([&](JsonWriter& json) {
+    json.begin_object().member("exit_code", WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+    if (WIFSIGNALED(status)) json.member("signal", WTERMSIG(status));
+    json.end_object();
+  });
+}
+
+constexpr Millis kNoTimeout{0};
+
+constexpr Method kMethods[] = {
+    {.name = "container.create", .handle = create, .params = kCreate, .audit = Audit::durable},
+    {.name = "container.adopt", .handle = adopt, .params = kAdopt, .audit = Audit::durable},
+    {.name = "container.list", .handle = list},
+    {.name = "container.inspect", .handle = inspect, .params = kInspect},
+    {.name = "container.exec", .handle = exec, .params = kExec, .timeout = kNoTimeout, .audit = Audit::durable},
+    {.name = "container.signal", .handle = signal, .params = kSignal, .audit = Audit::durable},
+    {.name = "container.stop", .handle = stop, .params = kStop, .timeout = kNoTimeout, .audit = Audit::durable},
+    {.name = "container.remove", .handle = remove, .params = kNamed, .audit = Audit::durable},
+    {.name = "container.wait", .handle = wait, .params = kNamed, .timeout = kNoTimeout},
+};
+
+}  // namespace
+
+std::span<const Method> container_methods() { return kMethods; }
+
+}  // namespace sallyport::handlers

@@ -1,0 +1,308 @@
+#include "ipc/loop.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace sallyport::ipc {
+namespace {
+
+// Enough for the connections that are busy at once; others come with the next turn.
+constexpr std::size_t kEventsPerTurn = 128;
+
+// A signal handler can reach nothing but a global. One loop of a process handles signals.
+std::atomic<int> signal_fd{-1};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void note_signal(int signal) {
+  const int saved = errno;
+  const auto byte = static_cast<std::uint8_t>(signal);
+  // A full pipe holds thousands of signals that nobody has looked at yet: one more says nothing new.
+  [[maybe_unused]] const ssize_t written = ::write(signal_fd, &byte, 1);
+  errno = saved;
+}
+
+// Out of descriptors before anything is served: there is no way to go on, and nobody to tell.
+UniqueFd must(int fd) {
+  if (fd < 0) std::abort();
+  return UniqueFd(fd);
+}
+
+}  // namespace
+
+// What the loop knows of a descriptor. Level-triggered, and registered once: a wait costs no system call
+// unless it wants something new. An event that nobody waits for takes that interest back.
+struct Watch::Impl {
+  Loop::Impl& loop;
+  UniqueFd fd;
+  std::array<Wait*, 3> waits{};  // by For
+  std::uint32_t armed = 0;
+  bool is_registered = false;
+
+  Impl(Loop::Impl& owner, UniqueFd owned) : loop(owner), fd(std::move(owned)) {}
+
+  Wait*& wait_for(For what) { return waits.at(static_cast<std::size_t>(what)); }
+  // Errors and hang-ups are always reported.
+  std::uint32_t wanted() {
+    return (wait_for(For::read) ? std::uint32_t{EPOLLIN} : 0) | (wait_for(For::write) ? std::uint32_t{EPOLLOUT} : 0);
+  }
+  bool is_waited_for() { return wait_for(For::read) || wait_for(For::write) || wait_for(For::hangup); }
+  int arm(std::uint32_t events);
+  void disarm();
+  void handle(std::uint32_t events);
+};
+
+struct Loop::Impl {
+  UniqueFd epoll = must(::epoll_create1(EPOLL_CLOEXEC));
+  UniqueFd wake_fd = must(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  UniqueFd timer_fd = must(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  UniqueFd signals_in, signals_out;
+  std::function<void(int)> on_signal;
+  std::vector<int> caught_signals;
+
+  std::map<std::pair<SteadyTime, TimerId>, std::function<void()>> timers;
+  std::map<TimerId, SteadyTime> due;
+  TimerId last_timer = 0;
+
+  std::mutex posted_mutex;
+  std::vector<std::function<void()>> posted;
+  std::atomic<bool> has_posted = false;
+
+  // The turn's events, so that a Watch that goes meanwhile is not called.
+  std::array<epoll_event, kEventsPerTurn> events{};
+  std::size_t event_count = 0, next_event = 0;
+  Spinner spinner;
+  bool is_stopped = false;
+
+  explicit Impl(Spinner::Mode mode) : spinner(mode) {
+    watch_own(wake_fd);
+    watch_own(timer_fd);
+  }
+  ~Impl() {
+    for (const int signal : caught_signals) ::signal(signal, SIG_DFL);
+    if (signals_in) signal_fd = -1;
+  }
+
+  // The loop's own descriptors are told apart from Watches by pointing into the loop.
+  void watch_own(UniqueFd& fd) {
+    epoll_event event{.events = EPOLLIN, .data = {.ptr = &fd}};
+    if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd.get(), &event) != 0) std::abort();
+  }
+
+  std::size_t look(int timeout) {
+    const int count = ::epoll_wait(epoll.get(), events.data(), static_cast<int>(events.size()), timeout);
+    return count > 0 ? static_cast<std::size_t>(count) : 0;
+  }
+
+  void turn() {
+    run_posted();
+    if (is_stopped) return;
+    event_count = 0;
+    if (has_posted) {
+      event_count = look(0);
+    } else if (!spinner.should_spin() || !spinner.spin([this] { return (event_count = look(0)) != 0; })) {
+      event_count = look(-1);
+    }
+    // What a stop leaves unhandled is reported again.
+    for (next_event = 0; next_event < event_count && !is_stopped;) {
+      const epoll_event event = events.at(next_event++);
+      if (event.data.ptr == &timer_fd) {
+        fire_timers();
+      } else if (event.data.ptr == &wake_fd) {
+        std::uint64_t ignored = 0;
+        [[maybe_unused]] const ssize_t count = ::read(wake_fd.get(), &ignored, sizeof ignored);
+      } else if (event.data.ptr == &signals_out) {
+        handle_signals();
+      } else if (event.data.ptr != nullptr) {
+        static_cast<Watch::Impl*>(event.data.ptr)->handle(event.events);
+      }
+    }
+  }
+
+  void forget(const Watch::Impl* watch) {
+    for (std::size_t i = next_event; i < event_count; ++i) {
+      if (events.at(i).data.ptr == watch) events.at(i).data.ptr = nullptr;
+    }
+  }
+
+  void post(std::function<void()> work) {
+    {
+      const std::lock_guard lock(posted_mutex);
+      posted.push_back(std::move(work));
+      if (has_posted.exchange(true)) return;
+    }
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(wake_fd.get(), &one, sizeof one);
+  }
+
+  void run_posted() {
+    if (!has_posted) return;
+    std::vector<std::function<void()>> work;
+    {
+      const std::lock_guard lock(posted_mutex);
+      work.swap(posted);
+      has_posted = false;
+    }
+    for (const auto& item : work) item();
+  }
+
+  // The kernel's timer is set to the earliest of ours.
+  void arm_timer() {
+    itimerspec when{};
+    if (!timers.empty()) {
+      const auto since_boot = timers.begin()->first.first.time_since_epoch();
+      const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_boot);
+      when.it_value = {.tv_sec = seconds.count(), .tv_nsec = std::chrono::nanoseconds(since_boot - seconds).count()};
+    }
+    ::timerfd_settime(timer_fd.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+  }
+
+  void fire_timers() {
+    std::uint64_t ignored = 0;
+    [[maybe_unused]] const ssize_t count = ::read(timer_fd.get(), &ignored, sizeof ignored);
+    const SteadyTime now = std::chrono::steady_clock::now();
+    while (!timers.empty() && timers.begin()->first.first <= now) {
+      auto node = timers.extract(timers.begin());
+      due.erase(node.key().second);
+      node.mapped()();
+    }
+    arm_timer();
+  }
+
+  void handle_signals() {
+    std::uint8_t signal = 0;
+    while (::read(signals_out.get(), &signal, 1) == 1) on_signal(signal);
+  }
+};
+
+Loop::Loop(Spinner::Mode spin) : impl_(std::make_unique<Impl>(spin)) {}
+Loop::~Loop() = default;
+
+void Loop::run() {
+  impl_->is_stopped = false;
+  while (!impl_->is_stopped) impl_->turn();
+}
+
+void Loop::stop() { impl_->is_stopped = true; }
+
+void Loop::post(std::function<void()> work) { impl_->post(std::move(work)); }
+
+void Loop::on_signals(std::initializer_list<int> signals, std::function<void(int)> handle) {
+  impl_->on_signal = std::move(handle);
+  if (!impl_->signals_in) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) std::abort();
+    impl_->signals_out = UniqueFd(ends[0]);
+    impl_->signals_in = UniqueFd(ends[1]);
+    impl_->watch_own(impl_->signals_out);
+  }
+  signal_fd = impl_->signals_in.get();
+  struct sigaction action {};
+  action.sa_handler = note_signal;
+  action.sa_flags = SA_RESTART;
+  for (const int signal : signals) {
+    ::sigaction(signal, &action, nullptr);
+    impl_->caught_signals.push_back(signal);
+  }
+}
+
+Loop::TimerId Loop::after(Millis delay, std::function<void()> work) {
+  const TimerId id = ++impl_->last_timer;
+  const SteadyTime when = std::chrono::steady_clock::now() + delay;
+  const auto placed = impl_->timers.emplace(std::pair(when, id), std::move(work)).first;
+  impl_->due.emplace(id, when);
+  if (placed == impl_->timers.begin()) impl_->arm_timer();
+  return id;
+}
+
+void Loop::cancel(TimerId timer) {
+  const auto found = impl_->due.find(timer);
+  if (found == impl_->due.end()) return;
+  impl_->timers.erase(std::pair(found->second, timer));
+  impl_->due.erase(found);
+}
+
+// ---- Watch ----
+
+int Watch::Impl::arm(std::uint32_t events) {
+  if (is_registered && (events & ~armed) == 0) return 0;
+  epoll_event event{.events = armed | events, .data = {.ptr = this}};
+  if (::epoll_ctl(loop.epoll.get(), is_registered ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd.get(), &event) != 0) return errno;
+  armed |= events;
+  is_registered = true;
+  return 0;
+}
+
+void Watch::Impl::disarm() {
+  armed = wanted();
+  epoll_event event{.events = armed, .data = {.ptr = this}};
+  const bool stays = is_waited_for();
+  ::epoll_ctl(loop.epoll.get(), stays ? EPOLL_CTL_MOD : EPOLL_CTL_DEL, fd.get(), &event);
+  is_registered = stays;
+}
+
+void Watch::Impl::handle(std::uint32_t events) {
+  constexpr std::uint32_t kAlways = EPOLLHUP | EPOLLERR;
+  constexpr std::array<std::uint32_t, 3> kWakes = {EPOLLIN | kAlways, EPOLLOUT | kAlways, kAlways};
+  std::array<Wait*, 3> ready{};
+  for (std::size_t i = 0; i < ready.size(); ++i) {
+    if ((events & kWakes.at(i)) != 0) ready.at(i) = std::exchange(waits.at(i), nullptr);
+  }
+  const std::uint32_t answered =
+      (ready[0] ? kWakes[0] : 0) | (ready[1] ? kWakes[1] : 0) | (ready[2] ? kWakes[2] : 0);
+  if ((events & ~answered) != 0) disarm();
+  // Resuming may end this Watch: nothing of it is touched any more.
+  for (Wait* wait : ready) {
+    if (wait == nullptr) continue;
+    wait->is_ready = true;
+    wait->waiter.resume();
+  }
+}
+
+Watch::Watch(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Watch::~Watch() {
+  cancel();
+  // Closing is not enough: epoll keeps a descriptor as long as any copy of it is open.
+  if (impl_->is_registered) ::epoll_ctl(impl_->loop.epoll.get(), EPOLL_CTL_DEL, impl_->fd.get(), nullptr);
+  impl_->loop.forget(impl_.get());
+}
+
+Result<std::unique_ptr<Watch>> Watch::open(Loop& loop, UniqueFd fd) {
+  auto impl = std::make_unique<Impl>(loop.impl(), std::move(fd));
+  if (const int error = impl->arm(EPOLLIN); error != 0) {
+    return Error::from_errno("cannot watch a descriptor", error);
+  }
+  return std::unique_ptr<Watch>(new Watch(std::move(impl)));
+}
+
+int Watch::fd() const { return impl_->fd.get(); }
+
+void Watch::Wait::await_suspend(std::coroutine_handle<> handle) {
+  waiter = handle;
+  watch.impl_->wait_for(what) = this;
+  // Registered when the Watch was opened: changing what it is registered for does not fail.
+  watch.impl_->arm(watch.impl_->wanted());
+}
+
+void Watch::cancel() {
+  if (std::exchange(is_cancelled_, true)) return;
+  for (Wait*& wait : impl_->waits) {
+    if (wait == nullptr) continue;
+    impl_->loop.post([waiter = std::exchange(wait, nullptr)->waiter] { waiter.resume(); });
+  }
+}
+
+}  // namespace sallyport::ipc

@@ -1,0 +1,106 @@
+#include "ledger/queue.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "ledger/limits.h"
+
+namespace sallyport::ledger {
+namespace {
+
+std::size_t payload_of(const Submission& submission) {
+  std::size_t bytes = 0;
+  for (const Entry& entry : submission.entries) bytes += entry.unhashed_payload.size();
+  return bytes;
+}
+
+}  // namespace
+
+bool Queue::push(Submission submission) {
+  const bool is_durable = submission.durability == Durability::durable;
+  bool must_wake = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!is_durable && submissions_.size() >= kMaxBacklog) return false;
+    const bool was_urgent = is_urgent();
+    const bool was_empty = submissions_.empty();
+    if (was_empty) due_ = std::chrono::steady_clock::now() + kBufferedDelay;
+    durable_ += is_durable ? 1 : 0;
+    payload_bytes_ += payload_of(submission);
+    submissions_.push_back(std::move(submission));
+    // Whoever sleeps already knows when the first is due: a wake-up per record would cost more than it.
+    must_wake = was_empty || (!was_urgent && is_urgent());
+  }
+  if (must_wake) wake_.notify_one();
+  return true;
+}
+
+void Queue::push(Reading reading) {
+  {
+    const std::lock_guard lock(mutex_);
+    readings_.push_back(std::move(reading));
+  }
+  wake_.notify_one();
+}
+
+bool Queue::is_urgent() const {
+  const bool is_plenty = payload_bytes_ >= kEarlyPayloadBytes || submissions_.size() >= kMaxGroup;
+  return durable_ > 0 || !readings_.empty() || is_closed_ || (is_plenty && !is_stuck_);
+}
+
+Queue::Batch Queue::take(std::optional<SteadyTime> until) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const SteadyTime now = std::chrono::steady_clock::now();
+    const bool is_due = (!submissions_.empty() && due_ <= now) || (until && *until <= now);
+    if (is_urgent() || is_due) break;
+    if (submissions_.empty() && !until) {
+      wake_.wait(lock);
+    } else {
+      const SteadyTime first = submissions_.empty() ? *until : until ? std::min(due_, *until) : due_;
+      wake_.wait_until(lock, first);
+    }
+  }
+  is_stuck_ = false;
+  Batch batch;
+  const std::size_t count = std::min(submissions_.size(), kMaxGroup);
+  const auto end = submissions_.begin() + static_cast<std::ptrdiff_t>(count);
+  batch.submissions.assign(std::make_move_iterator(submissions_.begin()), std::make_move_iterator(end));
+  submissions_.erase(submissions_.begin(), end);
+  for (const Submission& submission : batch.submissions) {
+    durable_ -= submission.durability == Durability::durable ? 1 : 0;
+    payload_bytes_ -= payload_of(submission);
+  }
+  // What is left was there before: due at once.
+  batch.readings.assign(std::make_move_iterator(readings_.begin()), std::make_move_iterator(readings_.end()));
+  readings_.clear();
+  batch.is_last = is_closed_ && submissions_.empty();
+  return batch;
+}
+
+void Queue::put_back(std::vector<Submission> submissions) {
+  const std::lock_guard lock(mutex_);
+  for (const Submission& submission : submissions) {
+    durable_ += submission.durability == Durability::durable ? 1 : 0;
+    payload_bytes_ += payload_of(submission);
+  }
+  due_ = std::chrono::steady_clock::now() + kRetryDelay;
+  is_stuck_ = true;
+  submissions_.insert(submissions_.begin(), std::make_move_iterator(submissions.begin()),
+                      std::make_move_iterator(submissions.end()));
+}
+
+void Queue::close() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_closed_ = true;
+  }
+  wake_.notify_one();
+}
+
+std::size_t Queue::size() const {
+  const std::lock_guard lock(mutex_);
+  return submissions_.size();
+}
+
+}  // namespace sallyport::ledger

@@ -1,0 +1,75 @@
+// What is submitted to the ledger, in order, until the writer thread takes it.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "base/base.h"
+#include "ledger/database.h"
+#include "ledger/record.h"
+
+namespace sallyport::ledger {
+
+class Transaction;
+
+// Runs on the writer thread, inside the transaction. An error undoes what it did, and nothing else.
+using Work = std::function<Status(Transaction&)>;
+// Runs where Ledger::start() said, after the commit or its failure.
+using Done = std::function<void(Status)>;
+
+// What is written together or not at all: the work first, then the entries.
+struct Submission {
+  Durability durability = Durability::durable;
+  Work work = {};
+  std::vector<Entry> entries = {};
+  Done done = {};
+};
+
+// Looks at the database on the writer thread, between two commits: keep it short.
+struct Reading {
+  std::function<void(Database&)> work;
+  std::function<void()> done;
+};
+
+// Decides when the writer has something to do. Thread-safe.
+class Queue {
+ public:
+  // False: it is full (see kMaxBacklog), and only for what is buffered.
+  bool push(Submission submission);
+  void push(Reading reading);
+
+  struct Batch {
+    std::vector<Submission> submissions;  // in order; at most kMaxGroup
+    std::vector<Reading> readings;
+    bool is_last = false;  // close() was called and nothing else is queued
+  };
+  // Waits until something durable or a reading is there, something buffered has waited kBufferedDelay,
+  // or `until` has come.
+  Batch take(std::optional<SteadyTime> until);
+  // Puts what could not be written back in front. It is due again after kRetryDelay, or with whatever
+  // durable comes.
+  void put_back(std::vector<Submission> submissions);
+  void close();  // take() hands out what is left without waiting
+
+  std::size_t size() const;
+
+ private:
+  bool is_urgent() const;
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Submission> submissions_;
+  std::deque<Reading> readings_;
+  std::size_t durable_ = 0;        // of submissions_
+  std::size_t payload_bytes_ = 0;  // still to be hashed
+  SteadyTime due_;                 // when submissions_ is not empty
+  bool is_stuck_ = false;          // the last attempt failed: do not hurry for what is buffered
+  bool is_closed_ = false;
+};
+
+}  // namespace sallyport::ledger

@@ -1,0 +1,75 @@
+#include "ledger/quotas.h"
+
+#include <algorithm>
+
+#include "ledger/database.h"
+#include "ledger/ledger.h"
+#include "wire/json.h"
+
+namespace sallyport::ledger {
+
+QuotaState roll_window(const Quota& quota, QuotaState state, std::int64_t now_ms) {
+  const std::int64_t now = quota.window.count() > 0 ? now_ms / quota.window.count() : 0;
+  if (now > state.window) state.used = 0;
+  state.window = now;
+  return state;
+}
+
+Status Quotas::load(Database& database) {
+  // A crash left these open: spent, as far as anyone knows.
+  TRY(database.execute("UPDATE quotas SET used = used + reserved, reserved = 0 WHERE reserved <> 0"));
+  TRY(Statement select, database.prepare("SELECT key, name, window, used FROM quotas"));
+  for (;;) {
+    TRY(const bool has_row, select.step());
+    if (!has_row) return ok();
+    states_[{std::string(select.text(0)), std::string(select.text(1))}] = {
+        .window = select.integer(2), .used = select.integer(3), .reserved = 0};
+  }
+}
+
+Result<Quotas::Reservation> Quotas::reserve(std::string_view key, std::string_view name, const Quota& quota,
+                                            std::int64_t amount) {
+  if (amount < 0) return Error::make(Code::invalid_params, "an amount to reserve cannot be negative");
+  const Key place{key, name};
+  const auto found = states_.find(place);
+  QuotaState state = roll_window(quota, found == states_.end() ? QuotaState() : found->second, clock_.unix_millis());
+  const std::int64_t taken = state.used + state.reserved;
+  // Compared this way round, no sum can overflow.
+  if (amount > quota.limit || taken > quota.limit - amount) {
+    Error error = Error::make(Code::quota_exceeded, "the quota is used up", "quota " + std::string(name));
+    error.details_json = wire::to_json([&](wire::JsonWriter& json) {
+      json.begin_object().member("limit", quota.limit).member("used", state.used);
+      json.member("reserved", state.reserved).member("requested", amount).end_object();
+    });
+    return error;
+  }
+  state.reserved += amount;
+  states_[place] = state;
+  persist(place, state);
+  return Reservation{std::string(key), std::string(name), amount};
+}
+
+void Quotas::settle(const Reservation& reservation, std::int64_t used) {
+  const Key place{reservation.key, reservation.name};
+  QuotaState& state = states_[place];
+  state.reserved = std::max<std::int64_t>(0, state.reserved - reservation.amount);
+  state.used = std::max<std::int64_t>(0, state.used + used);
+  persist(place, state);
+}
+
+QuotaState Quotas::state(std::string_view key, std::string_view name) const {
+  const auto found = states_.find(Key{key, name});
+  return found == states_.end() ? QuotaState() : found->second;
+}
+
+void Quotas::persist(const Key& key, const QuotaState& state) {
+  Submission submission{.durability = Durability::buffered};
+  submission.work = [key, state](Transaction& transaction) -> Status {
+    TRY(Statement insert, transaction.database().prepare(
+                              "INSERT OR REPLACE INTO quotas(key, name, window, used, reserved) VALUES(?,?,?,?,?)"));
+    return insert.bind(key.first).bind(key.second).bind(state.window).bind(state.used).bind(state.reserved).run();
+  };
+  ledger_.submit(std::move(submission));
+}
+
+}  // namespace sallyport::ledger

@@ -1,0 +1,96 @@
+#include "warden/auditor.h"
+
+#include <chrono>
+#include <utility>
+
+namespace sallyport::warden {
+namespace {
+
+using ledger::Entry;
+using ledger::Stage;
+
+Entry entry_of(Stage stage, const handlers::RequestContext& context, ipc::Call& call, const Error* error) {
+  Entry entry;
+  entry.stage = stage;
+  entry.principal = context.principal.to_string();
+  entry.peer_pid = context.peer.pid;
+  entry.session = call.session().name();
+  entry.request_id = call.message().id;
+  entry.method = call.message().method;
+  if (error != nullptr) {
+    entry.code = to_string(error->code);
+    entry.rule = error->detail;
+  }
+  return entry;
+}
+
+}  // namespace
+
+Auditor::Recorded::Recorded(ledger::Ledger& ledger, Entry entry, handlers::Audit audit)
+    : ledger_(ledger), entry_(std::move(entry)) {
+  if (audit != handlers::Audit::durable) result_ = ledger_.append(std::move(entry_));
+}
+
+void Auditor::Recorded::await_suspend(std::coroutine_handle<> waiter) {
+  ledger::Submission submission;
+  submission.entries.push_back(std::move(entry_));
+  submission.done = [this, waiter](Status status) {
+    result_ = std::move(status);
+    waiter.resume();
+  };
+  ledger_.submit(std::move(submission));
+}
+
+Auditor::Recorded Auditor::decision(const handlers::Method& method, const handlers::RequestContext& context,
+                                    ipc::Call& call) {
+  Entry entry = entry_of(Stage::decision, context, call, nullptr);
+  if (call.params()) entry.unhashed_payload = call.params().to_json();
+  return {ledger_, std::move(entry), method.audit};
+}
+
+Auditor::Recorded Auditor::outcome(const handlers::Method& method, const handlers::RequestContext& context,
+                                   ipc::Call& call, ipc::Reply& reply) {
+  const Error* error = reply.error() ? &*reply.error() : nullptr;
+  Entry entry = entry_of(Stage::outcome, context, call, error);
+  entry.payload_bytes = reply.frame().size();
+  if (error != nullptr) log_failure("request failed", context, call, *error);
+  return {ledger_, std::move(entry), method.audit};
+}
+
+void Auditor::refused(const handlers::RequestContext& context, ipc::Call& call, const Error& error) {
+  const std::string principal = context.principal.to_string();
+  Refusals& refusals = refusals_[principal];
+  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(clock_.steady().time_since_epoch()).count();
+  const ledger::RateDecision decision = ledger::decide_rate(kRefusalRate, refusals.state, now);
+  refusals.state = decision.unused_at;
+  if (!decision.is_allowed) {
+    if (refusals.suppressed++ == 0) note_suppressed(principal, "begins");
+    return;
+  }
+  if (const std::uint64_t count = std::exchange(refusals.suppressed, 0); count != 0) {
+    note_suppressed(principal, "count=" + std::to_string(count));
+  }
+  log_failure("request refused", context, call, error);
+  // If there is no room for it the ledger counts it, and says so when there is.
+  [[maybe_unused]] const Status appended = ledger_.append(entry_of(Stage::decision, context, call, &error));
+}
+
+void Auditor::note_suppressed(const std::string& principal, const std::string& what) {
+  log_.warn("refusals are too many to be recorded", {{"principal", principal}, {"what", what}});
+  Entry entry;
+  entry.principal = principal;
+  entry.method = "audit.suppressed";
+  entry.rule = what;
+  [[maybe_unused]] const Status appended = ledger_.append(std::move(entry));
+}
+
+void Auditor::log_failure(std::string_view stage, const handlers::RequestContext& context, ipc::Call& call,
+                          const Error& error) const {
+  log_.info(stage, {{"principal", context.principal.to_string()},
+                    {"peer", context.peer.pid},
+                    {"request", call.message().id},
+                    {"method", call.message().method},
+                    {"error", error.describe()}});
+}
+
+}  // namespace sallyport::warden

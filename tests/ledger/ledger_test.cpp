@@ -1,0 +1,227 @@
+#include "ledger/ledger.h"
+
+#include <sys/stat.h>
+
+#include <atomic>
+#include <thread>
+
+#include "fixture.h"
+#include "ledger/query.h"
+
+namespace sallyport::ledger {
+namespace {
+
+Page all(Database& database) {
+  auto page = run_query(database, {.limit = kMaxQueryRecords});
+  EXPECT_TRUE(page);
+  return page ? std::move(*page) : Page();
+}
+
+TEST_F(LedgerTest, TheOrderOfSubmissionIsTheOrderInTheChain) {
+  open();
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(ledger_->append(entry("buffered." + std::to_string(i))));
+    Submission durable;
+    durable.entries.push_back(entry("durable." + std::to_string(i)));
+    ledger_->submit(std::move(durable));
+  }
+  ASSERT_TRUE(commit(entry("last")));
+  Page page;
+  look([&](Database& database) { page = all(database); });
+  ASSERT_EQ(page.records.size(), 102U);
+  EXPECT_EQ(page.records[0].entry.method, "ledger.open");
+  for (std::size_t i = 0; i < 50; ++i) {
+    EXPECT_EQ(page.records[1 + 2 * i].entry.method, "buffered." + std::to_string(i));
+    EXPECT_EQ(page.records[2 + 2 * i].entry.method, "durable." + std::to_string(i));
+  }
+  EXPECT_EQ(page.records[1].entry.durability, Durability::buffered);
+  EXPECT_EQ(page.records[2].entry.durability, Durability::durable);
+}
+
+TEST_F(LedgerTest, ABufferedRecordIsWrittenWithoutAnybodyAsking) {
+  open();
+  ASSERT_TRUE(ledger_->append(entry("x")));
+  while (ledger_->health().last_seq < 2) std::this_thread::yield();
+  EXPECT_EQ(ledger_->health().backlog, 0U);
+}
+
+TEST_F(LedgerTest, AnAcknowledgedRecordIsInTheDatabaseAndInTheFile) {
+  open();
+  ASSERT_TRUE(commit(entry("exec.run")));
+  const std::string file = read_text(audit_directory(directory_.path()) + "/" + export_file_name(1));
+  EXPECT_NE(file.find("\"method\":\"exec.run\""), std::string::npos);
+  const Report report = verify({}, ledger_->health().exported_seq);
+  EXPECT_TRUE(report.is_intact()) << describe(report);
+  EXPECT_EQ(report.file_records, report.records);
+}
+
+TEST_F(LedgerTest, ManySubmissionsShareACommit) {
+  open();
+  int done = 0;
+  for (int i = 0; i < 2000; ++i) {
+    Submission durable;
+    durable.entries.push_back(entry("x"));
+    durable.done = [&](const Status& status) { done += status ? 1 : 0; };
+    ledger_->submit(std::move(durable));
+  }
+  inbox_.run_until([&] { return done == 2000; });
+  close();
+  const Report report = verify();
+  EXPECT_TRUE(report.is_intact()) << describe(report);
+  EXPECT_EQ(report.records, 2002U);
+  EXPECT_EQ(report.checkpoints, 2U);  // at 1024, and at the end
+}
+
+TEST_F(LedgerTest, SubmissionsFromManyThreadsAllArrive) {
+  open();
+  std::atomic<int> done{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) {
+        EXPECT_TRUE(ledger_->append(entry("buffered")));
+        Submission durable;
+        durable.entries.push_back(entry("durable"));
+        durable.done = [&](const Status& status) { done += status ? 1 : 0; };
+        ledger_->submit(std::move(durable));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  inbox_.run_until([&] { return done == 800; });
+  close();
+  EXPECT_EQ(verify().records, 1602U);
+}
+
+TEST_F(LedgerTest, AFailedWorkUndoesItselfAndNothingElse) {
+  open();
+  Submission good, bad, after;
+  good.entries.push_back(entry("good"));
+  bad.work = [](Transaction& transaction) -> Status {
+    TRY(transaction.record(entry("bad")));
+    TRY(write_meta(transaction.database(), "bad", "1"));
+    return Error::make(Code::conflict, "changed my mind");
+  };
+  std::optional<Status> refused;
+  bad.done = [&](Status status) { refused = std::move(status); };
+  after.entries.push_back(entry("after"));
+  ledger_->submit(std::move(good));
+  ledger_->submit(std::move(bad));
+  ASSERT_TRUE(commit(std::move(after)));
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_EQ(refused->error().code, Code::conflict);
+  Page page;
+  look([&](Database& database) {
+    page = all(database);
+    EXPECT_FALSE(read_meta(database, "bad")->has_value());
+  });
+  ASSERT_EQ(page.records.size(), 3U);
+  EXPECT_EQ(page.records[1].entry.method, "good");
+  EXPECT_EQ(page.records[2].entry.method, "after");
+  close();
+  EXPECT_TRUE(verify().is_intact());
+}
+
+TEST_F(LedgerTest, TheChainGoesOnAfterARestart) {
+  for (int i = 0; i < 3; ++i) {
+    open();
+    ASSERT_TRUE(commit(entry("x")));
+    close();
+  }
+  const Report report = verify();
+  EXPECT_TRUE(report.is_intact()) << describe(report);
+  EXPECT_EQ(report.records, 9U);
+  EXPECT_EQ(report.files, 1U);
+}
+
+TEST_F(LedgerTest, RotationBySizeKeepsTheChain) {
+  Ledger::Options small = options();
+  small.export_file_bytes = 4096;
+  for (int run = 0; run < 3; ++run) {
+    open(small);
+    for (int i = 0; i < 40; ++i) ASSERT_TRUE(commit(entry("x")));
+    close();
+  }
+  const Report report = verify();
+  EXPECT_TRUE(report.is_intact()) << describe(report);
+  EXPECT_GT(report.files, 5U);
+  EXPECT_EQ(report.file_records, report.records);
+}
+
+TEST_F(LedgerTest, EverythingIsPrivate) {
+  open();
+  ASSERT_TRUE(commit(entry("x")));
+  for (const auto& file : std::filesystem::recursive_directory_iterator(directory_.path())) {
+    struct stat info{};
+    ASSERT_EQ(::lstat(file.path().c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 077U, 0U) << file.path();
+  }
+}
+
+TEST_F(LedgerTest, RefusesASecondWriter) {
+  open();
+  const auto second = Ledger::open(options());
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Code::conflict);
+}
+
+TEST_F(LedgerTest, RefusesToStartWithoutItsKey) {
+  open();
+  close();
+  std::filesystem::remove(key_path(directory_.path()));
+  const auto reopened = Ledger::open(options());
+  ASSERT_FALSE(reopened);
+  EXPECT_EQ(reopened.error().code, Code::conflict);
+  EXPECT_FALSE(std::filesystem::exists(key_path(directory_.path())));
+}
+
+TEST_F(LedgerTest, RefusesASymlinkInPlaceOfTheDatabase) {
+  const TemporaryDirectory elsewhere;
+  write_text(elsewhere.path() + "/target", "");
+  std::filesystem::create_symlink(elsewhere.path() + "/target", database_path(directory_.path()));
+  EXPECT_FALSE(Ledger::open(options()));
+}
+
+TEST_F(LedgerTest, ClosingWritesWhatIsBuffered) {
+  open();
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(ledger_->append(entry("x")));
+  close();
+  const Report report = verify();
+  EXPECT_EQ(report.records, 12U);
+  EXPECT_TRUE(report.is_intact()) << describe(report);
+  EXPECT_TRUE(report.note.empty()) << report.note;
+}
+
+TEST_F(LedgerTest, AQueryFiltersAndPages) {
+  open();
+  for (int i = 0; i < 10; ++i) {
+    Entry denied = entry(i % 2 == 0 ? "fs.read" : "fs.write");
+    denied.code = i < 5 ? "POLICY_DENIED" : std::string(kOk);
+    denied.principal = i == 3 ? "host" : "container/one";
+    clock_.pass(Millis(1000));
+    ASSERT_TRUE(commit(denied));
+  }
+  const auto ask = [&](const Query& query) {
+    Page page;
+    look([&](Database& database) { page = *run_query(database, query); });
+    return page;
+  };
+  EXPECT_EQ(ask({.method = "fs.*"}).records.size(), 10U);
+  EXPECT_EQ(ask({.method = "fs.read"}).records.size(), 5U);
+  EXPECT_EQ(ask({.principal = "host"}).records.size(), 1U);
+  EXPECT_EQ(ask({.decision = "deny"}).records.size(), 5U);
+  EXPECT_EQ(ask({.method = "fs.*", .decision = "allow"}).records.size(), 5U);
+  EXPECT_EQ(ask({.decision = "POLICY_DENIED"}).records.size(), 5U);
+  EXPECT_EQ(ask({.since_ms = clock_.wall_ms - 2000}).records.size(), 3U);
+  EXPECT_EQ(ask({.until_ms = clock_.wall_ms - 9000, .method = "fs.*"}).records.size(), 1U);
+  const Page first = ask({.method = "fs.*", .limit = 3});
+  EXPECT_EQ(first.records.size(), 3U);
+  EXPECT_TRUE(first.has_more);
+  const Page second = ask({.method = "fs.*", .limit = 100, .cursor = first.cursor});
+  EXPECT_EQ(second.records.size(), 7U);
+  EXPECT_FALSE(second.has_more);
+  EXPECT_EQ(ask({.method = "nothing'; DROP TABLE audit; --"}).records.size(), 0U);
+}
+
+}  // namespace
+}  // namespace sallyport::ledger
