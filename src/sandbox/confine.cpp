@@ -73,6 +73,7 @@ void apply_landlock(const Plan& plan, const Reporter& reporter) {
 void drop_rights(const Plan& plan, const Reporter& reporter) {
   for (std::size_t i = 0; i < plan.limits.size(); ++i) {
     const auto& [resource, limit] = plan.limits[i];
+    if (resource == RLIMIT_DATA) continue;  // the commands' own: job.cpp
     reporter.must(Step::limits, ::setrlimit(static_cast<__rlimit_resource>(resource), &limit), i);
   }
   reporter.must(Step::no_new_privileges, ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));

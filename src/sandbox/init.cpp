@@ -99,7 +99,7 @@ class Init {
   void start_main() {
     const JobStart start{plan_.argv.data(),       plan_.envp.data(), plan_.directory.c_str(),
                          plan_.path_list.c_str(), nullptr,           0,
-                         context_.terminal,       plan_.is_traced};
+                         context_.terminal,       plan_.is_traced,   data_limit()};
     JobFailure failure;
     const pid_t pid = start_job(start, *context_.reporter, failure);
     if (pid < 0) context_.reporter->fail(failure.step, failure.error);
@@ -165,6 +165,13 @@ class Init {
     if (used <= plan_.supervised_memory) return;
     say({Notice::Kind::over_memory, Step::none, 0, static_cast<std::int32_t>(used >> 20), 0, 0, 0});
     ::kill(-1, SIGKILL);  // everything but ourselves
+  }
+
+  const rlimit* data_limit() const {
+    for (const auto& [resource, limit] : plan_.limits) {
+      if (resource == RLIMIT_DATA) return &limit;
+    }
+    return nullptr;
   }
 
   Job* find(std::uint32_t id) {
@@ -289,7 +296,9 @@ class Init {
                          path_list,
                          fds,
                          fd_count,
-                         TerminalMode::detached};
+                         TerminalMode::detached,
+                         false,
+                         data_limit()};
     JobFailure failure;
     const pid_t pid = start_job(start, *context_.reporter, failure);
     if (pid < 0) return refuse(request, failure.step, failure.error);

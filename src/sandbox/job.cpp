@@ -111,6 +111,7 @@ void await_exec(pid_t pid) {
   if (reporter.is_injected(Step::directory)) give_up(Step::directory, reporter.injected_error());
   if (start.is_traced && !begin_traced()) give_up(Step::spawn, errno);
   if (::chdir(start.directory) != 0) give_up(Step::directory, errno);
+  if (start.data_limit != nullptr && ::setrlimit(RLIMIT_DATA, start.data_limit) != 0) give_up(Step::limits, errno);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

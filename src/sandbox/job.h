@@ -1,6 +1,7 @@
 // One command started by pid 1. Internal to the module; nothing allocates.
 #pragma once
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <cstddef>
@@ -19,6 +20,8 @@ struct JobStart {
   std::size_t fd_count;
   TerminalMode terminal;
   bool is_traced = false;
+  // Set here and not on pid 1, whose own memory may be large by then: a copy of a sanitized program.
+  const rlimit* data_limit = nullptr;
 };
 
 struct JobFailure {
