@@ -67,7 +67,8 @@ Loop::~Loop() = default;
 void Loop::run() {
   impl_->is_stopped = false;
   while (!impl_->is_stopped) {
-    if (impl_->spinner.should_spin() && impl_->spinner.spin([this] { return impl_->context.poll_one() != 0; })) continue;
+    if (impl_->spinner.should_spin() && impl_->spinner.spin([this] { return impl_->context.poll_one() != 0; }))
+      continue;
     impl_->context.run_one();
   }
 }
