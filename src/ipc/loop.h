@@ -1,5 +1,5 @@
-// The event loop: one thread, readiness of descriptors, timers, signals. Boost.Asio is inside and
-// stays there.
+// The event loop: one thread, readiness of descriptors, timers, signals. Which reactor is inside is
+// the platform file's affair.
 //
 // Everything but post() belongs to the thread that runs the loop. Coroutines suspended here are
 // resumed by the loop, never destroyed by it: whoever ends a Watch cancels it first and lets its waiter
