@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <string_view>
 
 #include "os/process.h"
@@ -55,6 +56,14 @@ std::vector<std::unique_ptr<Peer>> start_peers(const Arguments& arguments) {
   return peers;
 }
 
+// Others at work spoil the rows that want an idle machine, and disturb the rest.
+void warn_if_busy() {
+  double load = 0;
+  if (::getloadavg(&load, 1) == 1 && load > 1) {
+    std::fprintf(stderr, "bench ipc: the load average is %.1f; the rows of an idle machine mean little now\n", load);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -67,6 +76,7 @@ int main(int argc, char** argv) {
     setting.repetitions = 5;
     setting.scale = 5;
   }
+  warn_if_busy();
   if (arguments.with_peers) setting.peers = start_peers(arguments);
   std::vector<Line> lines;
   for (const Row& row : all_rows()) {

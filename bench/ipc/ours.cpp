@@ -26,18 +26,34 @@ void must(const Status& status) {
 
 }  // namespace
 
-Daemon::Daemon(const std::string& program, int cpu, const std::vector<std::string>& options) {
-  std::string pattern = (std::filesystem::temp_directory_path() / "sallyport-bench-XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) die("cannot make a temporary directory");
-  directory_ = pattern;
+Directory::Directory() : path_((std::filesystem::temp_directory_path() / "sallyport-bench-XXXXXX").string()) {
+  if (::mkdtemp(path_.data()) == nullptr) die("cannot make a temporary directory");
+}
+
+Directory::~Directory() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+Daemon::Daemon(const std::string& program, int cpu, const std::vector<std::string>& options)
+    : directory_(std::make_shared<Directory>()) {
+  start(program, cpu, options);
+}
+
+Daemon::Daemon(const std::string& program, std::shared_ptr<Directory> state)
+    : directory_(std::move(state)), ends_in_order_(true) {
+  start(program, kAnyCpu, {});
+}
+
+void Daemon::start(const std::string& program, int cpu, const std::vector<std::string>& options) {
   std::array<int, 2> ready{};
   if (::pipe2(ready.data(), O_CLOEXEC) != 0) die("pipe failed");
   UniqueFd wait_for{ready[0]}, tell{ready[1]};
   std::vector<std::string> command = {program, "--log-level", "warn", "--ready-fd", std::to_string(tell.get())};
   command.insert(command.end(), options.begin(), options.end());
   process_ = Process::exec(command, {.extra = tell.get()}, cpu,
-                           {"SALLYPORT_RUNTIME_DIR=" + directory_, "SALLYPORT_STATE_DIR=" + directory_,
-                            "SALLYPORT_CONFIG=" + directory_ + "/sallyport.toml"});
+                           {"SALLYPORT_RUNTIME_DIR=" + directory_->path(), "SALLYPORT_STATE_DIR=" + directory_->path(),
+                            "SALLYPORT_CONFIG=" + directory_->path() + "/sallyport.toml"});
   tell.reset();
   char byte = 0;
   pollfd event{wait_for.get(), POLLIN, 0};
@@ -47,15 +63,14 @@ Daemon::Daemon(const std::string& program, int cpu, const std::vector<std::strin
 }
 
 Daemon::~Daemon() {
+  if (ends_in_order_) process_.ask_to_stop();
   process_.stop();
-  std::error_code ignored;
-  std::filesystem::remove_all(directory_, ignored);
 }
 
 std::unique_ptr<Client> Daemon::connect() const { return must(Client::connect_unix(socket())); }
 
 std::unique_ptr<Client> Daemon::connect_tcp() const {
-  return must(Client::connect_loopback(must(read_loopback_file(directory_ + "/warden.json"))));
+  return must(Client::connect_loopback(must(read_loopback_file(directory_->path() + "/warden.json"))));
 }
 
 void Ours::ping() {

@@ -11,22 +11,40 @@
 
 namespace sallyport::bench {
 
+// A temporary directory, removed with all that is in it.
+class Directory {
+ public:
+  Directory();
+  ~Directory();
+  Directory(const Directory&) = delete;
+  Directory& operator=(const Directory&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
 // A sallyportd with directories of its own.
 class Daemon {
  public:
   // Returns when its doors are open.
   Daemon(const std::string& program, int cpu, const std::vector<std::string>& options = {});
+  // With the state that an earlier one left; ends in good order.
+  Daemon(const std::string& program, std::shared_ptr<Directory> state);
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
   const Process& process() const { return process_; }
-  std::string socket() const { return directory_ + "/warden.sock"; }
+  std::string socket() const { return directory_->path() + "/warden.sock"; }
   std::unique_ptr<Client> connect() const;
   std::unique_ptr<Client> connect_tcp() const;
 
  private:
-  std::string directory_;
+  void start(const std::string& program, int cpu, const std::vector<std::string>& options);
+
+  std::shared_ptr<Directory> directory_;
+  bool ends_in_order_ = false;
   Process process_;
 };
 

@@ -118,8 +118,7 @@ void report(int calls, std::vector<double> times, const std::function<void(std::
 int call(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxBytes);
-  const auto stub =
-      Door::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+  const auto stub = Door::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
   EchoMessage megabyte;
   megabyte.set_data(std::string(1'000'000, 'x'));
   const auto ping = [&] {

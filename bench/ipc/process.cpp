@@ -79,6 +79,18 @@ void Process::stop() {
   ::waitpid(std::exchange(pid_, -1), nullptr, 0);
 }
 
+void Process::ask_to_stop() {
+  if (pid_ <= 0) return;
+  ::kill(pid_, SIGTERM);
+  for (int i = 0; i < 300; ++i) {
+    if (::waitpid(pid_, nullptr, WNOHANG) == pid_) {
+      pid_ = -1;
+      return;
+    }
+    ::usleep(10'000);
+  }
+}
+
 std::chrono::nanoseconds Process::cpu_time() const {
   clockid_t clock{};
   if (pid_ <= 0 || ::clock_getcpuclockid(pid_, &clock) != 0) return {};

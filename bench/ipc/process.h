@@ -38,7 +38,8 @@ class Process {
 
   pid_t pid() const { return pid_; }
   explicit operator bool() const { return pid_ > 0; }
-  void stop();
+  void stop();                                // at once
+  void ask_to_stop();                         // SIGTERM, and a few seconds for it
   std::chrono::nanoseconds cpu_time() const;  // of all its threads
   std::uint64_t pss_kib() const;
 

@@ -53,7 +53,10 @@ std::size_t read_some(int fd, std::string& buffer, std::size_t at) {
 class Answerer {
  public:
   Answerer(std::size_t request, std::size_t reply)
-      : request_(request), reply_(reply), in_(std::max(request, kReadBytes), 'q'), out_(std::max(reply, kReadBytes), 'r') {}
+      : request_(request),
+        reply_(reply),
+        in_(std::max(request, kReadBytes), 'q'),
+        out_(std::max(reply, kReadBytes), 'r') {}
 
   void turn(int fd, std::size_t& have) {
     have += read_some(fd, in_, have % request_);

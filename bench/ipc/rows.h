@@ -12,7 +12,7 @@
 namespace sallyport::bench {
 
 struct Setting {
-  std::string daemon;                        // the program
+  std::string daemon;  // the program
   int repetitions = 15;
   int scale = 1;                             // calls per block are divided by it
   std::vector<std::unique_ptr<Peer>> peers;  // on kCpu

@@ -6,7 +6,7 @@
 
 namespace sallyport::ipc {
 
-Call::Call(std::shared_ptr<Session> session, wire::Message message)
+Call::Call(std::shared_ptr<Session> session, wire::Message&& message)
     : session_(std::move(session)), message_(std::move(message)), started_(session_->last_activity_) {
   session_->newest_call_ = this;
   ++session_->open_calls_;

@@ -34,7 +34,7 @@ class [[nodiscard]] Reply {
 
 class Call {
  public:
-  Call(std::shared_ptr<Session> session, wire::Message message);
+  Call(std::shared_ptr<Session> session, wire::Message&& message);
   ~Call();
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;

@@ -209,7 +209,7 @@ void Loop::on_signals(std::initializer_list<int> signals, std::function<void(int
     impl_->watch_own(impl_->signals_out);
   }
   signal_fd = impl_->signals_in.get();
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = note_signal;
   action.sa_flags = SA_RESTART;
   for (const int signal : signals) {
@@ -260,8 +260,7 @@ void Watch::Impl::handle(std::uint32_t events) {
   for (std::size_t i = 0; i < ready.size(); ++i) {
     if ((events & kWakes.at(i)) != 0) ready.at(i) = std::exchange(waits.at(i), nullptr);
   }
-  const std::uint32_t answered =
-      (ready[0] ? kWakes[0] : 0) | (ready[1] ? kWakes[1] : 0) | (ready[2] ? kWakes[2] : 0);
+  const std::uint32_t answered = (ready[0] ? kWakes[0] : 0) | (ready[1] ? kWakes[1] : 0) | (ready[2] ? kWakes[2] : 0);
   if ((events & ~answered) != 0) disarm();
   // Resuming may end this Watch: nothing of it is touched any more.
   for (Wait* wait : ready) {

@@ -93,9 +93,10 @@ Fire Pipeline::serve(std::shared_ptr<Session> session, Door& door, RequestContex
 
 // ---- Request -> Permit -> Reply -> sent ----
 
-Fire Pipeline::answer(std::shared_ptr<Session> session, Door& door, std::shared_ptr<RequestContext> context,
-                      wire::Message request) {
-  Call call(std::move(session), std::move(request));
+Fire Pipeline::answer(const std::shared_ptr<Session>& session, Door& door, std::shared_ptr<RequestContext> context,
+                      wire::Message&& request) {
+  // Before the first suspension, after which the caller's `session` and `request` are gone.
+  Call call(session, std::move(request));
   const auto found = methods_.find(call.message().method);
   const Method* method = found == methods_.end() ? nullptr : found->second;
   const auto permit = decide(method, door, *context, call.message());

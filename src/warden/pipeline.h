@@ -44,8 +44,8 @@ class Pipeline {
   void refuse(UniqueFd connection, const Door& door, const Error& error);
   void open(UniqueFd in, UniqueFd out, Door& door, handlers::RequestContext context);
   Fire serve(std::shared_ptr<ipc::Session> session, Door& door, handlers::RequestContext context);
-  Fire answer(std::shared_ptr<ipc::Session> session, Door& door, std::shared_ptr<handlers::RequestContext> context,
-              wire::Message request);
+  Fire answer(const std::shared_ptr<ipc::Session>& session, Door& door,
+              std::shared_ptr<handlers::RequestContext> context, wire::Message&& request);
   Result<Permit> decide(const handlers::Method* method, const Door& door, const handlers::RequestContext& context,
                         const wire::Message& request);
   Task<ipc::Reply> handle_audited(const handlers::Method& method, const Permit& permit, ipc::Call& call,

@@ -167,6 +167,11 @@ bool is_plain(std::string_view text) {
     if (special != 0) return false;
     text.remove_prefix(kBlock);
   }
+  for (; text.size() >= 8; text.remove_prefix(8)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, text.data(), 8);
+    if (((word & 0x8080808080808080) | escapable(word)) != 0) return false;
+  }
   unsigned special = 0;
   for (const char c : text) special |= is_special(c);
   return special == 0;

@@ -183,7 +183,8 @@ class PlainReader {
   // Up to the closing quote, which stays.
   bool name(std::string_view& found, std::size_t most) {
     std::size_t size = 0;
-    while (size < text_.size() && text_[size] > ' ' && text_[size] <= '~' && text_[size] != '"' && text_[size] != '\\') {
+    while (size < text_.size() && text_[size] > ' ' && text_[size] <= '~' && text_[size] != '"' &&
+           text_[size] != '\\') {
       ++size;
     }
     found = text_.substr(0, size);

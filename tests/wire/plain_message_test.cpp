@@ -69,7 +69,8 @@ TEST(PlainMessage, EdgesAreReadAsTheFullParserReadsThem) {
        }) {
     expect_same(decoder, text);
   }
-  expect_same(decoder, R"({"id":")" + std::string(128, 'i') + R"(","type":"request","method":")" + std::string(128, 'm') + "\"}");
+  expect_same(decoder, R"({"id":")" + std::string(128, 'i') + R"(","type":"request","method":")" +
+                           std::string(128, 'm') + "\"}");
   expect_same(decoder, R"({"id":")" + std::string(129, 'i') + R"(","type":"request","method":"m"})");
 }
 
@@ -92,9 +93,15 @@ TEST(PlainMessage, MutationsAreReadAsTheFullParserReadsThem) {
       const std::size_t at = random() % text.size();
       const char c = alphabet[random() % alphabet.size()];
       switch (random() % 3) {
-        case 0: text[at] = c; break;
-        case 1: text.insert(at, 1, c); break;
-        default: text.erase(at, 1); break;
+        case 0:
+          text[at] = c;
+          break;
+        case 1:
+          text.insert(at, 1, c);
+          break;
+        default:
+          text.erase(at, 1);
+          break;
       }
       if (text.empty()) text = "{";
     }
