@@ -67,6 +67,7 @@ int run(int argc, char** argv, const std::string& version) {
   app.require_subcommand(1);
   app.fallthrough();
   add_run_command(app, context);
+  add_container_commands(app, context);
   add_warden_commands(app, context);
   add_policy_commands(app, context);
   add_audit_commands(app, context);

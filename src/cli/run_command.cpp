@@ -7,7 +7,9 @@
 #include <filesystem>
 
 #include "cli/command.h"
+#include "client/client.h"
 #include "containers/launch_spec.h"
+#include "containers/registry.h"
 #include "policy/profile.h"
 #include "sandbox/foreground.h"
 
@@ -17,7 +19,7 @@ namespace {
 struct RunArguments {
   std::string profile = "default", workspace;
   std::vector<std::string> command, read, write, env, limits, allow_net;
-  bool allow_weak = false, no_warden = false;
+  bool allow_weak = false, no_warden = false, explain = false;
 };
 
 std::optional<std::string> variable(const std::string& name) {
@@ -72,6 +74,7 @@ Result<sandbox::Spec> build_spec(const Context& context, const RunArguments& arg
       containers::make_spec(profile, {arguments.workspace.empty() ? here : absolute(arguments.workspace),
                                       containers::host_home(), variable}));
   spec.command = arguments.command;
+  spec.explain = arguments.explain;
   if (here == spec.workspace || here.starts_with(spec.workspace + "/")) spec.directory = here;
   return spec;
 }
@@ -91,6 +94,10 @@ void summarize(const sandbox::ExitReport& report) {
   if (!report.violations.empty()) {
     say("refused " + std::to_string(report.violation_count) + " calls by seccomp:");
     for (std::size_t i = 0; i < report.violations.size() && i < 8; ++i) say("  " + describe(report.violations[i]));
+  }
+  if (!report.refusals.empty()) say("refused paths and addresses:");
+  for (const sandbox::Violation& refusal : report.refusals) {
+    say("  " + describe(refusal) + ": " + errno_name(refusal.error));
   }
   for (const std::string& path : report.lost_mounts) {
     say("the host replaced " + escape_for_display(path) + " while it ran; its protection was put back");
@@ -117,6 +124,11 @@ void print_report(const sandbox::ExitReport& report) {
       writer.begin_object().member("operation", violation.operation).member("target", violation.target);
       writer.member("rule", violation.rule).member("count", violation.count).end_object();
     }
+    writer.end_array().key("refusals").begin_array();
+    for (const sandbox::Violation& refusal : report.refusals) {
+      writer.begin_object().member("operation", refusal.operation).member("target", refusal.target);
+      writer.member("errno", errno_name(refusal.error)).member("count", refusal.count).end_object();
+    }
     writer.end_array().member("over_memory", report.was_over_memory).member("over_time", report.was_over_time);
     strings("lost_mounts", report.lost_mounts);
     strings("quarantined", report.quarantined);
@@ -127,14 +139,62 @@ void print_report(const sandbox::ExitReport& report) {
   std::fprintf(stderr, "%s\n", json.c_str());
 }
 
+// The sandbox's place with a warden that runs: a door and a mailbox inside, a line in its lists. Without a
+// warden the sandbox is the same, without a door.
+class Adoption {
+ public:
+  Adoption(const Context& context, const RunArguments& arguments, sandbox::Spec& spec) {
+    if (arguments.no_warden) return;
+    auto client = Client::connect_unix(context.paths.control_socket());
+    if (!client) return;
+    const auto answer = (*client)->call("container.adopt", wire::to_json([&](wire::JsonWriter& json) {
+                                          json.begin_object().member("template", arguments.profile).key("config");
+                                          json.begin_object().member("workspace", spec.workspace).key("command");
+                                          json.begin_array();
+                                          for (const std::string& word : spec.command) json.value(word);
+                                          json.end_array().end_object().end_object();
+                                        }));
+    if (!answer) {
+      std::fprintf(stderr, "sallyport: the warden gives no door: %s\n", answer.error().message.c_str());
+      return;
+    }
+    containers::Container place;
+    place.id = answer->value().get("container").as_string().value_or("");
+    place.door_dir = answer->value().get("door").as_string().value_or("");
+    place.mailbox_dir = answer->value().get("mailbox").as_string().value_or("");
+    containers::Registry::add_door(place, spec);
+    id_ = place.id;
+    client_ = std::move(*client);
+  }
+
+  void started(pid_t pid) { tell("pid", pid); }
+  void ended(int wait_status) { tell("wait_status", wait_status); }
+
+ private:
+  void tell(const char* name, int value) {
+    if (!client_) return;
+    // A warden that is gone meanwhile takes the door along, and nothing else.
+    [[maybe_unused]] const auto told = client_->call("container.adopt", wire::to_json([&](wire::JsonWriter& json) {
+                                                       json.begin_object().member("container", id_);
+                                                       json.member(name, value).end_object();
+                                                     }));
+  }
+
+  std::unique_ptr<Client> client_;
+  std::string id_;
+};
+
 void run(Context& context, const RunArguments& arguments) {
-  const auto spec = build_spec(context, arguments);
+  auto spec = build_spec(context, arguments);
   if (!spec) {
     report(context, spec.error());
     context.exit_code = static_cast<int>(Exit::usage);
     return;
   }
-  const auto outcome = sandbox::run_foreground(*spec);
+  Adoption adoption(context, arguments, *spec);
+  sandbox::ForegroundOptions options;
+  options.on_started = [&](const sandbox::Running& running) { adoption.started(running.pid()); };
+  const auto outcome = sandbox::run_foreground(*spec, options);
   if (!outcome) {
     context.exit_code = static_cast<int>(report(context, outcome.error()));
     return;
@@ -144,6 +204,7 @@ void run(Context& context, const RunArguments& arguments) {
   } else {
     summarize(*outcome);
   }
+  adoption.ended(outcome->wait_status);
   context.exit_code = outcome->exit_code();
 }
 
@@ -160,6 +221,7 @@ void add_run_command(CLI::App& app, Context& context) {
   command->add_option("--limit", arguments->limits, "memory=2GiB, pids=100, duration=10m, ...")
       ->type_name("NAME=VALUE");
   command->add_option("--allow-net", arguments->allow_net, "A host it may reach")->type_name("HOST[:PORT]");
+  command->add_flag("--explain", arguments->explain, "Also say which paths and addresses were refused (slower)");
   command->add_flag("--allow-weak", arguments->allow_weak,
                     "Without user namespaces, accept Landlock and seccomp alone");
   command->add_flag("--no-warden", arguments->no_warden, "Without a door to the warden");

@@ -197,6 +197,7 @@ Result<ExitReport> run_foreground(const Spec& spec, const ForegroundOptions& opt
   LaunchOptions launch_options = options.launch;
   launch_options.terminal = choose_mode(terminal, launch_options.machine);
   TRY(Running running, launch(spec, launch_options));
+  if (options.on_started) options.on_started(running);
   ExitReport report;
   report.protections = running.protections();
   report.findings = running.findings();

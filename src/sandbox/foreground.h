@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace sallyport::sandbox {
 
 struct ForegroundOptions {
   LaunchOptions launch;  // its terminal mode is chosen by run_foreground()
+  std::function<void(const Running&)> on_started;  // it runs; called once, may be empty
 };
 
 struct ExitReport {

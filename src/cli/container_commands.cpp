@@ -1,0 +1,172 @@
+// sallyport container create | ls | inspect | exec | stop | rm
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+
+#include "cli/command.h"
+#include "cli/warden_link.h"
+
+namespace sallyport::cli {
+namespace {
+
+constexpr Millis kAsLongAsItTakes{24 * 60 * 60 * 1000};
+
+std::string named(const std::string& container) {
+  return wire::to_json([&](wire::JsonWriter& json) { json.begin_object().member("container", container).end_object(); });
+}
+
+void write_words(wire::JsonWriter& json, const char* name, const std::vector<std::string>& words) {
+  json.key(name).begin_array();
+  for (const std::string& word : words) json.value(word);
+  json.end_array();
+}
+
+std::string text(wire::Value value) { return std::string(value.as_string().value_or("")); }
+
+struct CreateArguments {
+  std::string profile = "default", name, workspace = ".";
+  std::vector<std::string> command;
+  bool restart = false;
+};
+
+Status create(const Context& context, const CreateArguments& arguments) {
+  TRY(const Started warden, ensure_warden(context.paths));
+  std::error_code ignored;
+  const std::string workspace = std::filesystem::absolute(arguments.workspace, ignored).lexically_normal();
+  const std::string params = wire::to_json([&](wire::JsonWriter& json) {
+    json.begin_object().member("template", arguments.profile).key("config").begin_object();
+    json.member("workspace", workspace).member("restart", arguments.restart);
+    if (!arguments.name.empty()) json.member("name", arguments.name);
+    write_words(json, "command", arguments.command);
+    json.end_object().end_object();
+  });
+  TRY(const Answer answer, warden.client->call("container.create", params));
+  print(context.wants_json ? answer.json() : text(answer.value().get("container")));
+  return ok();
+}
+
+Status list(const Context& context) {
+  TRY(const Started warden, ensure_warden(context.paths));
+  TRY(const Answer answer, warden.client->call("container.list"));
+  if (context.wants_json) {
+    print(answer.json());
+    return ok();
+  }
+  for (const wire::Value container : answer.value().get("containers").items()) {
+    const std::string state = text(container.get("state"));
+    std::string command;
+    for (const wire::Value word : container.get("command").items()) command += " " + escape_for_display(text(word));
+    std::array<char, 256> line{};
+    std::snprintf(line.data(), line.size(), "%-32s %-9s %-10s %s", text(container.get("container")).c_str(), state.c_str(),
+                  text(container.get("profile")).c_str(), escape_for_display(text(container.get("workspace"))).c_str());
+    print(std::string(line.data()) + dim(command));
+  }
+  return ok();
+}
+
+// Calls a method that takes a container, and prints what it answers.
+Status call_named(const Context& context, const char* method, const std::string& container) {
+  TRY(const Started warden, ensure_warden(context.paths));
+  TRY(const Answer answer, warden.client->call(method, named(container), {.deadline = kAsLongAsItTakes, .token = {}}));
+  print(context.wants_json || answer.value().get("state") ? answer.json() : "done");
+  return ok();
+}
+
+struct ExecArguments {
+  std::string container;
+  std::vector<std::string> command;
+};
+
+// Copies what came on a stream so far to a descriptor; true at the stream's end.
+Result<bool> drain(Client& client, std::uint32_t stream, int to) {
+  for (;;) {
+    auto bytes = client.read_stream(stream, Millis(0));
+    if (!bytes && bytes.error().code == Code::timeout) return false;
+    if (!bytes) return bytes.error().code == Code::not_found ? Result<bool>(true) : Result<bool>(bytes.error());
+    if (bytes->empty()) return true;
+    ByteView left = bytes->view();
+    while (!left.empty()) {
+      const ssize_t count = ::write(to, left.data(), left.size());
+      if (count <= 0) return Error::from_errno("cannot write the output", errno);
+      left = left.subspan(static_cast<std::size_t>(count));
+    }
+  }
+}
+
+Status exec(Context& context, ExecArguments arguments) {
+  // With two positionals the library leaves the separator in the second.
+  if (arguments.command.front() == "--") arguments.command.erase(arguments.command.begin());
+  if (arguments.command.empty()) return Error::make(Code::invalid_params, "no command behind --");
+  TRY(const Started warden, ensure_warden(context.paths));
+  Client& client = *warden.client;
+  std::uint32_t out = 0, err = 0;
+  client.on_event([&](const wire::Message& event) {
+    if (event.method != "container.started") return;
+    out = static_cast<std::uint32_t>(event.params.get("stdout").get("$stream").as_int().value_or(0));
+    err = static_cast<std::uint32_t>(event.params.get("stderr").get("$stream").as_int().value_or(0));
+  });
+  std::optional<Result<Answer>> answer;
+  const std::string params = wire::to_json([&](wire::JsonWriter& json) {
+    json.begin_object().member("container", arguments.container);
+    write_words(json, "command", arguments.command);
+    json.end_object();
+  });
+  TRY(client.start("container.exec", params, [&](Result<Answer> came) { answer.emplace(std::move(came)); },
+                   {.deadline = kAsLongAsItTakes, .token = {}}));
+  bool is_out_done = false, is_err_done = false;
+  while (!answer) {
+    TRY(client.dispatch(Millis(1000)));
+    if (out != 0 && !is_out_done) {
+      TRY(is_out_done, drain(client, out, STDOUT_FILENO));
+    }
+    if (err != 0 && !is_err_done) {
+      TRY(is_err_done, drain(client, err, STDERR_FILENO));
+    }
+  }
+  if (!*answer) return answer->error();
+  context.exit_code = static_cast<int>((*answer)->value().get("exit_code").as_int().value_or(1));
+  return ok();
+}
+
+}  // namespace
+
+void add_container_commands(CLI::App& app, Context& context) {
+  auto* group = app.add_subcommand("container", "Make, list, use and stop containers");
+  group->require_subcommand(1);
+
+  auto* command = group->add_subcommand("create", "Make a container; with CMD it runs that, else it waits for exec");
+  const auto wanted = std::make_shared<CreateArguments>();
+  command->add_option("--profile", wanted->profile, "What it may do")->capture_default_str();
+  command->add_option("--name", wanted->name, "A name, from which its id is made");
+  command->add_option("--workspace", wanted->workspace, "The directory it works in (default: this one)");
+  command->add_flag("--restart", wanted->restart, "Start it again when a warden finds it lost");
+  command->add_option("CMD", wanted->command, "The command and its arguments, behind --");
+  command->positionals_at_end();
+  on_run(command, context, [&context, wanted] { return create(context, *wanted); });
+
+  on_run(group->add_subcommand("ls", "List the containers"), context, [&context] { return list(context); });
+
+  struct Named {
+    const char *name, *method, *help;
+  };
+  for (const Named& each : {Named{"inspect", "container.inspect", "Show all that is known of one"},
+                            Named{"stop", "container.stop", "Ask its command to end, then kill what is left"},
+                            Named{"rm", "container.remove", "Forget one that has ended"}}) {
+    auto* simple = group->add_subcommand(each.name, each.help);
+    const auto id = std::make_shared<std::string>();
+    simple->add_option("CONTAINER", *id, "Its id")->required();
+    on_run(simple, context, [&context, id, method = each.method] { return call_named(context, method, *id); });
+  }
+
+  auto* run = group->add_subcommand("exec", "Run a command in a container; exits with its status");
+  const auto arguments = std::make_shared<ExecArguments>();
+  run->add_option("CONTAINER", arguments->container, "Its id")->required();
+  run->add_option("CMD", arguments->command, "The command and its arguments, behind --")->required();
+  run->positionals_at_end();
+  on_run(run, context, [&context, arguments] { return exec(context, *arguments); });
+}
+
+}  // namespace sallyport::cli
