@@ -8,6 +8,11 @@ case "$*" in
   "call no.such.method") echo '{"code":"METHOD_NOT_FOUND"}' >&2; exit 1 ;;
   "call session.narrow "*) echo '{"code":"INVALID_PARAMS"}' >&2; exit 1 ;;
   "call test.ping") echo '{"pong":true}' ;;
+  "run "*"cat "*) echo 'openat id_rsa: ENOENT'; exit 1 ;;
+  "run "*) echo 'Read-only file system'; exit 2 ;;
+  "call fs.edit "*) echo '+there' ;;
+  "call fs.grep "*) echo '"line":2' ;;
+  "audit verify") echo intact ;;
 esac
 [ -n "$SALLYPORT_RUNTIME_DIR" ] && [ -n "$SALLYPORT_STATE_DIR" ] && [ -n "$SALLYPORT_CONFIG" ]
 """
@@ -27,7 +32,8 @@ class Tour(TreeTest):
         self.assertEqual(list((self.root / "tmp").iterdir()), [])
 
     def test_fails_at_the_step_that_fails(self):
-        for broken in ("up", "ping", "status", "call test.ping", "call no.such.method", "call session.narrow", "down"):
+        for broken in ("up", "ping", "status", "call test.ping", "call no.such.method", "call session.narrow", "run ",
+                       "call fs.edit", "call fs.grep", "audit verify", "down"):
             with self.subTest(broken):
                 self.assert_fails_saying(self.play(broken), "exit status 9")
 
