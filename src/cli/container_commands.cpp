@@ -15,7 +15,8 @@ namespace {
 constexpr Millis kAsLongAsItTakes{24 * 60 * 60 * 1000};
 
 std::string named(const std::string& container) {
-  return wire::to_json([&](wire::JsonWriter& json) { json.begin_object().member("container", container).end_object(); });
+  return wire::to_json(
+      [&](wire::JsonWriter& json) { json.begin_object().member("container", container).end_object(); });
 }
 
 void write_words(wire::JsonWriter& json, const char* name, const std::vector<std::string>& words) {
@@ -60,8 +61,9 @@ Status list(const Context& context) {
     std::string command;
     for (const wire::Value word : container.get("command").items()) command += " " + escape_for_display(text(word));
     std::array<char, 256> line{};
-    std::snprintf(line.data(), line.size(), "%-32s %-9s %-10s %s", text(container.get("container")).c_str(), state.c_str(),
-                  text(container.get("profile")).c_str(), escape_for_display(text(container.get("workspace"))).c_str());
+    std::snprintf(line.data(), line.size(), "%-32s %-9s %-10s %s", text(container.get("container")).c_str(),
+                  state.c_str(), text(container.get("profile")).c_str(),
+                  escape_for_display(text(container.get("workspace"))).c_str());
     print(std::string(line.data()) + dim(command));
   }
   return ok();

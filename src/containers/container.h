@@ -19,8 +19,8 @@ namespace sallyport::containers {
 // What was asked for. Kept in the state directory, so that a later warden knows of it.
 struct Config {
   std::string profile = "default";
-  std::string name;       // for people; the id is derived from it
-  std::string workspace;  // absolute host path, or empty
+  std::string name;                  // for people; the id is derived from it
+  std::string workspace;             // absolute host path, or empty
   std::vector<std::string> command;  // empty: it waits for exec requests
   std::map<std::string, std::string> environment, labels;
   bool should_restart = false;  // started again by a warden that finds it lost

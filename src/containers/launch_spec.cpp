@@ -55,7 +55,7 @@ std::string without_stars(const std::string& path) {
 
 Result<std::string> check_workspace(const LaunchContext& context) {
   const auto workspace = real_path(context.workspace);
-  struct stat info {};
+  struct stat info{};
   if (!workspace || ::stat(workspace->c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
     return Error::make(Code::invalid_params, "the workspace is no directory: " + context.workspace);
   }
@@ -88,8 +88,10 @@ std::string host_home() {
 
 Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchContext& given) {
   if (!profile.net_allow.empty()) {
-    return Error::make(Code::unimplemented, "net.allow needs the egress proxy, which is not there yet; remove it from "
-                                            "profile '" + profile.name + "'");
+    return Error::make(Code::unimplemented,
+                       "net.allow needs the egress proxy, which is not there yet; remove it from "
+                       "profile '" +
+                           profile.name + "'");
   }
   LaunchContext context = given;
   if (!context.workspace.empty()) {

@@ -75,8 +75,7 @@ Status LauncherLink::spawn(State& state) {
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
   std::array<char*, 2> argv = {const_cast<char*>(program.c_str()), nullptr};  // NOLINT(*-const-cast)
   std::array<char*, 1> environment = {nullptr};
-  const int failed =
-      ::posix_spawn(&state.pid, program.c_str(), &actions, &attributes, argv.data(), environment.data());
+  const int failed = ::posix_spawn(&state.pid, program.c_str(), &actions, &attributes, argv.data(), environment.data());
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
   if (failed != 0) return Error::from_errno("cannot start the launcher", failed, program);

@@ -18,7 +18,8 @@ class LauncherLink {
   using OnNotice = std::function<void(sandbox::FromLauncher, std::vector<UniqueFd>)>;
   using OnLost = std::function<void()>;  // it died, and with it every container; a new one serves already
 
-  static Result<std::unique_ptr<LauncherLink>> start(ipc::Loop& loop, const Log& log, OnNotice on_notice, OnLost on_lost);
+  static Result<std::unique_ptr<LauncherLink>> start(ipc::Loop& loop, const Log& log, OnNotice on_notice,
+                                                     OnLost on_lost);
   ~LauncherLink();
   LauncherLink(const LauncherLink&) = delete;
   LauncherLink& operator=(const LauncherLink&) = delete;

@@ -64,11 +64,16 @@ Result<std::shared_ptr<Container>> parse_record(const std::string& id, const std
 
 std::string_view to_string(State state) {
   switch (state) {
-    case State::starting: return "starting";
-    case State::running: return "running";
-    case State::exited: return "exited";
-    case State::failed: return "failed";
-    case State::lost: return "lost";
+    case State::starting:
+      return "starting";
+    case State::running:
+      return "running";
+    case State::exited:
+      return "exited";
+    case State::failed:
+      return "failed";
+    case State::lost:
+      return "lost";
   }
   return "lost";
 }

@@ -99,13 +99,13 @@ Result<std::shared_ptr<Container>> Registry::prepare(Config config) {
   TRY(const UniqueFd directory, os::open_private_directory(container->door_dir));
   TRY(UniqueFd listening, os::listen_unix(directory.get(), kDoorName));
   const std::weak_ptr<Container> weak = container;
-  TRY(container->listener, ipc::Listener::open(sessions_, std::move(listening), "container/" + container->id,
-                                               [this, weak](UniqueFd fd) {
-                                                 if (const auto owner = weak.lock()) {
-                                                   owner->last_activity = clock_.steady();
-                                                   hooks_.on_connection(std::move(fd), owner);
-                                                 }
-                                               }));
+  TRY(container->listener,
+      ipc::Listener::open(sessions_, std::move(listening), "container/" + container->id, [this, weak](UniqueFd fd) {
+        if (const auto owner = weak.lock()) {
+          owner->last_activity = clock_.steady();
+          hooks_.on_connection(std::move(fd), owner);
+        }
+      }));
   containers_.emplace(container->id, container);
   save(*container);
   return container;
@@ -239,8 +239,8 @@ void Registry::stop(const std::shared_ptr<Container>& container, Millis grace) {
   const auto kill = [this, weak = std::weak_ptr(container)] {
     const auto still = weak.lock();
     if (!still || is_over(still->state)) return;
-    const Status sent = still->handle != 0 ? launcher_->send(sandbox::KillRequest{still->handle})
-                                           : signal(*still, 0, SIGKILL);
+    const Status sent =
+        still->handle != 0 ? launcher_->send(sandbox::KillRequest{still->handle}) : signal(*still, 0, SIGKILL);
     if (!sent) sessions_.log().warn("cannot kill a container", {{"container", still->id}});
   };
   const bool has_command = container->handle == 0 || !container->config.command.empty();

@@ -52,8 +52,8 @@ Task<Status> Workers::start(std::shared_ptr<Container> container, std::shared_pt
   CO_TRY(const auto job, registry_.start_worker(*container, theirs.get()));
   theirs.reset();
   CO_TRY(co_await job->started);
-  CO_TRY(slot->session, ipc::Session::open(sessions_, std::move(ours), UniqueFd(), wire::Side::connecting,
-                                           "worker/" + container->id));
+  CO_TRY(slot->session,
+         ipc::Session::open(sessions_, std::move(ours), UniqueFd(), wire::Side::connecting, "worker/" + container->id));
   listen(slot->session, slot);
   co_return ok();
 }

@@ -39,7 +39,9 @@ Status narrow_profile(policy::Profile& profile, wire::Value overrides) {
     if (const Status set = wanted.set(std::string(name), text); !set) {
       return Error::invalid_param("params.config.profile.limits", set.error().message);
     }
-    const auto is_wider = [](auto now, auto before) { return before != decltype(before){} && (now > before || now == decltype(now){}); };
+    const auto is_wider = [](auto now, auto before) {
+      return before != decltype(before){} && (now > before || now == decltype(now){});
+    };
     const policy::ProfileLimits& old = profile.limits;
     if (is_wider(wanted.memory, old.memory) || is_wider(wanted.pids, old.pids) || is_wider(wanted.cpu, old.cpu) ||
         is_wider(wanted.open_files, old.open_files) || is_wider(wanted.file_size, old.file_size) ||
@@ -110,7 +112,8 @@ constexpr Field kCreate[] = {{.name = "template", .type = Type::string, .least =
 Result<std::map<std::string, std::string>> text_map(wire::Value object, std::string_view field, bool are_variables) {
   std::map<std::string, std::string> all;
   for (const auto& [key, value] : object.members()) {
-    const bool is_name = !key.empty() && key.find('=') == std::string_view::npos && key.find('\0') == std::string_view::npos;
+    const bool is_name =
+        !key.empty() && key.find('=') == std::string_view::npos && key.find('\0') == std::string_view::npos;
     const auto content = value.as_string();
     if (!is_name || !content || (are_variables && content->find('\0') != std::string_view::npos)) {
       return Error::invalid_param(field, "must map names to strings");
@@ -319,8 +322,7 @@ Fire pump_out(std::shared_ptr<Pump> pump, std::shared_ptr<ipc::OutStream> to) {
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (count <= 0) break;
     // A caller that does not want the output any more must not stop the command.
-    [[maybe_unused]] const Status written =
-        co_await to->write({block.data(), static_cast<std::size_t>(count)});
+    [[maybe_unused]] const Status written = co_await to->write({block.data(), static_cast<std::size_t>(count)});
   }
   to->finish();
   pump->done.resolve(true);

@@ -180,10 +180,20 @@ constexpr Method row(std::string_view name, Millis timeout = Millis(30'000)) {
 constexpr Millis kSearchTimeout{120'000};
 
 constexpr Method kMethods[] = {
-    row("fs.read"),  row("fs.write"),  row("fs.edit"), row("fs.multi_edit"),
-    row("fs.glob", kSearchTimeout),    row("fs.grep", kSearchTimeout),
-    row("fs.stat"),  row("fs.list"),   row("fs.copy"), row("fs.move"),
-    row("fs.remove"), row("fs.mkdir"), row("env.get"), row("worker.ping"),
+    row("fs.read"),
+    row("fs.write"),
+    row("fs.edit"),
+    row("fs.multi_edit"),
+    row("fs.glob", kSearchTimeout),
+    row("fs.grep", kSearchTimeout),
+    row("fs.stat"),
+    row("fs.list"),
+    row("fs.copy"),
+    row("fs.move"),
+    row("fs.remove"),
+    row("fs.mkdir"),
+    row("env.get"),
+    row("worker.ping"),
     row("worker.shutdown"),
 };
 

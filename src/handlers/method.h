@@ -63,7 +63,7 @@ struct Method {
   Handler handle = nullptr;
   wire::Schema params = {};
   bool are_params_checked_by_handler = false;  // where a worker knows what they mean
-  Millis timeout{30'000};  // 0: as long as it takes
+  Millis timeout{30'000};                      // 0: as long as it takes
   Audit audit = Audit::none;
 };
 

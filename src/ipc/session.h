@@ -45,8 +45,8 @@ class Session : public std::enable_shared_from_this<Session> {
   // Asks the peer; `on_answer` runs exactly once: with its answer (the error inside it is the peer's), or
   // with UNAVAILABLE when the connection ends first. Returns the id, for a `cancel` event.
   using OnAnswer = std::function<void(Result<wire::Message>)>;
-  Result<std::string> request(std::string_view method, std::string_view params, std::optional<std::uint32_t> deadline_ms,
-                              OnAnswer on_answer);
+  Result<std::string> request(std::string_view method, std::string_view params,
+                              std::optional<std::uint32_t> deadline_ms, OnAnswer on_answer);
 
   // Queues a frame. It leaves with flush(), which the turn's end calls, or by itself outside a turn.
   void send(Bytes frame);

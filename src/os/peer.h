@@ -30,8 +30,8 @@ std::string_view to_string(IdentityProof proof);
 struct Peer {
   PeerIdentity identity;
   IdentityProof proof = IdentityProof::pid_checked;
-  std::uint64_t process = 0;  // never reused while the machine runs; tells two lives of a pid apart
-  UniqueFd process_fd;        // the pidfd, while anyone needs it
+  std::uint64_t process = 0;   // never reused while the machine runs; tells two lives of a pid apart
+  UniqueFd process_fd;         // the pidfd, while anyone needs it
   bool is_place_known = true;  // false: the kernel would not say which namespace it lives in
 };
 

@@ -68,7 +68,7 @@ Result<UniqueFd> namespace_of(const Peer& peer, const NamespaceKind& kind) {
 
 // Same namespace means same device and inode of the namespace file.
 Result<bool> are_same(int a, int b) {
-  struct stat first {}, second {};
+  struct stat first{}, second{};
   if (::fstat(a, &first) != 0 || ::fstat(b, &second) != 0) return unidentified("fstat of a namespace", errno);
   return first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }

@@ -101,7 +101,8 @@ Result<std::string> read_text(const std::string& path) {
 }  // namespace
 
 Result<std::uint64_t> parse_size(const std::string& text) {
-  constexpr Unit kUnits[] = {{"", 1}, {"KiB", 1ULL << 10}, {"MiB", 1ULL << 20}, {"GiB", 1ULL << 30}, {"TiB", 1ULL << 40}};
+  constexpr Unit kUnits[] = {
+      {"", 1}, {"KiB", 1ULL << 10}, {"MiB", 1ULL << 20}, {"GiB", 1ULL << 30}, {"TiB", 1ULL << 40}};
   if (const auto bytes = parse_with_unit(text, kUnits)) return *bytes;
   return Error::make(Code::invalid_params, "is no size such as 512MiB or 4GiB: " + text);
 }
@@ -187,8 +188,8 @@ Result<Profiles> Profiles::load(const std::string& directory) {
     for (Profile& profile : profiles) {
       const auto [place, is_new] = all.profiles_.emplace(profile.name, profile);
       if (!is_new) {
-        return Error::make(Code::conflict, path + ": profile '" + profile.name + "' is already defined (" +
-                                               place->second.source + ")");
+        return Error::make(Code::conflict,
+                           path + ": profile '" + profile.name + "' is already defined (" + place->second.source + ")");
       }
     }
   }

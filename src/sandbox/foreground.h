@@ -13,7 +13,7 @@
 namespace sallyport::sandbox {
 
 struct ForegroundOptions {
-  LaunchOptions launch;  // its terminal mode is chosen by run_foreground()
+  LaunchOptions launch;                            // its terminal mode is chosen by run_foreground()
   std::function<void(const Running&)> on_started;  // it runs; called once, may be empty
 };
 

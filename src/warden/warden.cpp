@@ -28,14 +28,14 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
       sessions_(loop_, log, config_.session),
       tokens_(clock),
       engine_(config_.host, tokens_),
-      containers_(sessions_, clock,
-                  {.doors = options_.paths.runtime_dir + "/containers",
-                   .mailboxes = options_.paths.state_dir + "/mailbox",
-                   .records = options_.paths.state_dir + "/containers"},
-                  {.on_connection = [this](UniqueFd fd,
-                                           const auto& container) { open_container_connection(std::move(fd), container); },
-                   .on_event = [this](std::string_view event,
-                                      const std::string& params) { events_.publish(event, params); }}),
+      containers_(
+          sessions_, clock,
+          {.doors = options_.paths.runtime_dir + "/containers",
+           .mailboxes = options_.paths.state_dir + "/mailbox",
+           .records = options_.paths.state_dir + "/containers"},
+          {.on_connection = [this](UniqueFd fd,
+                                   const auto& container) { open_container_connection(std::move(fd), container); },
+           .on_event = [this](std::string_view event, const std::string& params) { events_.publish(event, params); }}),
       workers_(containers_, sessions_),
       host_{.sessions = sessions_,
             .engine = engine_,
@@ -67,8 +67,8 @@ Result<std::unique_ptr<Warden>> Warden::start(Options options, const Log& log, c
   TRY(Claim held, claim(options.paths));
   TRY(auto ledger, ledger::Ledger::open({.state_dir = options.paths.state_dir, .clock = clock}));
   if (const auto health = ledger->health(); !health.is_good()) log.error("ledger", {{"error", health.error}});
-  std::unique_ptr<Warden> warden(new Warden(std::move(options), std::move(config), std::move(held), std::move(ledger),
-                                            log, clock));
+  std::unique_ptr<Warden> warden(
+      new Warden(std::move(options), std::move(config), std::move(held), std::move(ledger), log, clock));
   // Before anybody can know of us, and so before anybody can send one.
   warden->watch_for_signals();
   TRY(warden->open_control_door(std::move(verifier)));
@@ -113,8 +113,9 @@ Fire Warden::restart(std::shared_ptr<containers::Container> lost) {
   const Status removed = containers_.remove(lost->id);
   const auto restarted = co_await handlers::start_container(host_, config, {});
   if (!restarted || !removed) {
-    log_.error("cannot restart a container", {{"container", lost->id},
-                                              {"error", restarted ? removed.error().describe() : restarted.error().describe()}});
+    log_.error(
+        "cannot restart a container",
+        {{"container", lost->id}, {"error", restarted ? removed.error().describe() : restarted.error().describe()}});
   }
 }
 

@@ -110,7 +110,7 @@ class Document {
   Document& operator=(const Document&) = delete;
   ~Document();
 
-  Value root() const;            // absent if nothing was parsed
+  Value root() const;             // absent if nothing was parsed
   std::string_view kept() const;  // what Decoder::keep() copied
 
  private:

@@ -39,7 +39,7 @@ struct Malformed {
 
 class MessageResult {
  public:
-  MessageResult(Message&& message) : message_(std::move(message)) {}         // NOLINT(*-explicit-*)
+  MessageResult(Message&& message) : message_(std::move(message)) {}        // NOLINT(*-explicit-*)
   MessageResult(Malformed malformed) : malformed_(std::move(malformed)) {}  // NOLINT(*-explicit-*)
   explicit operator bool() const { return message_.has_value(); }
   Message& operator*() { return *message_; }

@@ -22,7 +22,8 @@ class Containers : public Door {
 
   // The id, or the error's code.
   std::string create(Client& client, const std::string& config) {
-    const auto answer = client.call("container.create", R"({"config":{"workspace":")" + workspace() + "\"" + config + "}}");
+    const auto answer =
+        client.call("container.create", R"({"config":{"workspace":")" + workspace() + "\"" + config + "}}");
     if (!answer) return "CLOSED";
     if (answer->error) return std::string(to_string(answer->error->code)) + ": " + answer->error->message;
     return std::string(answer->result.get("container").as_string().value_or(""));
@@ -153,7 +154,8 @@ TEST_F(Containers, KeepTheEndOfWhatTheirCommandSaid) {
 TEST_F(Containers, ACancelledCommandIsKilled) {
   Client client = connect();
   const std::string id = create(client, "");
-  ASSERT_TRUE(client.send_request("x", "container.exec", R"({"container":")" + id + R"(","command":["sleep","1000"]})"));
+  ASSERT_TRUE(
+      client.send_request("x", "container.exec", R"({"container":")" + id + R"(","command":["sleep","1000"]})"));
   ASSERT_TRUE(client.next_message());  // container.started
   ASSERT_TRUE(client.send(frame_of(R"({"id":"x","type":"event","method":"cancel"})")));
   std::string code;
@@ -171,7 +173,8 @@ TEST_F(Containers, ACancelledCommandIsKilled) {
 
 TEST_F(Containers, MayOnlyBeNarrowedByTheirMaker) {
   Client client = connect();
-  EXPECT_NE(create(client, R"(,"profile":{"limits":{"memory":"64MiB"},"methods":["test.ping"]})").find("default-"), std::string::npos);
+  EXPECT_NE(create(client, R"(,"profile":{"limits":{"memory":"64MiB"},"methods":["test.ping"]})").find("default-"),
+            std::string::npos);
   EXPECT_EQ(create(client, R"(,"profile":{"limits":{"memory":"64GiB"}})").substr(0, 14), "INVALID_PARAMS");
   EXPECT_EQ(create(client, R"(,"profile":{"methods":["warden.shutdown"]})").substr(0, 14), "INVALID_PARAMS");
 }
@@ -180,7 +183,8 @@ TEST_F(Containers, AreLostWithTheLauncherAndANewOneServesOn) {
   Client client = connect();
   const std::string id = create(client, "");
   // The launcher is the daemon's only child.
-  std::ifstream children("/proc/" + std::to_string(daemon().pid()) + "/task/" + std::to_string(daemon().pid()) + "/children");
+  std::ifstream children("/proc/" + std::to_string(daemon().pid()) + "/task/" + std::to_string(daemon().pid()) +
+                         "/children");
   pid_t launcher = 0;
   ASSERT_TRUE(children >> launcher);
   ASSERT_EQ(::kill(launcher, SIGKILL), 0);
@@ -273,8 +277,9 @@ TEST_F(ContainerFiles, LargeContentFlowsAsAStream) {
     ASSERT_TRUE(chunk);
     if (chunk->data.empty()) break;
     bytes += chunk->data.size();
-    ASSERT_TRUE(client.send(frame_of(R"({"type":"event","method":"stream.credit","params":{"stream":)" +
-                                     std::to_string(stream) + R"(,"bytes":)" + std::to_string(chunk->data.size()) + "}}")));
+    ASSERT_TRUE(
+        client.send(frame_of(R"({"type":"event","method":"stream.credit","params":{"stream":)" +
+                             std::to_string(stream) + R"(,"bytes":)" + std::to_string(chunk->data.size()) + "}}")));
   }
   EXPECT_EQ(bytes, 3'000'000U);
 }

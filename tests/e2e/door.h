@@ -39,7 +39,8 @@ class Door : public ::testing::Test {
 
 // A container whose profile allows no method at all, to narrow a session to.
 inline std::string powerless_container(Client& client, const std::string& name = "powerless") {
-  const auto answer = client.call("container.create", R"({"config":{"name":")" + name + R"(","profile":{"methods":[]}}})");
+  const auto answer =
+      client.call("container.create", R"({"config":{"name":")" + name + R"(","profile":{"methods":[]}}})");
   if (!answer || answer->error) return "no container was made";
   return std::string(answer->result.get("container").as_string().value_or(""));
 }

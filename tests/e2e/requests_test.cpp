@@ -161,8 +161,7 @@ TEST_F(Requests, NarrowingASessionTakesEverythingFromItForGood) {
 TEST_F(Requests, NarrowingCountsForWhatIsAlreadyInThePipe) {
   Client client = connect();
   const std::string narrowed = R"({"container":")" + powerless_container(client) + "\"}";
-  ASSERT_TRUE(client.send(request_frame("a", "session.narrow", narrowed) +
-                          request_frame("b", "warden.shutdown")));
+  ASSERT_TRUE(client.send(request_frame("a", "session.narrow", narrowed) + request_frame("b", "warden.shutdown")));
   EXPECT_EQ(code_of(client.next_message()), "OK");
   EXPECT_EQ(code_of(client.next_message()), "POLICY_DENIED");
 }

@@ -79,7 +79,7 @@ TEST(Framing, error_response_roundtrips) {
 TEST(Framing, complex_request_roundtrips) {
   const std::string params = to_json([](JsonWriter& json) {
     json.begin_object()
-        .member("path", "/work/src/main.rs")
+        .member("path", "/repo/src/main.rs")
         .member("old_string", "let x = 1;\nlet y = 2;")
         .member("new_string", "let x = 42;")
         .end_object();
@@ -88,7 +88,7 @@ TEST(Framing, complex_request_roundtrips) {
   ASSERT_TRUE(append_request(out, {.id = "e-1", .method = "fs.edit", .deadline_ms = 5000, .token = "t.s"}, params));
   auto got = decode(only_body(out));
   ASSERT_TRUE(got);
-  EXPECT_EQ(got->params.get("path").as_string(), "/work/src/main.rs");
+  EXPECT_EQ(got->params.get("path").as_string(), "/repo/src/main.rs");
   EXPECT_EQ(got->params.get("old_string").as_string(), "let x = 1;\nlet y = 2;");
   EXPECT_EQ(got->params.get("new_string").as_string(), "let x = 42;");
   EXPECT_EQ(got->deadline_ms, 5000U);
