@@ -37,9 +37,10 @@ Result<std::unique_ptr<LauncherLink>> LauncherLink::start(ipc::Loop& loop, const
   return std::unique_ptr<LauncherLink>(new LauncherLink(std::move(state)));
 }
 
-LauncherLink::~LauncherLink() {
-  state_->is_closed = true;
-  if (!state_->watch) return;
+LauncherLink::~LauncherLink() { close(); }
+
+void LauncherLink::close() {
+  if (std::exchange(state_->is_closed, true) || !state_->watch) return;
   // The end of the socket is the end of the launcher and all it made.
   ::shutdown(state_->watch->fd(), SHUT_RDWR);
   state_->watch->cancel();
@@ -75,8 +76,7 @@ Status LauncherLink::spawn(State& state) {
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
   std::array<char*, 2> argv = {const_cast<char*>(program.c_str()), nullptr};  // NOLINT(*-const-cast)
   std::array<char*, 1> environment = {nullptr};
-  const int failed =
-      ::posix_spawn(&state.pid, program.c_str(), &actions, &attributes, argv.data(), environment.data());
+  const int failed = ::posix_spawn(&state.pid, program.c_str(), &actions, &attributes, argv.data(), environment.data());
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
   if (failed != 0) return Error::from_errno("cannot start the launcher", failed, program);
