@@ -37,9 +37,10 @@ Result<std::unique_ptr<LauncherLink>> LauncherLink::start(ipc::Loop& loop, const
   return std::unique_ptr<LauncherLink>(new LauncherLink(std::move(state)));
 }
 
-LauncherLink::~LauncherLink() {
-  state_->is_closed = true;
-  if (!state_->watch) return;
+LauncherLink::~LauncherLink() { close(); }
+
+void LauncherLink::close() {
+  if (std::exchange(state_->is_closed, true) || !state_->watch) return;
   // The end of the socket is the end of the launcher and all it made.
   ::shutdown(state_->watch->fd(), SHUT_RDWR);
   state_->watch->cancel();

@@ -21,6 +21,8 @@ class LauncherLink {
   static Result<std::unique_ptr<LauncherLink>> start(ipc::Loop& loop, const Log& log, OnNotice on_notice,
                                                      OnLost on_lost);
   ~LauncherLink();
+  // Ends the launcher and all it made; what is sent later fails.
+  void close();
   LauncherLink(const LauncherLink&) = delete;
   LauncherLink& operator=(const LauncherLink&) = delete;
 

@@ -43,13 +43,17 @@ Status make_directory(const std::string& path) {
 Registry::Registry(ipc::Sessions& sessions, const Clock& clock, Directories directories, Hooks hooks)
     : sessions_(sessions), clock_(clock), directories_(std::move(directories)), hooks_(std::move(hooks)) {}
 
-Registry::~Registry() {
+Registry::~Registry() { close(); }
+
+void Registry::close() {
+  if (std::exchange(is_closed_, true)) return;
   // Listeners and waiters first: nobody may come in while the containers go.
   for (const auto& [id, container] : containers_) {
     if (is_over(container->state)) continue;
     container->listener.reset();
     save(*container);
   }
+  if (launcher_) launcher_->close();
 }
 
 Result<std::vector<std::shared_ptr<Container>>> Registry::open() {

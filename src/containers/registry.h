@@ -37,6 +37,8 @@ class Registry {
 
   // Starts the launcher and reads what earlier wardens left. Containers to be started again are returned.
   Result<std::vector<std::shared_ptr<Container>>> open();
+  // Ends the launcher, and with it all that runs.
+  void close();
 
   // A record with a door and a mailbox, before anything runs. CONFLICT if the name is taken.
   Result<std::shared_ptr<Container>> prepare(Config config);
@@ -82,6 +84,7 @@ class Registry {
   std::map<std::string, std::shared_ptr<Container>> containers_;
   std::map<sandbox::Handle, std::shared_ptr<ipc::OneShot<Status>>> launching_;
   sandbox::Handle last_handle_ = 0;
+  bool is_closed_ = false;
 };
 
 }  // namespace sallyport::containers

@@ -27,6 +27,9 @@ class Loop {
 
   void run();   // until stop()
   void stop();  // from a handler: run() returns after it
+  // After run(), while all that coroutines refer to is still there: cancels every Watch, wakes every sleeper
+  // and runs what that leads to, so that nothing is left suspended.
+  void settle();
 
   void post(std::function<void()> work);  // from any thread; runs on the loop's
   void on_signals(std::initializer_list<int> signals, std::function<void(int)> handle);
@@ -40,9 +43,7 @@ class Loop {
     Loop& loop;
     Millis delay;
     bool await_ready() const { return false; }
-    void await_suspend(std::coroutine_handle<> waiter) {
-      loop.after(delay, [waiter] { waiter.resume(); });
-    }
+    void await_suspend(std::coroutine_handle<> waiter) { loop.wake_after(delay, waiter); }
     void await_resume() const {}
   };
   Sleep sleep(Millis delay) { return {*this, delay}; }
@@ -51,6 +52,8 @@ class Loop {
   Impl& impl() { return *impl_; }
 
  private:
+  void wake_after(Millis delay, std::coroutine_handle<> waiter);
+
   std::unique_ptr<Impl> impl_;
 };
 

@@ -50,6 +50,9 @@ struct Watch::Impl {
   std::array<Wait*, 3> waits{};  // by For
   std::uint32_t armed = 0;
   bool is_registered = false;
+  // All Watches of a loop, in a ring.
+  Watch* watch = nullptr;
+  Impl *before = this, *behind = this;
 
   Impl(Loop::Impl& owner, UniqueFd owned) : loop(owner), fd(std::move(owned)) {}
 
@@ -74,6 +77,7 @@ struct Loop::Impl {
 
   std::map<std::pair<SteadyTime, TimerId>, std::function<void()>> timers;
   std::map<TimerId, SteadyTime> due;
+  std::map<TimerId, std::coroutine_handle<>> sleepers;
   TimerId last_timer = 0;
 
   std::mutex posted_mutex;
@@ -85,6 +89,7 @@ struct Loop::Impl {
   std::size_t event_count = 0, next_event = 0;
   Spinner spinner;
   bool is_stopped = false;
+  Watch::Impl watches{*this, UniqueFd()};  // the ring's beginning, no Watch itself
 
   explicit Impl(Spinner::Mode mode) : spinner(mode) {
     watch_own(wake_fd);
@@ -197,6 +202,20 @@ void Loop::run() {
 
 void Loop::stop() { impl_->is_stopped = true; }
 
+void Loop::settle() {
+  for (;;) {
+    Watch::Impl& ring = impl_->watches;
+    for (Watch::Impl* each = ring.behind; each != &ring; each = each->behind) each->watch->cancel();
+    const auto sleepers = std::exchange(impl_->sleepers, {});
+    if (sleepers.empty() && !impl_->has_posted) return;
+    impl_->run_posted();
+    for (const auto& [timer, sleeper] : sleepers) {
+      cancel(timer);
+      sleeper.resume();
+    }
+  }
+}
+
 void Loop::post(std::function<void()> work) { impl_->post(std::move(work)); }
 
 void Loop::on_signals(std::initializer_list<int> signals, std::function<void(int)> handle) {
@@ -232,6 +251,15 @@ void Loop::cancel(TimerId timer) {
   if (found == impl_->due.end()) return;
   impl_->timers.erase(std::pair(found->second, timer));
   impl_->due.erase(found);
+}
+
+void Loop::wake_after(Millis delay, std::coroutine_handle<> waiter) {
+  const TimerId timer = impl_->last_timer + 1;
+  impl_->sleepers.emplace(timer, waiter);
+  after(delay, [this, timer] {
+    const auto sleeper = impl_->sleepers.extract(timer);
+    sleeper.mapped().resume();
+  });
 }
 
 // ---- Watch ----
@@ -270,10 +298,18 @@ void Watch::Impl::handle(std::uint32_t events) {
   }
 }
 
-Watch::Watch(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Watch::Watch(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
+  Impl& ring = impl_->loop.watches;
+  impl_->watch = this;
+  impl_->before = std::exchange(ring.before, impl_.get());
+  impl_->behind = &ring;
+  impl_->before->behind = impl_.get();
+}
 
 Watch::~Watch() {
   cancel();
+  impl_->before->behind = impl_->behind;
+  impl_->behind->before = impl_->before;
   // Closing is not enough: epoll keeps a descriptor as long as any copy of it is open.
   if (impl_->is_registered) ::epoll_ctl(impl_->loop.epoll.get(), EPOLL_CTL_DEL, impl_->fd.get(), nullptr);
   impl_->loop.forget(impl_.get());
