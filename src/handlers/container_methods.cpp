@@ -83,16 +83,6 @@ constexpr std::size_t kPipeBytes = 64U << 10;
 // After a command ended, its children may still hold its output: they are given this long to close it.
 constexpr Millis kOutputGrace{250};
 
-Task<Reply> now(Reply reply) { return Task<Reply>::ready(std::move(reply)); }
-
-std::string text(wire::Value value) { return std::string(value.as_string().value_or("")); }
-
-std::vector<std::string> strings(wire::Value array) {
-  std::vector<std::string> all;
-  for (const wire::Value item : array.items()) all.push_back(text(item));
-  return all;
-}
-
 // ---- create, adopt ----
 
 constexpr Field kOverrides[] = {{.name = "limits", .type = Type::object},

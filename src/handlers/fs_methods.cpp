@@ -15,8 +15,6 @@ using wire::Value;
 constexpr std::string_view kStream = "$stream";
 constexpr Millis kStartPoll{2};
 
-std::string text(Value value) { return std::string(value.as_string().value_or("")); }
-
 // Copies a value, giving every {"$stream":n} in it the number that `translate` says.
 void copy(JsonWriter& json, Value value, const std::function<std::uint32_t(Value)>& translate) {
   if (value.is_object()) {
@@ -36,21 +34,6 @@ void copy(JsonWriter& json, Value value, const std::function<std::uint32_t(Value
     json.end_array();
   } else {
     json.value(value);
-  }
-}
-
-Fire relay(std::shared_ptr<ipc::InStream> from, std::shared_ptr<ipc::OutStream> to) {
-  for (;;) {
-    auto piece = co_await from->read();
-    if (!piece) {
-      to->reset(piece.error());
-      co_return;
-    }
-    if (piece->empty()) {
-      to->finish();
-      co_return;
-    }
-    if (!co_await to->write(piece->view())) co_return;
   }
 }
 
@@ -103,7 +86,7 @@ Result<std::string> translate_params(Call& call, ipc::Session& worker) {
       return 0;
     }
     // After the request is on its way: chunks follow the message that names them.
-    call.session().shared().loop().post([from = *from, to = *to] { relay(from, to); });
+    call.session().shared().loop().post([from = *from, to = *to] { ipc::relay(from, to); });
     return (*to)->number();
   };
   std::string params = wire::to_json([&](JsonWriter& json) {
@@ -142,7 +125,7 @@ Reply translate_result(Call& call, ipc::Session& worker, const wire::Message& an
   });
   if (failure) return *failure;
   call.after_reply([flows] {
-    for (const Flow& flow : flows) relay(flow.from, flow.to);
+    for (const Flow& flow : flows) ipc::relay(flow.from, flow.to);
   });
   return reply;
 }

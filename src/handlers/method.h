@@ -56,6 +56,15 @@ struct Host {
 // the disk before the handler runs and, with its outcome, before the reply is sent.
 enum class Audit : std::uint8_t { none, buffered, durable };
 
+// For handlers: an answer that is there at once, and what their parameters hold.
+inline Task<ipc::Reply> now(ipc::Reply reply) { return Task<ipc::Reply>::ready(std::move(reply)); }
+inline std::string text(wire::Value value) { return std::string(value.as_string().value_or("")); }
+inline std::vector<std::string> strings(wire::Value array) {
+  std::vector<std::string> all;
+  for (const wire::Value item : array.items()) all.push_back(text(item));
+  return all;
+}
+
 using Handler = Task<ipc::Reply> (*)(const Permit&, ipc::Call&, RequestContext&, Host&);
 
 struct Method {

@@ -17,35 +17,12 @@ constexpr int kProtocolVersion = 1;
 constexpr std::int64_t kLongestSleepMs = 60'000;
 constexpr std::int64_t kLongestTokenMs = 60 * 60 * 1000;
 
-Task<Reply> now(Reply reply) { return Task<Reply>::ready(std::move(reply)); }
-
-std::vector<std::string> strings(wire::Value array) {
-  std::vector<std::string> all;
-  for (const wire::Value item : array.items()) all.emplace_back(item.as_string().value_or(""));
-  return all;
-}
-
 Task<Reply> ping(const Permit&, Call& call, RequestContext&, Host&) {
   return now(call.result([](JsonWriter& json) { json.raw(R"({"pong":true})"); }));
 }
 
 // Sends back what came, byte for byte: as JSON, or as a stream if `data` names one.
 constexpr Field kEcho[] = {{.name = "data", .type = Type::any, .required = true}};
-
-Fire relay(std::shared_ptr<ipc::InStream> from, std::shared_ptr<ipc::OutStream> to) {
-  for (;;) {
-    auto piece = co_await from->read();
-    if (!piece) {
-      to->reset(piece.error());
-      co_return;
-    }
-    if (piece->empty()) {
-      to->finish();
-      co_return;
-    }
-    if (!co_await to->write(piece->view())) co_return;
-  }
-}
 
 Task<Reply> echo(const Permit&, Call& call, RequestContext&, Host&) {
   const wire::Value data = call.params().get("data");
@@ -56,7 +33,7 @@ Task<Reply> echo(const Permit&, Call& call, RequestContext&, Host&) {
   if (!from) return now(std::move(from).error());
   auto to = call.open_stream();
   if (!to) return now(std::move(to).error());
-  call.after_reply([from = *from, to = *to] { relay(from, to); });
+  call.after_reply([from = *from, to = *to] { ipc::relay(from, to); });
   return now(call.result([&](JsonWriter& json) {
     json.begin_object().key("data").begin_object().member("$stream", (*to)->number()).end_object().end_object();
   }));

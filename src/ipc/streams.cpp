@@ -199,4 +199,19 @@ void StreamHub::end(std::uint32_t stream, const Error* tell_peer) {
                       }));
 }
 
+Fire relay(std::shared_ptr<InStream> from, std::shared_ptr<OutStream> to) {
+  for (;;) {
+    auto piece = co_await from->read();
+    if (!piece) {
+      to->reset(piece.error());
+      co_return;
+    }
+    if (piece->empty()) {
+      to->finish();
+      co_return;
+    }
+    if (!co_await to->write(piece->view())) co_return;
+  }
+}
+
 }  // namespace sallyport::ipc

@@ -103,4 +103,7 @@ class StreamHub {
   std::map<std::uint32_t, OutStream*> outbound_;
 };
 
+// Passes everything on, with its good or bad end.
+Fire relay(std::shared_ptr<InStream> from, std::shared_ptr<OutStream> to);
+
 }  // namespace sallyport::ipc

@@ -90,9 +90,13 @@ TEST_P(Launch, WorksWithEveryLandlockRight) {
 // Every step once: the error names it, and nothing is left.
 TEST_P(Launch, NamesTheStepThatFailsAndLeavesNothing) {
   host("git init -q . && mkdir .vscode && echo x > .env");
+  // Nobody fails to join what this user, or this machine, does not have.
+  const os::CgroupParent groups = os::CgroupParent::find();
+  const bool can_join = GetParam() == StartedBy::root && (groups.has("memory") || groups.has("pids"));
   for (int step = static_cast<int>(Step::plan); step < static_cast<int>(Step::count); ++step) {
     const auto failing = static_cast<Step>(step);
-    if ((failing == Step::cgroup || failing == Step::join_cgroup) && GetParam() == StartedBy::user) continue;
+    if (failing == Step::cgroup && GetParam() == StartedBy::user) continue;
+    if (failing == Step::join_cgroup && !can_join) continue;
     Spec faulty = spec();
     faulty.command = {"true"};
     faulty.limits.use_cgroup = failing == Step::cgroup || failing == Step::join_cgroup;
