@@ -1,6 +1,7 @@
 #include "ledger/ledger.h"
 
 #include <chrono>
+#include <csignal>
 
 #include "ledger/layout.h"
 #include "os/files.h"
@@ -82,7 +83,12 @@ void Ledger::start(Post post) {
   post_ = std::move(post);
   // An opening without a closing before it is a crash that everybody can see.
   queue_.push({.durability = Durability::buffered, .entries = {note("ledger.open", "")}});
+  // Signals belong to the loop's thread: this one would hold up whatever is delivered to it.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
   thread_ = std::thread([this] { run(); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 Status Ledger::close() {
