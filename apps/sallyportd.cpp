@@ -55,7 +55,9 @@ Result<Arguments> parse(int argc, char** argv) {
       if (level == 4) return usage("--log-level must be debug, info, warn or error");
       arguments.log_level = static_cast<LogLevel>(level);
     } else if (option == "--ready-fd" &&
-               std::from_chars(value.data(), value.data() + value.size(), arguments.ready_fd).ec == std::errc()) {
+               std::from_chars(value.data(), value.data() + value.size(), arguments.ready_fd).ptr ==
+                   value.data() + value.size() &&
+               arguments.ready_fd >= 0) {
       continue;
     } else if (option == "--help" || option == "-h") {
       std::fputs(kUsage, stdout);

@@ -23,10 +23,12 @@ void EventHub::subscribe(ipc::Session& session, std::string id, std::vector<std:
   // It would never tell us that it goes.
   if (session.is_closed()) return;
   session.set_never_idle(true);
-  session.on_close([this, &session] {
-    std::erase_if(subscribers_, [&](const Subscriber& subscriber) { return subscriber.session == &session; });
-  });
+  session.on_close([this, &session] { unsubscribe(session); });
   subscribers_.push_back({&session, std::move(id), std::move(patterns)});
+}
+
+void EventHub::unsubscribe(const ipc::Session& session) {
+  std::erase_if(subscribers_, [&](const Subscriber& subscriber) { return subscriber.session == &session; });
 }
 
 void EventHub::publish(std::string_view name, std::string_view params) {

@@ -18,6 +18,8 @@ class EventHub {
   bool has_room_for(const ipc::Session& session) const;
   // Events whose names match a pattern go to the session, carrying the subscription's request id.
   void subscribe(ipc::Session& session, std::string id, std::vector<std::string> patterns);
+  // A session that changes sides hears no more.
+  void unsubscribe(const ipc::Session& session);
   void publish(std::string_view name, std::string_view params);
   std::size_t subscribers() const { return subscribers_.size(); }
 

@@ -169,6 +169,7 @@ Task<Reply> narrow(const Permit&, Call& call, RequestContext& context, Host& hos
   context.plugin_name = container->config.name;
   context.capability_tags = container->tags();
   context.is_narrowed = true;
+  host.events.unsubscribe(call.session());
   return now(call.result(
       [&](JsonWriter& json) { json.begin_object().member("principal", context.principal.to_string()).end_object(); }));
 }

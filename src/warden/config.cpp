@@ -1,5 +1,7 @@
 #include "warden/config.h"
 
+#include <filesystem>
+
 #include "os/files.h"
 #include "policy/toml_table.h"
 
@@ -38,9 +40,13 @@ Result<Config> parse_config(std::string_view text, const std::string& path) {
 }
 
 Result<Config> load_config(const std::string& path) {
-  const auto text = os::read_small_file(path, kMaxConfigBytes);
+  // A link to the file is fine, as dotfile managers make them; a link to nothing is a fault, not a default.
+  std::error_code fault;
+  if (std::filesystem::symlink_status(path, fault).type() == std::filesystem::file_type::not_found) return Config();
+  const std::string real = std::filesystem::canonical(path, fault).string();
+  if (fault) return Error::make(Code::io_error, "cannot read " + path + ": " + fault.message());
+  const auto text = os::read_small_file(real, kMaxConfigBytes);
   if (text) return parse_config(*text, path);
-  if (text.error().details_json.find("ENOENT") != std::string::npos) return Config();
   return Error::make(text.error().code, "cannot read " + path + ": " + text.error().message);
 }
 

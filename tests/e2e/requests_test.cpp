@@ -158,6 +158,14 @@ TEST_F(Requests, NarrowingASessionTakesEverythingFromItForGood) {
   EXPECT_TRUE(connect().pings()) << "other sessions keep their rights";
 }
 
+TEST_F(Requests, ANarrowedSessionHearsNoMoreEvents) {
+  Client client = connect();
+  ASSERT_EQ(client.outcome("warden.subscribe", R"({"events":["warden.reloaded"]})"), "OK");
+  ASSERT_EQ(client.outcome("session.narrow", R"({"container":")" + powerless_container(client) + "\"}"), "OK");
+  ASSERT_EQ(connect().outcome("warden.reload"), "OK");
+  EXPECT_EQ(client.outcome("test.ping"), "POLICY_DENIED") << "the next message is the answer, not an event";
+}
+
 TEST_F(Requests, NarrowingCountsForWhatIsAlreadyInThePipe) {
   Client client = connect();
   const std::string narrowed = R"({"container":")" + powerless_container(client) + "\"}";
