@@ -22,7 +22,7 @@ class CommandLine : public ::testing::Test {
   // Runs `sallyport ARGUMENTS` with directories of this test's own.
   Ran sallyport(const std::string& arguments) {
     const std::string root = root_.path();
-    const std::string command = "cd '" + root + "/work' && HOME='" + root + "/home' SALLYPORT_RUNTIME_DIR='" + root +
+    const std::string command = "cd '" + root + "/project' && HOME='" + root + "/home' SALLYPORT_RUNTIME_DIR='" + root +
                                 "/run' SALLYPORT_STATE_DIR='" + root + "/state' SALLYPORT_CONFIG='" + root +
                                 "/sallyport.toml' " SALLYPORT_CLI " " + arguments + " 2>&1 </dev/null";
     Ran ran;
@@ -38,7 +38,7 @@ class CommandLine : public ::testing::Test {
   void write(const std::string& name, const std::string& text) { std::ofstream(root_.path() + "/" + name) << text; }
 
   void SetUp() override {
-    std::filesystem::create_directories(root_.path() + "/work");
+    std::filesystem::create_directories(root_.path() + "/project");
     std::filesystem::create_directories(root_.path() + "/home");
   }
   void TearDown() override { sallyport("down"); }
@@ -96,7 +96,7 @@ TEST_F(CommandLine, RunPassesStatusAndSignalsThrough) {
 TEST_F(CommandLine, RunWorksInTheWorkspaceAndHidesTheHome) {
   write("home/secret", "s");
   EXPECT_EQ(sallyport("run -- sh -c 'echo made > file; cat ~/secret'").status, 1);
-  EXPECT_TRUE(std::filesystem::exists(root_.path() + "/work/file"));
+  EXPECT_TRUE(std::filesystem::exists(root_.path() + "/project/file"));
 }
 
 TEST_F(CommandLine, ARunningWardenGivesRunADoorAndForgetsItAfterwards) {
