@@ -16,7 +16,7 @@ sqlite3_io_methods own_methods;
 // The real file lies behind ours in the same block of memory.
 struct File {
   sqlite3_file base;
-  alignas(std::max_align_t) unsigned char real[1];
+  alignas(8) unsigned char real[1];  // what SQLite gives its files
 };
 sqlite3_file* real(sqlite3_file* file) { return reinterpret_cast<sqlite3_file*>(reinterpret_cast<File*>(file)->real); }
 
