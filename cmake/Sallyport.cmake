@@ -14,9 +14,11 @@ set(CMAKE_LINK_DEPENDS_NO_SHARED ON)
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  # Precompiled headers need these two to be cacheable.
+  # Precompiled headers need the first two to be cacheable; the last two let every work tree of this
+  # project use what another one compiled.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime CCACHE_PCH_EXTSUM=1 ${CCACHE})
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime CCACHE_PCH_EXTSUM=1
+      CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
 endif()
 
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Wold-style-cast
