@@ -1,0 +1,41 @@
+// A review: somebody other than policy looks at a request before it is acted on. A deputy or a human; both
+// can only restrict, neither can skip policy.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/base.h"
+#include "base/task.h"
+
+namespace sallyport::approval {
+
+// What is to be reviewed.
+struct Matter {
+  std::string container;   // who asks
+  std::string request_id;  // of this container; with the payload's hash it says which matter this is
+  std::string subject;     // a signal's or a method's name
+  std::string payload;     // canonical JSON: the very bytes that will be acted on
+  std::string rule;        // why it is reviewed
+  std::string policy_hash;
+  std::optional<std::string> original;  // the payload as it came, if a deputy changed it
+};
+
+struct Verdict {
+  enum class Kind : std::uint8_t { approved, rejected, modified, expired };
+  Kind kind = Kind::rejected;
+  std::string payload;  // of `modified`: what it shall be instead
+  std::string why;      // for the requester
+  std::string by;       // for the audit: "deputy/rules", "host/uid 1000"
+};
+
+// Asking twice about the same matter, before or after a restart, continues the first question.
+class Reviewer {
+ public:
+  virtual ~Reviewer() = default;
+  // Never fails: whatever goes wrong is a rejection that says what went wrong.
+  virtual Task<Verdict> review(Matter matter) = 0;
+};
+
+}  // namespace sallyport::approval
