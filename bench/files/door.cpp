@@ -94,7 +94,9 @@ class OurDoor {
   explicit OurDoor(const std::string& daemon) : daemon_(daemon, kAnyCpu, {}), client_(daemon_.connect()) {}
 
   std::size_t call(const std::string& method, const std::string& params) {
-    const auto answer = client_->call(method, params, {.deadline = Millis(60'000), .token = {}});
+    auto answer = client_->call(method, params, {.deadline = Millis(60'000), .token = {}});
+    // A worker that is just leaving; the next one is started by the next call.
+    while (!answer && answer.error().code == Code::unavailable) answer = client_->call(method, params);
     if (!answer) die(method + ": " + answer.error().describe());
     return answer->value().size();
   }

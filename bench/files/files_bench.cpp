@@ -225,7 +225,7 @@ int main(int argc, char** argv) {
     }
   }
   const char* base = std::getenv("SALLYPORT_BENCH_DIR");
-  const std::string top = std::string(base != nullptr ? base : "/dev/shm") + "/sallyport-bench-files";
+  const std::string top = std::string(base != nullptr ? base : "/tmp") + "/sallyport-bench-files";
   std::filesystem::create_directories(top);
   const std::size_t files = is_quick ? 10'000 : 100'000;
   const std::string tree = top + "/tree" + std::to_string(files);
