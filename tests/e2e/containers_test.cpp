@@ -228,6 +228,17 @@ TEST_F(ContainerFiles, AreReadWrittenAndSearchedInsideTheWalls) {
   EXPECT_EQ(client.outcome("fs.read", "{" + where + R"(,"path":"a.txt","no_such":1})"), "INVALID_PARAMS");
 }
 
+TEST_F(ContainerFiles, EveryWorkspaceHasAWorkerOfItsOwn) {
+  Client client = connect();
+  for (const char* name : {"first", "second"}) {
+    const std::string directory = daemon().root() + "/" + name;
+    std::filesystem::create_directory(directory);
+    const std::string where = R"({"workspace":")" + directory + R"(","path":"file")";
+    EXPECT_EQ(client.outcome("fs.write", where + R"(,"content":"x"})"), "OK");
+    EXPECT_TRUE(std::filesystem::exists(directory + "/file"));
+  }
+}
+
 TEST_F(ContainerFiles, AttackPathsOutsideTheWallsAreNotThere) {
   Client client = connect();
   const std::string where = R"("workspace":")" + workspace() + "\"";
