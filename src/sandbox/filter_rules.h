@@ -50,7 +50,8 @@ constexpr std::uint64_t kNewTime = 0x80;
 constexpr std::uint64_t kMemfdNoExecSeal = 0x8;
 constexpr std::uint64_t kSetUid = 04000;
 constexpr std::uint64_t kSetGid = 02000;
-constexpr std::uint64_t kCreate = 0100;  // O_CREAT
+constexpr std::uint64_t kCreate = 0100;         // O_CREAT
+constexpr std::uint64_t kNameless = 020000000;  // O_TMPFILE without O_DIRECTORY; linkat gives it a name later
 constexpr std::uint64_t kTiocSti = 0x5412, kTiocLinux = 0x541C, kTiocCons = 0x541D, kTiocSetd = 0x5423;
 
 #define SALLYPORT_REFUSED(call, rule) \
@@ -123,6 +124,8 @@ inline constexpr auto kCommandRules = std::to_array<FilterRule>({
     {SYS_creat, "creat", EPERM, true, "setuid-files", has_flag(1, kSetGid)},
     {SYS_open, "open", EPERM, true, "setuid-files", has_flag(1, kCreate), has_flag(2, kSetUid)},
     {SYS_open, "open", EPERM, true, "setuid-files", has_flag(1, kCreate), has_flag(2, kSetGid)},
+    {SYS_open, "open", EPERM, true, "setuid-files", has_flag(1, kNameless), has_flag(2, kSetUid)},
+    {SYS_open, "open", EPERM, true, "setuid-files", has_flag(1, kNameless), has_flag(2, kSetGid)},
     {SYS_mknod, "mknod", EPERM, true, "setuid-files", has_flag(1, kSetUid)},
     {SYS_mknod, "mknod", EPERM, true, "setuid-files", has_flag(1, kSetGid)},
 #endif
@@ -137,6 +140,8 @@ inline constexpr auto kCommandRules = std::to_array<FilterRule>({
     {SYS_mknodat, "mknodat", EPERM, true, "setuid-files", has_flag(2, kSetGid)},
     {SYS_openat, "openat", EPERM, true, "setuid-files", has_flag(2, kCreate), has_flag(3, kSetUid)},
     {SYS_openat, "openat", EPERM, true, "setuid-files", has_flag(2, kCreate), has_flag(3, kSetGid)},
+    {SYS_openat, "openat", EPERM, true, "setuid-files", has_flag(2, kNameless), has_flag(3, kSetUid)},
+    {SYS_openat, "openat", EPERM, true, "setuid-files", has_flag(2, kNameless), has_flag(3, kSetGid)},
     // Its mode is in memory, out of a filter's sight; callers fall back to openat.
     {SYS_openat2, "openat2", ENOSYS, false, "setuid-files"},
     // A memfd that may be executed would be a program that no exec list names.

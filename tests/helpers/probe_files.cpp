@@ -50,6 +50,14 @@ int create_setuid(const Arguments& args) {
   return judge(static_cast<long>(::open(args[0].c_str(), O_WRONLY | O_CREAT | O_EXCL, 04755)));
 }
 
+int create_setuid_nameless(const Arguments& args) {
+  const long outcome = ::syscall(SYS_openat, AT_FDCWD, args[0].c_str(), O_TMPFILE | O_WRONLY, 04755);
+#ifdef SYS_open
+  if (outcome < 0) return judge(::syscall(SYS_open, args[0].c_str(), O_TMPFILE | O_WRONLY, 02755));
+#endif
+  return judge(outcome);
+}
+
 int create_setuid_openat2(const Arguments& args) {
   struct How {
     std::uint64_t flags, mode, resolve;
@@ -136,6 +144,7 @@ constexpr Attack kAttacks[] = {
     {"chmod", 2, change_mode},
     {"fchmodat2-setuid", 1, change_mode_new_call},
     {"create-setuid", 1, create_setuid},
+    {"create-setuid-nameless", 1, create_setuid_nameless},
     {"create-setuid-openat2", 1, create_setuid_openat2},
     {"link", 2, hard_link},
     {"rename", 2, rename_to},
