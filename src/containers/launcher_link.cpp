@@ -1,8 +1,11 @@
 #include "containers/launcher_link.h"
 
+#include <poll.h>
 #include <spawn.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -16,6 +19,16 @@ namespace {
 
 constexpr Millis kPauseBeforeRestart{100};
 constexpr int kSocketInLauncher = 3;
+constexpr int kMsToEnd = 2000;
+
+// One that does not end is killed, and what it made dies with it.
+void await_end(pid_t launcher) {
+  const UniqueFd process{static_cast<int>(::syscall(SYS_pidfd_open, launcher, 0))};
+  pollfd ended{process.get(), POLLIN, 0};
+  if (!process || ::poll(&ended, 1, kMsToEnd) <= 0) ::kill(launcher, SIGKILL);
+  while (::waitpid(launcher, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
 
 }  // namespace
 
@@ -44,8 +57,7 @@ void LauncherLink::close() {
   // The end of the socket is the end of the launcher and all it made.
   ::shutdown(state_->watch->fd(), SHUT_RDWR);
   state_->watch->cancel();
-  while (::waitpid(state_->pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  await_end(state_->pid);
 }
 
 pid_t LauncherLink::pid() const { return state_->pid; }
