@@ -1,8 +1,8 @@
 #include "sandbox/job.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -19,6 +19,8 @@ namespace sallyport::sandbox {
 namespace {
 
 constexpr int kAbovePassed = 32;
+constexpr int kTickMs = 20;
+constexpr int kMaxStops = 50;
 
 int execute_in(const char* directory, std::size_t length, const JobStart& start) {
   const char* name = start.argv[0];
@@ -98,11 +100,11 @@ void await_exec(pid_t pid) {
   }
 }
 
-// Shares pid 1's memory until exec (vfork): touches nothing but its own stack and the failure.
-[[noreturn]] void become(const JobStart& start, const Reporter& reporter, JobFailure& failure) {
+// `told` closes at exec; before that the reason for giving up goes through it.
+[[noreturn]] void become(const JobStart& start, const Reporter& reporter, int told) {
   const auto give_up = [&](Step step, int error) {
-    failure.step = step;
-    failure.error = error;
+    const JobFailure failure{step, error};
+    [[maybe_unused]] const ssize_t written = ::write(told, &failure, sizeof(failure));
     ::_exit(127);
   };
   if (reporter.is_injected(Step::spawn)) give_up(Step::spawn, reporter.injected_error());
@@ -120,46 +122,54 @@ void await_exec(pid_t pid) {
   __builtin_unreachable();
 }
 
-// A tracer must be able to act before exec, so the child is not waited for as with vfork; the failure
-// comes back through a page of memory that both share.
-pid_t start_traced(const JobStart& start, const Reporter& reporter, JobFailure& failure) {
-  void* page = ::mmap(nullptr, sizeof(JobFailure), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) {
-    failure = {Step::spawn, errno};
-    return -1;
+// What runs in the sandbox already can stop the new process before it has become the command. It is
+// made to go on, and killed if that happens again and again: pid 1 must not wait for it for good.
+// False: killed.
+bool await_end_of(int told, pid_t pid) {
+  for (int stops = 0; stops < kMaxStops;) {
+    pollfd watched{told, POLLIN, 0};
+    if (::poll(&watched, 1, kTickMs) > 0) return true;
+    siginfo_t info{};
+    const bool is_stopped =
+        ::waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED | WNOHANG) == 0 && info.si_pid == pid;
+    if (!is_stopped) continue;
+    ++stops;
+    ::kill(pid, SIGCONT);
   }
-  auto* shared = static_cast<JobFailure*>(page);
-  *shared = {};
-  const auto pid = static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
-  if (pid == 0) become(start, reporter, *shared);
-  if (pid < 0) {
-    *shared = {Step::spawn, errno};
-  } else if (adopt_traced(pid)) {
-    await_exec(pid);
-  }
-  failure = *shared;
-  ::munmap(page, sizeof(JobFailure));
-  if (pid > 0 && failure.step == Step::none) return pid;
-  if (pid > 0) ::waitpid(pid, nullptr, __WALL);
-  return -1;
+  ::kill(pid, SIGKILL);
+  return false;
 }
 
 }  // namespace
 
+// Not by vfork, which would make pid 1 sleep until exec, whatever is done to the new process.
 pid_t start_job(const JobStart& start, const Reporter& reporter, JobFailure& failure) {
   failure = {};
-  if (start.is_traced) return start_traced(start, reporter, failure);
-  const pid_t pid = ::vfork();
-  if (pid == 0) become(start, reporter, failure);
-  if (pid < 0) {
+  int low[2];
+  if (::pipe2(low, O_CLOEXEC) != 0) {
     failure = {Step::spawn, errno};
     return -1;
   }
-  if (failure.step != Step::none) {
-    ::waitpid(pid, nullptr, 0);
-    return -1;
+  // Above all that the command is given.
+  const int told = ::fcntl(low[1], F_DUPFD_CLOEXEC, kAbovePassed);
+  ::close(low[1]);
+  const auto pid =
+      told < 0 ? -1 : static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+  if (pid == 0) become(start, reporter, told);
+  if (pid < 0) failure = {Step::spawn, errno};
+  ::close(told);
+  if (pid > 0 && start.is_traced) {
+    if (adopt_traced(pid)) await_exec(pid);
   }
-  return pid;
+  if (pid > 0 && !await_end_of(low[0], pid)) {
+    failure = {Step::spawn, EAGAIN};
+  } else if (pid > 0 && ::read(low[0], &failure, sizeof(failure)) != sizeof(failure)) {
+    failure = {};
+  }
+  ::close(low[0]);
+  if (pid > 0 && failure.step == Step::none) return pid;
+  if (pid > 0) ::waitpid(pid, nullptr, __WALL);
+  return -1;
 }
 
 }  // namespace sallyport::sandbox

@@ -122,6 +122,12 @@ int leave_daemon(const Arguments& args) {
   return ::read(ready[0], &byte, 1) == 1 ? 0 : kBroken;
 }
 
+// A new process of the sandbox is stopped before it has become its command.
+int stop_everything(const Arguments&) {
+  ::alarm(100);
+  for (;;) ::kill(-1, SIGSTOP);
+}
+
 // The group may hold processes of the host.
 int signal_group(const Arguments&) {
   ::signal(SIGUSR1, SIG_IGN);
@@ -167,6 +173,7 @@ constexpr Attack kAttacks[] = {
     {"memory", 1, take_memory},
     {"shared-memory", 1, take_shared_memory},
     {"daemon", 1, leave_daemon},
+    {"stop-everything", 0, stop_everything},
     {"signal-group", 0, signal_group},
     {"kill-init", 0, kill_init},
     {"die-by", 1, die_by},
