@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 
 #include "base/unique_fd.h"
 #include "sandbox/protected_names.h"
@@ -80,6 +82,39 @@ std::optional<std::string> read_small_file(const std::string& path) {
   }
   text.resize(used);
   return text;
+}
+
+std::optional<std::string> resolved(const std::string& path) {
+  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
+  if (!real) return std::nullopt;
+  return std::string(real.get());
+}
+
+std::string parent_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+bool is_inside(const std::string& path, const std::string& directory) { return path.starts_with(directory + "/"); }
+
+namespace {
+
+// Git takes newlines off the end only: one in the middle belongs to the name.
+std::string target_of(std::string_view text, const std::string& base) {
+  while (text.ends_with('\n') || text.ends_with('\r')) text.remove_suffix(1);
+  return text.starts_with('/') ? std::string(text) : base + "/" + std::string(text);
+}
+
+}  // namespace
+
+std::optional<std::string> gitdir_target(const std::string& file) {
+  constexpr std::string_view kPrefix = "gitdir: ";
+  const auto text = read_small_file(file);
+  if (!text || !text->starts_with(kPrefix)) return std::nullopt;
+  return target_of(std::string_view(*text).substr(kPrefix.size()), parent_of(file));
+}
+
+std::optional<std::string> commondir_target(const std::string& git) {
+  const auto text = read_small_file(git + "/commondir");
+  if (!text) return std::nullopt;
+  return target_of(*text, git);
 }
 
 std::optional<std::set<std::string>> tracked_paths(std::string_view index) {

@@ -13,6 +13,15 @@ namespace sallyport::sandbox {
 
 std::optional<std::string> read_small_file(const std::string& path);  // at most 16 MiB, no links
 
+// As realpath(3); nothing if it leads nowhere.
+std::optional<std::string> resolved(const std::string& path);
+std::string parent_of(const std::string& path);
+bool is_inside(const std::string& path, const std::string& directory);  // below it
+
+// What a ".git" file or a "commondir" file leads to, links and all; nothing if it is neither.
+std::optional<std::string> gitdir_target(const std::string& file);
+std::optional<std::string> commondir_target(const std::string& git);
+
 // Paths in an index file (versions 2 to 4, SHA-1); nothing if it cannot be understood.
 std::optional<std::set<std::string>> tracked_paths(std::string_view index);
 

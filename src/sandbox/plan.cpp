@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -43,6 +44,21 @@ std::optional<std::string> resolve(const std::string& path) {
   std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
   if (!real) return std::nullopt;
   return std::string(real.get());
+}
+
+// Where a directory on the way may not be entered, that directory: behind it is what is meant.
+std::optional<std::string> resolve_or_barrier(std::string path) {
+  auto real = resolve(path);
+  while (!real && errno == EACCES && path.rfind('/') != 0) {
+    path.resize(path.rfind('/'));
+    real = resolve(path);
+  }
+  return real;
+}
+
+bool is_own(const std::string& path) {
+  struct stat info{};
+  return ::lstat(path.c_str(), &info) == 0 && info.st_uid == ::geteuid();
 }
 
 bool is_directory(const std::string& path) {
@@ -218,7 +234,10 @@ Status add_paths(const Spec& spec, const std::vector<std::string>& paths, bool i
   return ok();
 }
 
-Status add_workspace(const Spec& spec, RootTree& tree, Plan& plan) {
+// A name that is denied must be found wherever it is, which is worth waiting for.
+constexpr int kPatience = 10;
+
+Status add_workspace(const Spec& spec, const Machine& machine, RootTree& tree, Plan& plan) {
   if (spec.workspace.empty()) return ok();
   const std::optional<std::string> real = resolve(spec.workspace);
   if (!real || !is_directory(*real)) {
@@ -229,19 +248,29 @@ Status add_workspace(const Spec& spec, RootTree& tree, Plan& plan) {
   if (plan.directory.empty()) plan.directory = *real;
   plan.workspace = *real;
   if (plan.is_weak) return ok();
-  plan.findings = find_protected(*real, spec.is_workspace_writable && spec.protect_workspace, spec.deny_names, {});
+  WalkBounds bounds = machine.bounds;
+  if (!spec.deny_names.empty()) bounds.time *= kPatience;
+  plan.findings =
+      find_protected(*real, spec.home, spec.is_workspace_writable && spec.protect_workspace, spec.deny_names, bounds);
+  if (plan.findings.was_cut && !spec.deny_names.empty()) {
+    return Error::make(Code::unavailable,
+                       "the workspace is too large to find every file that fs.deny names: move large directories out "
+                       "of it, or deny whole paths instead of names",
+                       "searched " + std::to_string(plan.findings.entries_seen) + " entries");
+  }
   if (!spec.protect_workspace) plan.findings.pins.clear(), plan.findings.pin_writable.clear();
   return ok();
 }
 
 Status add_denied(const Spec& spec, RootTree& tree, Plan& plan) {
   for (const std::string& path : spec.deny) {
-    const std::optional<std::string> real = resolve(path);
+    const std::optional<std::string> real = resolve_or_barrier(path);
     if (!real) continue;
     tree.remove_beneath(*real);
     if (!tree.is_visible(*real)) continue;
-    // What this user cannot read needs no mask; a mask per such file would only cost time.
-    if (::faccessat(AT_FDCWD, real->c_str(), R_OK, AT_EACCESS) != 0) continue;
+    // What this user cannot read needs no mask, unless it is the user's own and only its mode says so: a
+    // mode can be changed inside.
+    if (::faccessat(AT_FDCWD, real->c_str(), R_OK, AT_EACCESS) != 0 && !is_own(*real)) continue;
     if (plan.is_weak) {
       return Error::make(Code::unavailable,
                          "without user namespaces a denied path inside an allowed one cannot be hidden", *real);
@@ -251,7 +280,10 @@ Status add_denied(const Spec& spec, RootTree& tree, Plan& plan) {
   return ok();
 }
 
-void add_covers(Plan& plan) {
+// Each is a mount that takes time at every launch; an earlier sandbox may have made the files.
+constexpr std::size_t kMaxCovers = 4096;
+
+Status add_covers(Plan& plan) {
   using Kind = Cover::Kind;
   const auto add = [&](const std::vector<std::string>& paths, Kind kind) {
     for (const std::string& path : paths) plan.covers.push_back({path, kind});
@@ -260,6 +292,12 @@ void add_covers(Plan& plan) {
   add(plan.findings.pins, Kind::pin);
   add(plan.findings.mask_directories, Kind::mask_directory);
   add(plan.findings.masks, Kind::mask_file);
+  if (plan.covers.size() <= kMaxCovers) return ok();
+  return Error::make(Code::unavailable,
+                     "the workspace holds more secrets, settings and repositories than can be protected: remove or "
+                     "move those that are not needed, or choose a smaller workspace",
+                     std::to_string(plan.covers.size()) + " found, at most " + std::to_string(kMaxCovers) +
+                         "; the last is " + plan.covers.back().target);
 }
 
 void add_landlock(const Spec& spec, const RootTree& tree, Plan& plan) {
@@ -409,7 +447,7 @@ Result<Plan> make_plan(const Spec& spec, const Machine& machine) {
   }
   TRY(add_paths(spec, spec.read, false, tree));
   TRY(add_paths(spec, spec.write, true, tree));
-  TRY(add_workspace(spec, tree, plan));
+  TRY(add_workspace(spec, machine, tree, plan));
   TRY(add_denied(spec, tree, plan));
   for (const Bind& bind : spec.binds) {
     const auto source = resolve(bind.source);
@@ -422,7 +460,7 @@ Result<Plan> make_plan(const Spec& spec, const Machine& machine) {
     if (::access((std::string("/dev/") + device).c_str(), F_OK) == 0) plan.devices.push_back(device);
   }
   if (plan.directory.empty()) plan.directory = "/";
-  add_covers(plan);
+  TRY(add_covers(plan));
   add_landlock(spec, tree, plan);
   add_limits(spec.limits, machine, plan);
   plan.filter = plan.is_weak                                          ? Filter::weak

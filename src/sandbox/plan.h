@@ -79,6 +79,7 @@ struct Machine {
   bool has_notifications = true;
   std::span<char> command_line;  // of this process, where it would show as pid 1's
   bool has_own_pid_max = false;  // per pid namespace, Linux 6.14
+  WalkBounds bounds;             // of the search for what to protect
 
   static Machine probe();  // user namespaces are assumed: clone3 itself is the proof
 };

@@ -8,18 +8,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "base/unique_fd.h"
 #include "sandbox/git_files.h"
 #include "sandbox/protected_names.h"
+#include "sandbox/repositories.h"
 #include "sandbox/walk.h"
 
 namespace sallyport::sandbox {
 namespace {
-
-constexpr std::string_view kPlaceholderText = ".";  // "the common directory is this one": no change
-constexpr std::size_t kMaxRepositories = 32;        // pins per launch stay few; more are scanned at exit
 
 template <typename Names>
 bool matches(const Names& names, const char* name) {
@@ -28,29 +27,33 @@ bool matches(const Names& names, const char* name) {
   });
 }
 
-bool exists(const std::string& path) { return ::faccessat(AT_FDCWD, path.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0; }
-
-bool is_real_directory(const std::string& path) {
-  struct stat info{};
-  return ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-bool is_plain(const std::string& path) {
-  struct stat info{};
-  return ::lstat(path.c_str(), &info) == 0 && (S_ISDIR(info.st_mode) || S_ISREG(info.st_mode));
+template <typename T>
+void sort_each_once(std::vector<T>& items) {
+  std::sort(items.begin(), items.end());
+  items.erase(std::unique(items.begin(), items.end()), items.end());
 }
 
 class Finder {
  public:
-  Finder(const std::string& workspace, bool is_writable, const std::vector<std::string>& deny_names)
-      : workspace_(workspace), is_writable_(is_writable), deny_names_(deny_names) {}
+  Finder(const std::string& workspace, const std::string& home, bool is_writable,
+         const std::vector<std::string>& deny_names)
+      : workspace_(workspace), deny_names_(deny_names) {
+    if (is_writable) repositories_.emplace(workspace_, home, found_);
+  }
 
   Findings find(const WalkBounds& bounds) {
-    if (is_writable_) add_top_repository();
+    if (repositories_) repositories_->add_top();
     const WalkResult walked = walk(workspace_, bounds, [&](const WalkEntry& entry) { return visit(entry); });
-    found_.was_cut = walked.was_cut || has_more_;
+    found_.was_cut = walked.was_cut || (repositories_ && repositories_->has_more());
     found_.entries_seen = walked.entries;
+    // What is in there is unknown, and one chmod inside would open it again.
+    for (const std::string& path : walked.unreadable) hide(path);
     sort_secrets();
+    sort_each_once(found_.pin_writable);  // what is above comes first
+    sort_each_once(found_.pins);
+    for (const auto* paths : {&found_.pin_writable, &found_.pins, &found_.mask_directories}) {
+      for (const std::string& path : *paths) found_.parents.try_emplace(parent_of(path), file_id(parent_of(path)));
+    }
     return std::move(found_);
   }
 
@@ -58,8 +61,7 @@ class Finder {
   bool visit(const WalkEntry& entry) {
     const char* name = entry.name.data();
     if (entry.name == ".git") {
-      if (is_writable_ && entry.path != workspace_ + "/.git")
-        add_repository(entry.path, entry.path.substr(0, entry.path.size() - 5));
+      if (repositories_ && entry.path != workspace_ + "/.git") repositories_->add(entry.path, parent_of(entry.path));
       return false;
     }
     if (matches(deny_names_, name)) {
@@ -72,7 +74,7 @@ class Finder {
       found_.mask_directories.push_back(entry.path);
       return false;
     }
-    if (is_writable_ && matches(kSettings, name) && (entry.type == DT_DIR || entry.type == DT_REG)) {
+    if (repositories_ && matches(kSettings, name) && (entry.type == DT_DIR || entry.type == DT_REG)) {
       found_.pins.push_back(entry.path);
     }
     if (entry.type == DT_REG && matches(kSecretFiles, name) && !matches(kNoSecrets, name))
@@ -81,105 +83,19 @@ class Finder {
     return !matches(kSkippedDirectories, name);
   }
 
+  void hide(const std::string& directory) {
+    struct stat info{};
+    if (directory == workspace_) found_.was_cut = true;
+    const bool is_own = ::lstat(directory.c_str(), &info) == 0 && info.st_uid == ::geteuid();
+    if (is_own && directory != workspace_) found_.mask_directories.push_back(directory);
+  }
+
   // A secret behind a link, if the link stays inside.
   void add_target(const std::string& link) {
-    char* real = ::realpath(link.c_str(), nullptr);
-    if (real == nullptr) return;
-    const std::string target = real;
-    std::free(real);
+    const auto target = resolved(link);
     struct stat info{};
-    if (target.starts_with(workspace_ + "/") && ::lstat(target.c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
-      secrets_.push_back(target);
-    }
-  }
-
-  void pin(const std::string& path) {
-    if (is_plain(path)) found_.pins.push_back(path);
-  }
-
-  void add_top_repository() {
-    const std::string git = workspace_ + "/.git";
-    if (!is_real_directory(git)) {
-      if (is_plain(git)) pin(git);  // a worktree's or submodule's pointer
-      return;
-    }
-    add_repository(git, workspace_);
-    const std::string commondir = git + "/commondir";
-    // A placeholder that an earlier run left is taken over; it is removed when nobody holds it.
-    const bool is_ours = read_small_file(commondir) == kPlaceholderText;
-    if (is_ours || make_placeholder(commondir)) found_.placeholder = commondir;
-    pin(commondir);
-  }
-
-  static bool make_placeholder(const std::string& path) {
-    UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0444));
-    return file && ::write(file.get(), kPlaceholderText.data(), kPlaceholderText.size()) ==
-                       static_cast<ssize_t>(kPlaceholderText.size());
-  }
-
-  void add_repository(const std::string& git, const std::string& tree) {
-    if (!is_real_directory(git)) return pin(git);
-    if (found_.repositories.size() == kMaxRepositories) {
-      has_more_ = true;  // at exit these must not be taken for new ones
-      return;
-    }
-    found_.repositories.push_back(git);
-    found_.pin_writable.push_back(git);
-    for (const char* name : {"/hooks", "/config", "/config.worktree"}) pin(git + name);
-    if (tree != workspace_) pin(git + "/commondir");
-    add_configured(git, tree);
-    add_children(git + "/worktrees", {"/commondir", "/gitdir", "/config.worktree"});
-    add_modules(git + "/modules", 0);
-  }
-
-  // Paths that the configuration itself makes git read programs or more configuration from.
-  void add_configured(const std::string& git, const std::string& tree) {
-    const auto config = read_small_file(git + "/config");
-    if (!config) return;
-    for (const GitSetting& setting : git_settings(*config)) {
-      const bool is_include = setting.key == "include.path" || setting.key == "includeif.*.path";
-      if (!is_include && setting.key != "core.hookspath") continue;
-      if (setting.value.empty() || setting.value.front() == '~') continue;  // the home is not mounted
-      const std::string base = is_include ? git : tree;
-      const std::string path = setting.value.front() == '/' ? setting.value : base + "/" + setting.value;
-      char* real = ::realpath(path.c_str(), nullptr);
-      if (real == nullptr) continue;
-      const std::string resolved = real;
-      std::free(real);
-      if (resolved.starts_with(workspace_ + "/")) pin(resolved);
-    }
-  }
-
-  static std::vector<std::string> children(const std::string& directory) {
-    std::vector<std::string> names;
-    if (!is_real_directory(directory)) return names;
-    DIR* listing = ::opendir(directory.c_str());
-    if (listing == nullptr) return names;
-    while (const dirent* entry = ::readdir(listing)) {
-      if (entry->d_name[0] != '.') names.push_back(directory + "/" + entry->d_name);
-    }
-    ::closedir(listing);
-    return names;
-  }
-
-  void add_children(const std::string& directory, const std::vector<const char*>& files) {
-    for (const std::string& child : children(directory)) {
-      for (const char* file : files) pin(child + file);
-    }
-  }
-
-  // A submodule's name may contain slashes, and submodules have submodules.
-  void add_modules(const std::string& directory, int depth) {
-    if (depth > 4) return;
-    for (const std::string& child : children(directory)) {
-      if (!is_real_directory(child)) continue;
-      if (!exists(child + "/HEAD")) {
-        add_modules(child, depth + 1);
-        continue;
-      }
-      found_.pin_writable.push_back(child);
-      for (const char* name : {"/config", "/hooks", "/commondir"}) pin(child + name);
-      add_modules(child + "/modules", depth + 1);
+    if (target && is_inside(*target, workspace_) && ::lstat(target->c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
+      secrets_.push_back(*target);
     }
   }
 
@@ -187,8 +103,7 @@ class Finder {
     if (secrets_.empty()) return;
     std::optional<std::set<std::string>> tracked;
     if (const auto index = read_small_file(workspace_ + "/.git/index")) tracked = tracked_paths(*index);
-    std::sort(secrets_.begin(), secrets_.end());
-    secrets_.erase(std::unique(secrets_.begin(), secrets_.end()), secrets_.end());
+    sort_each_once(secrets_);
     for (const std::string& path : secrets_) {
       // An index that cannot be read tracks nothing: unknown means masked.
       const bool is_tracked = tracked && tracked->contains(path.substr(workspace_.size() + 1));
@@ -197,18 +112,23 @@ class Finder {
   }
 
   const std::string& workspace_;
-  bool is_writable_;
   const std::vector<std::string>& deny_names_;
   Findings found_;
+  std::optional<RepositoryFinder> repositories_;  // in a writable workspace
   std::vector<std::string> secrets_;
-  bool has_more_ = false;
 };
 
 }  // namespace
 
-Findings find_protected(const std::string& workspace, bool is_writable, const std::vector<std::string>& deny_names,
-                        const WalkBounds& bounds) {
-  return Finder(workspace, is_writable, deny_names).find(bounds);
+FileId file_id(const std::string& path) {
+  struct stat info{};
+  if (::lstat(path.c_str(), &info) != 0) return {};
+  return {info.st_dev, info.st_ino};
+}
+
+Findings find_protected(const std::string& workspace, const std::string& home, bool is_writable,
+                        const std::vector<std::string>& deny_names, const WalkBounds& bounds) {
+  return Finder(workspace, home, is_writable, deny_names).find(bounds);
 }
 
 void remove_placeholder(const std::string& path) {

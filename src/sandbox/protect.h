@@ -6,10 +6,30 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sallyport::sandbox {
+
+// A path that git's configuration names. What it leads to can be pinned; the way there, and what does
+// not exist yet, can only be looked at again at exit.
+struct Configured {
+  enum class Kind : std::uint8_t { hooks, hook, config } kind;
+  std::string path;
+  std::string resolved;  // at launch; empty: it did not exist
+};
+
+// A link where git expects a file or directory of its own. No mount can hold a link.
+struct Link {
+  std::string text;
+  std::string resolved;  // empty: it dangled
+};
+
+using FileId = std::pair<std::uint64_t, std::uint64_t>;  // device and inode
+FileId file_id(const std::string& path);                 // zeros: not there
 
 struct Findings {
   std::vector<std::string> pin_writable;  // mount points that stay writable, such as .git itself
@@ -18,8 +38,13 @@ struct Findings {
   std::vector<std::string> mask_directories;
   std::vector<std::string> tracked_secrets;  // in git's objects anyway: reported, not masked
   std::vector<std::string> repositories;     // git directories found, the top one first
-  std::string placeholder;                   // a commondir that we made and must remove; or empty
-  bool was_cut = false;                      // the walk hit its bound: there may be more
+  std::vector<Configured> configured;
+  std::map<std::string, Link> links;
+  // Of the directories that hold a pin. A pin cannot be moved, but a directory above it can; where it
+  // was, a forged one may stand at exit.
+  std::map<std::string, FileId> parents;
+  std::string placeholder;  // a commondir that we made and must remove; or empty
+  bool was_cut = false;     // the walk hit its bound: there may be more
   std::uint64_t entries_seen = 0;
 };
 
@@ -29,9 +54,11 @@ struct WalkBounds {
 };
 
 // Looks through the workspace without following links. May make the `.git/commondir` placeholder
-// when is_writable; everything else only reads.
-Findings find_protected(const std::string& workspace, bool is_writable, const std::vector<std::string>& deny_names,
-                        const WalkBounds& bounds);
+// when is_writable; everything else only reads. `home` is where git finds the user's own configuration.
+Findings find_protected(const std::string& workspace, const std::string& home, bool is_writable,
+                        const std::vector<std::string>& deny_names, const WalkBounds& bounds);
+
+inline constexpr std::string_view kPlaceholderText = ".";  // "the common directory is this one": no change
 
 // Removes a placeholder that find_protected made; leaves anything else alone.
 void remove_placeholder(const std::string& path);

@@ -33,6 +33,38 @@ inline constexpr std::array<const char*, 5> kNoSecrets = {".env.example", ".env.
 // Not walked into: large, and holding nothing of the kinds above that could be acted on.
 inline constexpr std::array<const char*, 4> kSkippedDirectories = {"node_modules", "__pycache__", ".hg", ".svn"};
 
+// What git runs from a hooks directory.
+inline constexpr std::array<const char*, 28> kGitHooks = {
+    "applypatch-msg",
+    "pre-applypatch",
+    "post-applypatch",
+    "pre-commit",
+    "pre-merge-commit",
+    "prepare-commit-msg",
+    "commit-msg",
+    "post-commit",
+    "pre-rebase",
+    "post-checkout",
+    "post-merge",
+    "pre-push",
+    "pre-receive",
+    "update",
+    "proc-receive",
+    "post-receive",
+    "post-update",
+    "push-to-checkout",
+    "reference-transaction",
+    "pre-auto-gc",
+    "post-rewrite",
+    "sendemail-validate",
+    "fsmonitor-watchman",
+    "post-index-change",
+    "p4-changelist",
+    "p4-prepare-changelist",
+    "p4-post-changelist",
+    "p4-pre-submit",
+};
+
 // Keys of a repository's configuration that run nothing. Everything else is taken out at exit when
 // it was written inside a sandbox. A section with a subsection is written "section.*.key".
 inline constexpr std::array<std::string_view, 32> kHarmlessGitKeys = {

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <vector>
 
 #include "base/unique_fd.h"
@@ -32,9 +33,23 @@ WalkResult walk(const std::string& root, const WalkBounds& bounds, const std::fu
     const std::string path = std::move(waiting.back());
     waiting.pop_back();
     UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!fd) continue;
+    // Names that can be listed but not reached are of no use either.
+    const bool is_open = fd && ::faccessat(fd.get(), ".", F_OK, 0) == 0;
+    if (!is_open) {
+      // Gone, or replaced by something else, since it was listed: there is nothing to see.
+      const bool is_gone = errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
+      if (errno == EACCES) {
+        result.unreadable.push_back(path);
+      } else if (!is_gone) {
+        result.was_cut = true;
+      }
+      continue;
+    }
     DIR* listing = ::fdopendir(fd.get());
-    if (listing == nullptr) continue;
+    if (listing == nullptr) {
+      result.was_cut = true;
+      continue;
+    }
     const int directory = fd.release();
     while (const dirent* entry = ::readdir(listing)) {
       const std::string_view name = entry->d_name;

@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "sandbox/protect.h"
 
@@ -16,6 +18,7 @@ struct WalkEntry {
 
 struct WalkResult {
   bool was_cut = false;
+  std::vector<std::string> unreadable;  // directories that their own modes close
   std::uint64_t entries = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "fixture.h"
@@ -103,6 +104,7 @@ TEST_P(FileAttack, MakesASetUserIdFile) {
   EXPECT_TRUE(is_refused(attack({"fchmodat2-setuid", workspace_ + "/mine"})));
   EXPECT_TRUE(is_refused(attack({"create-setuid", workspace_ + "/new"})));
   EXPECT_TRUE(is_refused(attack({"create-setuid-openat2", workspace_ + "/new"})));
+  EXPECT_TRUE(is_refused(attack({"create-setuid-nameless", workspace_})));
 }
 
 TEST_P(FileAttack, ReadsWhatIsDeniedInsideWhatIsAllowed) {
@@ -120,6 +122,63 @@ TEST_P(FileAttack, ReadsADeniedNameAnywhere) {
   attacked.deny_names = {"*.secret"};
   attacked.command = {probe_, "read", denied};
   EXPECT_TRUE(is_refused(run(attacked)));
+}
+
+// A mode protects from nobody who may change it.
+TEST_P(FileAttack, OpensTheModeOfWhatIsDenied) {
+  const std::string file = write("workspace/secrets/token", "x");
+  const std::string behind = write("workspace/closed/token", "x");
+  host("chmod 000 secrets/token closed");
+  Spec attacked = spec();
+  attacked.deny.insert(attacked.deny.end(), {file, behind});
+  attacked.command = {"bash", "-c", "chmod 700 secrets/token closed; grep x secrets/token closed/token"};
+  EXPECT_NE(run(attacked).code, 0);
+  host("chmod 700 secrets/token closed");
+}
+
+TEST_P(FileAttack, HidesASecretFromTheNextRunsSearch) {
+  write("workspace/config/.env", "TOKEN=1");
+  write("workspace/listed/.env", "TOKEN=1");
+  host("chmod 000 config && chmod 600 listed");
+  const Outcome outcome = shell("chmod 700 config listed; cat config/.env listed/.env");
+  EXPECT_TRUE(outcome.has_started) << outcome.error;
+  EXPECT_EQ(outcome.output.find("TOKEN"), std::string::npos) << outcome.output;
+  host("chmod 700 config listed");
+}
+
+TEST_P(FileAttack, LeavesADirectoryThatCannotBeSearchedWhichIsReported) {
+  // Root searches it all the same.
+  const Outcome outcome = shell("mkdir -p closed/.vscode && chmod 000 closed");
+  const std::string closed = workspace_ + "/closed";
+  EXPECT_TRUE(outcome.reports(GetParam() == StartedBy::root ? "suspicious " + closed + "/.vscode"
+                                                            : "suspicious " + closed + " cannot be searched"));
+  host("chmod 700 closed");
+}
+
+// The bounds of the search are the machine's: here they are small instead of the workspace large.
+TEST_P(FileAttack, MakesTheWorkspaceTooLargeToBeSearched) {
+  for (int i = 0; i < 20; ++i) write("workspace/f" + std::to_string(i), "x");
+  ForegroundOptions options;
+  options.launch.machine.bounds.entries = 10;
+  Spec attacked = spec();
+  attacked.command = {"true"};
+  const Outcome told = run(attacked, options);
+  EXPECT_TRUE(told.has_started) << told.error;
+  EXPECT_TRUE(std::any_of(told.report.begin(), told.report.end(), [](const std::string& line) {
+    return line.starts_with("protections") && line.find("not all of it was searched") != std::string::npos;
+  }));
+  attacked.deny_names = {"*.secret"};
+  const Outcome refused = run(attacked, options);
+  EXPECT_FALSE(refused.has_started);
+  EXPECT_NE(refused.error.find("too large to find every file that fs.deny names"), std::string::npos) << refused.error;
+}
+
+TEST_P(FileAttack, LeavesMoreSecretsThanCanBeMasked) {
+  host("mkdir many && cd many && for i in $(seq 4100); do : > .env.$i; done");
+  const Outcome outcome = shell("true");
+  EXPECT_FALSE(outcome.has_started);
+  EXPECT_NE(outcome.error.find("more secrets, settings and repositories than can be protected"), std::string::npos)
+      << outcome.error;
 }
 
 TEST_P(FileAttack, WritesAReadOnlyWorkspace) {

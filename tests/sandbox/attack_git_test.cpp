@@ -126,6 +126,159 @@ TEST_P(GitAttack, LeavesAPointerToARepositoryElsewhereWhichIsQuarantined) {
   EXPECT_TRUE(outcome.reports("quarantined " + workspace_ + "/sub/.git"));
 }
 
+// The repository may be elsewhere in the workspace: a file or a link that points to it stands in for .git.
+class PointerAttack : public AttackTest {
+ protected:
+  void expect_protected(const std::string& git) {
+    EXPECT_TRUE(is_refused(attack({"write", git + "/hooks/pre-commit"})));
+    EXPECT_TRUE(is_refused(attack({"write", git + "/config"})));
+    EXPECT_TRUE(is_refused(attack({"rename", git, workspace_ + "/away"})));
+    EXPECT_FALSE(exists(git + "/hooks/pre-commit"));
+  }
+};
+SALLYPORT_BOTH_WAYS(PointerAttack);
+
+TEST_P(PointerAttack, WritesAHookBehindASeparateGitDirectory) {
+  host("git init -q --separate-git-dir=.bare .");
+  expect_protected(workspace_ + "/.bare");
+  EXPECT_TRUE(is_refused(attack({"write", workspace_ + "/.bare/commondir"})));
+  EXPECT_FALSE(exists(workspace_ + "/.bare/commondir")) << "the placeholder was left";
+}
+
+TEST_P(PointerAttack, WritesAHookBehindABareRepositoryWithWorktrees) {
+  host("git init -q --bare .bare && echo 'gitdir: ./.bare' > .git");
+  expect_protected(workspace_ + "/.bare");
+}
+
+TEST_P(PointerAttack, WritesAHookOfTheCommonDirectoryBehindAWorktree) {
+  host(
+      "git init -q --bare .bare && T=$(git -C .bare write-tree) && "
+      "C=$(git -C .bare -c user.name=a -c user.email=a@b commit-tree -m one $T) && "
+      "git -C .bare update-ref refs/heads/main $C && git -C .bare symbolic-ref HEAD refs/heads/other && "
+      "git -C .bare worktree add -q ../side main");
+  expect_protected(workspace_ + "/.bare");
+}
+
+TEST_P(PointerAttack, WritesAHookBehindALink) {
+  host("git init -q --separate-git-dir=.bare . && rm .git && ln -s .bare .git");
+  expect_protected(workspace_ + "/.bare");
+}
+
+TEST_P(PointerAttack, ForgesAWorktreeWhoseCommonDirectoryIsNotARepositoryOfItsOwn) {
+  shell(
+      "mkdir -p forged/worktrees/x forged/hooks sub && printf '../..\\n' > forged/worktrees/x/commondir && "
+      "echo evil > forged/hooks/pre-commit && echo 'gitdir: ../forged/worktrees/x' > sub/.git");
+  EXPECT_FALSE(exists(workspace_ + "/forged/hooks/pre-commit"));
+}
+
+TEST_P(PointerAttack, HidesTheTargetOfAPointerBehindANewline) {
+  shell(
+      "mkdir -p $'a\\nb/hooks' sub && echo evil > $'a\\nb/hooks/pre-commit' && printf 'gitdir: ../a\\nb\\n' > "
+      "sub/.git");
+  EXPECT_FALSE(exists(workspace_ + "/a\nb/hooks/pre-commit"));
+}
+
+// What the user made is the user's: a run that touches nothing changes nothing.
+TEST_P(PointerAttack, LeavesTheUsersOwnLinksAlone) {
+  make_directory("elsewhere");
+  host(
+      "git init -q --separate-git-dir=.bare . && rm .git && ln -s .bare .git && mkdir githooks && "
+      "echo mine > githooks/pre-commit && rm -r .bare/hooks && ln -s ../githooks .bare/hooks && "
+      "git init -q nested && rm -r nested/.git/hooks && ln -s ../../../elsewhere "
+      "nested/.git/hooks");
+  const Outcome outcome = shell("true");
+  EXPECT_EQ(outcome.code, 0) << outcome.error;
+  for (const std::string& line : outcome.report) EXPECT_FALSE(line.starts_with("quarantined")) << line;
+  EXPECT_TRUE(exists(workspace_ + "/.git"));
+  EXPECT_TRUE(exists(workspace_ + "/.bare/hooks"));
+  EXPECT_TRUE(exists(workspace_ + "/nested/.git/hooks"));
+  EXPECT_EQ(read(workspace_ + "/githooks/pre-commit"), "mine\n");
+}
+
+TEST_P(PointerAttack, WritesAHookBehindALinkedHooksDirectory) {
+  host("git init -q . && mkdir githooks && rm -r .git/hooks && ln -s ../githooks .git/hooks");
+  EXPECT_TRUE(is_refused(attack({"write", workspace_ + "/githooks/pre-commit"})));
+}
+
+TEST_P(PointerAttack, LeadsALinkedHooksDirectoryElsewhereWhichIsQuarantined) {
+  host("git init -q . && mkdir githooks && rm -r .git/hooks && ln -s ../githooks .git/hooks");
+  const Outcome outcome = shell("mkdir evil && echo evil > evil/pre-commit && ln -sfn ../evil .git/hooks");
+  EXPECT_TRUE(outcome.reports("quarantined " + workspace_ + "/.git/hooks"));
+  EXPECT_FALSE(exists(workspace_ + "/.git/hooks/pre-commit"));
+}
+
+TEST_P(GitAttack, MakesTheConfiguredHooksDirectoryThatIsMissing) {
+  host("git config core.hooksPath tools/hooks");
+  const std::string hook = workspace_ + "/tools/hooks/pre-commit";
+  const Outcome outcome = shell("mkdir -p tools/hooks && echo evil > tools/hooks/pre-commit");
+  EXPECT_TRUE(outcome.reports("quarantined " + hook)) << outcome.output;
+  EXPECT_FALSE(exists(hook));
+}
+
+TEST_P(GitAttack, LeadsTheConfiguredHooksDirectoryElsewhere) {
+  write("workspace/tools/hooks/pre-commit", "mine");
+  write("outside/hooks/pre-commit", "theirs");
+  host("git config core.hooksPath tools/hooks");
+  shell("mv tools kept && ln -s " + base_ + "/outside tools");
+  EXPECT_FALSE(exists(workspace_ + "/tools"));
+  EXPECT_TRUE(exists(base_ + "/outside/hooks/pre-commit")) << "what the link leads to is not ours";
+}
+
+TEST_P(GitAttack, ForgesTheConfiguredHooksDirectoryUnderItsName) {
+  write("workspace/tools/hooks/pre-commit", "mine");
+  host("git config core.hooksPath tools/hooks");
+  shell("mv tools kept && mkdir -p tools/hooks && echo evil > tools/hooks/pre-commit");
+  EXPECT_FALSE(exists(workspace_ + "/tools/hooks/pre-commit"));
+}
+
+TEST_P(GitAttack, ForgesANestedRepositoryUnderItsName) {
+  host("git init -q nested");
+  shell("mv nested kept && mkdir -p nested/.git/hooks && echo evil > nested/.git/hooks/pre-commit");
+  EXPECT_FALSE(exists(workspace_ + "/nested/.git/hooks/pre-commit"));
+}
+
+TEST_P(GitAttack, MakesTheIncludedConfigurationThatIsMissing) {
+  host("git config include.path ../shared.config");
+  shell("printf '[core]\\n\\tfsmonitor = ./evil\\n' > shared.config");
+  EXPECT_EQ(read(workspace_ + "/shared.config").find("fsmonitor"), std::string::npos);
+}
+
+TEST_P(GitAttack, WritesAConfigurationThatAnIncludedOneIncludes) {
+  write("workspace/b.config", "[user]\n\tname = a\n");
+  write("workspace/a.config", "[include]\n\tpath = b.config\n");
+  host("git config include.path ../a.config");
+  EXPECT_TRUE(is_refused(attack({"write", workspace_ + "/b.config"})));
+}
+
+TEST_P(GitAttack, WritesAHookThatTheUsersOwnConfigurationNames) {
+  write("home/.gitconfig", "[core]\n\thooksPath = .githooks\n");
+  write("workspace/.githooks/pre-commit", "mine");
+  EXPECT_TRUE(is_refused(attack({"write", workspace_ + "/.githooks/pre-commit"})));
+  host("rm -r .githooks");
+  shell("mkdir .githooks && echo evil > .githooks/pre-commit");
+  EXPECT_FALSE(exists(workspace_ + "/.githooks/pre-commit"));
+}
+
+TEST_P(GitAttack, WritesAHookWhereTheWorkspaceItselfIsTheHooksDirectory) {
+  host("git config core.hooksPath .");
+  write("workspace/pre-push", "mine");
+  EXPECT_TRUE(is_refused(attack({"write", workspace_ + "/pre-push"})));
+  shell("echo evil > pre-commit; echo fine > other");
+  EXPECT_FALSE(exists(workspace_ + "/pre-commit"));
+  EXPECT_TRUE(exists(workspace_ + "/other"));
+}
+
+TEST_P(GitAttack, MakesTheNameForSettingAsideImpossible) {
+  shell("git init -q new && mkdir -p new/.git/hooks/pre-commit.quarantined/x && echo evil > new/.git/hooks/pre-commit");
+  EXPECT_FALSE(exists(workspace_ + "/new/.git/hooks/pre-commit"));
+}
+
+TEST_P(GitAttack, LeavesMoreHooksThanTheScanHasTimeFor) {
+  shell(
+      "git init -q new && cd new/.git/hooks && for i in $(seq 2000); do echo evil > x$i; done; echo evil > pre-commit");
+  EXPECT_FALSE(exists(workspace_ + "/new/.git/hooks/pre-commit"));
+}
+
 TEST_P(GitAttack, WritesEditorAndAgentSettings) {
   for (const char* path : {".vscode/tasks.json", ".idea/workspace.xml", ".claude/settings.json", ".envrc"}) {
     const std::string settings = write(std::string("workspace/") + path, "{}");
@@ -164,6 +317,44 @@ TEST_P(GitAttack, WaitsForTheHostToReplaceAPinnedFile) {
   ::waitpid(editor, nullptr, 0);
   EXPECT_EQ(read(git_ + "/config"), "# replaced\n") << outcome.output;
   EXPECT_TRUE(outcome.reports("lost " + git_ + "/config")) << outcome.output;
+}
+
+// The host may remove a masked file, and may bring it back later.
+TEST_P(GitAttack, WaitsForTheHostToRemoveAMaskedFile) {
+  write("workspace/.env", "TOKEN=1");
+  Spec attacked = spec();
+  attacked.command = {
+      "bash", "-c",
+      "touch started; until [ -e back ]; do sleep 0.01; done; "
+      "for i in $(seq 2000); do grep -q /.env /proc/self/mountinfo && break; sleep 0.01; done; cat .env"};
+  const pid_t editor = ::fork();
+  if (editor == 0) {
+    while (!exists(workspace_ + "/started")) ::usleep(1000);
+    host("rm .env; sleep 0.3; echo TOKEN=2 > .env; touch back");
+    ::_exit(0);
+  }
+  const Outcome outcome = run(attacked);
+  ::waitpid(editor, nullptr, 0);
+  EXPECT_EQ(outcome.output.find("TOKEN"), std::string::npos) << outcome.output;
+  EXPECT_TRUE(outcome.reports("removed " + workspace_ + "/.env"));
+  EXPECT_TRUE(outcome.reports("lost " + workspace_ + "/.env"));
+}
+
+TEST_P(GitAttack, SeesAMaskedFileRemovedForGoodReportedAsThat) {
+  write("workspace/.env", "TOKEN=1");
+  Spec attacked = spec();
+  attacked.command = {"bash", "-c",
+                      "touch started; while grep -q /.env /proc/self/mountinfo; do sleep 0.01; done; sleep 0.3"};
+  const pid_t editor = ::fork();
+  if (editor == 0) {
+    while (!exists(workspace_ + "/started")) ::usleep(1000);
+    host("rm .env");
+    ::_exit(0);
+  }
+  const Outcome outcome = run(attacked);
+  ::waitpid(editor, nullptr, 0);
+  EXPECT_TRUE(outcome.reports("removed " + workspace_ + "/.env"));
+  EXPECT_FALSE(outcome.reports("lost " + workspace_ + "/.env")) << "nothing was put back";
 }
 
 TEST_P(GitAttack, WaitsForTheHostToReplaceAMaskedFile) {

@@ -1,0 +1,198 @@
+#include "sandbox/repositories.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <climits>
+#include <cstdlib>
+
+#include "base/unique_fd.h"
+#include "sandbox/git_files.h"
+#include "sandbox/protected_names.h"
+
+namespace sallyport::sandbox {
+namespace {
+
+constexpr std::size_t kMaxRepositories = 32;  // pins per launch stay few; more are scanned at exit
+constexpr std::size_t kMaxChildren = 1024;    // worktrees or submodules of one repository
+constexpr std::size_t kMaxConfigs = 64;       // included by one repository
+constexpr int kMaxIncludeDepth = 10;          // as git's own
+
+mode_t type_of(const std::string& path) {
+  struct stat info{};
+  return ::lstat(path.c_str(), &info) == 0 ? info.st_mode & S_IFMT : 0;
+}
+
+bool is_plain(const std::string& path) {
+  const mode_t type = type_of(path);
+  return type == S_IFDIR || type == S_IFREG;
+}
+
+std::string link_text(const std::string& path) {
+  std::array<char, PATH_MAX> text{};
+  const ssize_t length = ::readlink(path.c_str(), text.data(), text.size());
+  return length > 0 ? std::string(text.data(), static_cast<std::size_t>(length)) : std::string();
+}
+
+bool make_placeholder(const std::string& path) {
+  UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0444));
+  return file && ::write(file.get(), kPlaceholderText.data(), kPlaceholderText.size()) ==
+                     static_cast<ssize_t>(kPlaceholderText.size());
+}
+
+}  // namespace
+
+RepositoryFinder::RepositoryFinder(const std::string& workspace, const std::string& home, Findings& found)
+    : workspace_(workspace), home_(home), found_(found) {
+  std::vector<std::string> files = {"/etc/gitconfig"};
+  if (const char* directory = std::getenv("XDG_CONFIG_HOME")) files.push_back(std::string(directory) + "/git/config");
+  if (!home.empty()) files.insert(files.end(), {home + "/.config/git/config", home + "/.gitconfig"});
+  own_hooks_ = read_configs(files);
+}
+
+void RepositoryFinder::add_top() {
+  const std::string git = workspace_ + "/.git";
+  add(git, workspace_);
+  const std::string directory = directory_behind(git);
+  if (directory.empty()) return;
+  const std::string commondir = directory + "/commondir";
+  // A placeholder that an earlier run left is taken over; it is removed when nobody holds it.
+  const bool is_ours = read_small_file(commondir) == kPlaceholderText;
+  if (!is_ours && !make_placeholder(commondir)) return;
+  found_.placeholder = commondir;
+  if (!is_ours) pin(commondir);
+}
+
+void RepositoryFinder::add(const std::string& git, const std::string& tree) {
+  if (type_of(git) != S_IFDIR) pin(git);
+  if (const std::string directory = directory_behind(git); !directory.empty()) use(directory, tree);
+}
+
+// Empty: outside, where nothing inside can write, or nowhere.
+std::string RepositoryFinder::directory_behind(const std::string& git) {
+  auto real = resolved(git);
+  if (!real) return {};
+  if (const auto target = gitdir_target(*real)) real = resolved(*target);
+  return real && is_inside(*real, workspace_) && type_of(*real) == S_IFDIR ? *real : std::string();
+}
+
+// A worktree's directory leads on to the common one, where hooks and configuration are. Several trees
+// may share them, and a relative core.hooksPath is another directory in each.
+void RepositoryFinder::use(const std::string& git, const std::string& tree) {
+  if (!hooks_of_.contains(git)) add_directory(git);
+  if (!hooks_of_.contains(git)) return;
+  add_hooks(own_hooks_, tree);
+  add_hooks(hooks_of_.at(git), tree);
+  const auto target = commondir_target(git);
+  const auto common = target ? resolved(*target) : std::nullopt;
+  if (!common || *common == git || !is_inside(*common, workspace_)) return;
+  if (!hooks_of_.contains(*common)) add_directory(*common);
+  if (hooks_of_.contains(*common)) add_hooks(hooks_of_.at(*common), tree);
+}
+
+void RepositoryFinder::add_directory(const std::string& git) {
+  if (found_.repositories.size() == kMaxRepositories) {
+    has_more_ = true;  // at exit these must not be taken for new ones
+    return;
+  }
+  found_.repositories.push_back(git);
+  found_.pin_writable.push_back(git);
+  for (const char* name : {"/hooks", "/config", "/config.worktree", "/commondir", "/gitdir"}) pin(git + name);
+  hooks_of_[git] = read_configs({git + "/config", git + "/config.worktree"});
+  for (const std::string& child : children(git + "/worktrees")) {
+    for (const char* name : {"/commondir", "/gitdir", "/config.worktree"}) pin(child + name);
+  }
+  add_modules(git + "/modules", 0);
+}
+
+// A submodule's name may contain slashes, and submodules have submodules.
+void RepositoryFinder::add_modules(const std::string& directory, int depth) {
+  if (depth > 4) return;
+  for (const std::string& child : children(directory)) {
+    if (type_of(child) != S_IFDIR) continue;
+    if (type_of(child + "/HEAD") == 0) {
+      add_modules(child, depth + 1);
+      continue;
+    }
+    found_.pin_writable.push_back(child);
+    for (const char* name : {"/config", "/hooks", "/commondir"}) pin(child + name);
+    add_modules(child + "/modules", depth + 1);
+  }
+}
+
+void RepositoryFinder::pin(const std::string& path) {
+  if (is_plain(path)) found_.pins.push_back(path);
+  if (type_of(path) != S_IFLNK) return;
+  const std::string target = resolved(path).value_or("");
+  found_.links[path] = {link_text(path), target};
+  if (is_inside(target, workspace_) && is_plain(target)) found_.pins.push_back(target);
+}
+
+void RepositoryFinder::add_configured(Configured::Kind kind, const std::string& path) {
+  if (path.empty() || !configured_.insert({kind, path}).second) return;
+  const std::string target = resolved(path).value_or("");
+  found_.configured.push_back({kind, path, target});
+  if (is_inside(target, workspace_) && is_plain(target)) found_.pins.push_back(target);
+  if (kind != Configured::Kind::hooks || target != workspace_) return;
+  // The workspace itself cannot be read-only; what git would run in it can.
+  for (const char* name : kGitHooks) add_configured(Configured::Kind::hook, workspace_ + "/" + name);
+}
+
+void RepositoryFinder::add_hooks(const std::vector<std::string>& values, const std::string& tree) {
+  for (const std::string& value : values) add_configured(Configured::Kind::hooks, expanded(value, tree));
+}
+
+std::vector<std::string> RepositoryFinder::read_configs(const std::vector<std::string>& files) {
+  std::vector<std::string> hooks;
+  std::set<std::string> read;
+  for (const std::string& file : files) read_config(file, hooks, read, 0);
+  return hooks;
+}
+
+void RepositoryFinder::read_config(const std::string& file, std::vector<std::string>& hooks,
+                                   std::set<std::string>& read, int depth) {
+  const auto real = resolved(file);
+  if (!real || read.contains(*real)) return;
+  if (depth > kMaxIncludeDepth || read.size() == kMaxConfigs) {
+    has_more_ = true;
+    return;
+  }
+  read.insert(*real);
+  for (const GitSetting& setting : git_settings(read_small_file(*real).value_or(""))) {
+    if (setting.key == "core.hookspath") hooks.push_back(setting.value);
+    if (setting.key != "include.path" && setting.key != "includeif.*.path") continue;
+    const std::string included = expanded(setting.value, parent_of(file));
+    add_configured(Configured::Kind::config, included);
+    if (!included.empty()) read_config(included, hooks, read, depth + 1);
+  }
+}
+
+std::string RepositoryFinder::expanded(const std::string& value, const std::string& base) const {
+  if (value.empty() || value.front() == '/') return value;
+  if (value.front() != '~') return base + "/" + value;
+  // Another user's home is not ours to read.
+  return value.starts_with("~/") && !home_.empty() ? home_ + value.substr(1) : std::string();
+}
+
+std::vector<std::string> RepositoryFinder::children(const std::string& directory) {
+  std::vector<std::string> names;
+  if (type_of(directory) != S_IFDIR) return names;
+  DIR* listing = ::opendir(directory.c_str());
+  if (listing == nullptr) return names;
+  while (const dirent* entry = ::readdir(listing)) {
+    const std::string_view name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    if (names.size() == kMaxChildren) {
+      has_more_ = true;
+      break;
+    }
+    names.push_back(directory + "/" + entry->d_name);
+  }
+  ::closedir(listing);
+  return names;
+}
+
+}  // namespace sallyport::sandbox
