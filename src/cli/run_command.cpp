@@ -102,12 +102,12 @@ void summarize(const sandbox::ExitReport& report) {
   for (const std::string& path : report.lost_mounts) {
     say("the host replaced " + escape_for_display(path) + " while it ran; its protection was put back");
   }
+  for (const std::string& path : report.removed) say("the host removed " + escape_for_display(path) + " while it ran");
   for (const std::string& path : report.quarantined) say("quarantined " + escape_for_display(path));
   for (const std::string& path : report.suspicious) say("look at " + escape_for_display(path));
   for (const std::string& path : report.findings.tracked_secrets) {
     say(escape_for_display(path) + " looks like a secret and is tracked by git: it was readable");
   }
-  if (report.findings.was_cut) say("the workspace is large: not all of it was searched for secrets and settings");
   for (const std::string& loss : report.protections.lost) say("weaker than usual: " + loss);
 }
 
@@ -131,6 +131,7 @@ void print_report(const sandbox::ExitReport& report) {
     }
     writer.end_array().member("over_memory", report.was_over_memory).member("over_time", report.was_over_time);
     strings("lost_mounts", report.lost_mounts);
+    strings("removed", report.removed);
     strings("quarantined", report.quarantined);
     strings("suspicious", report.suspicious);
     strings("tracked_secrets", report.findings.tracked_secrets);

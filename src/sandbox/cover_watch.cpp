@@ -4,6 +4,7 @@
 #include <linux/openat2.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,7 +51,7 @@ std::set<std::string> mount_points(int mount_info) {
   return points;
 }
 
-bool put_back(const Cover& cover) {
+bool cover_again(const Cover& cover) {
   open_how how{};
   how.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW;
   how.resolve = RESOLVE_NO_SYMLINKS;
@@ -69,31 +70,64 @@ bool put_back(const Cover& cover) {
 
 }  // namespace
 
-std::size_t CoverWatch::check(std::vector<std::string>& lost) {
+std::vector<const Cover*> CoverWatch::missing() const {
   const std::set<std::string> present = mount_points(running_.mount_info());
-  std::vector<const Cover*> missing;
+  std::vector<const Cover*> covers;
   for (const Cover& cover : running_.covers()) {
-    if (!present.contains(cover.target)) missing.push_back(&cover);
+    if (!present.contains(cover.target)) covers.push_back(&cover);
   }
-  if (missing.empty()) return 0;
-  // A process of its own enters the namespaces: entering is for good.
+  return covers;
+}
+
+// A process of its own enters the namespaces: entering is for good. It answers a byte for each cover.
+bool CoverWatch::put_back(const std::vector<const Cover*>& covers, std::vector<bool>& is_back) const {
+  int answers[2];
+  if (::pipe2(answers, O_CLOEXEC) != 0) return false;
   const pid_t helper = ::fork();
   if (helper == 0) {
     if (::setns(running_.user_namespace(), CLONE_NEWUSER) != 0 ||
         ::setns(running_.mount_namespace(), CLONE_NEWNS) != 0) {
-      ::_exit(255);
+      ::_exit(1);
     }
-    int failures = 0;
-    for (const Cover* cover : missing) failures += put_back(*cover) ? 0 : 1;
-    ::_exit(std::min(failures, 254));
+    for (const Cover* cover : covers) {
+      const char answer = cover_again(*cover) ? 1 : 0;
+      if (::write(answers[1], &answer, 1) != 1) ::_exit(1);
+    }
+    ::_exit(0);
   }
-  int status = 0;
-  while (helper > 0 && ::waitpid(helper, &status, 0) < 0 && errno == EINTR) {
+  ::close(answers[1]);
+  char answer = 0;
+  while (is_back.size() < covers.size() && ::read(answers[0], &answer, 1) == 1) is_back.push_back(answer != 0);
+  ::close(answers[0]);
+  while (helper > 0 && ::waitpid(helper, nullptr, 0) < 0 && errno == EINTR) {
   }
-  for (const Cover* cover : missing) {
-    if (std::find(lost.begin(), lost.end(), cover->target) == lost.end()) lost.push_back(cover->target);
+  return is_back.size() == covers.size();
+}
+
+void CoverWatch::check(Changes& changes) {
+  std::vector<const Cover*> there;
+  std::size_t open_count = 0;
+  for (const Cover* cover : missing()) {
+    struct stat info{};
+    if (::lstat(cover->target.c_str(), &info) == 0 || errno != ENOENT) {
+      there.push_back(cover);
+      continue;
+    }
+    ++open_count;
+    if (told_removed_.insert(cover->target).second) changes.removed.push_back(cover->target);
   }
-  return helper > 0 && WIFEXITED(status) ? static_cast<std::size_t>(WEXITSTATUS(status)) : missing.size();
+  std::vector<bool> is_back;
+  if (!there.empty() && !put_back(there, is_back)) is_back.resize(there.size(), false);
+  for (std::size_t i = 0; i < there.size(); ++i) {
+    if (!is_back[i]) {
+      ++open_count;
+    } else if (told_put_back_.insert(there[i]->target).second) {
+      changes.put_back.push_back(there[i]->target);
+    }
+  }
+  next_look_.reset();
+  if (open_count > 0) next_look_ = Clock::now() + pause_;
+  pause_ = open_count > 0 ? std::min(2 * pause_, kLongestPause) : kFirstPause;
 }
 
 }  // namespace sallyport::sandbox

@@ -94,6 +94,7 @@ class Supervisor {
   void run(ExitReport& report) {
     bool is_over = false;
     int listener = running_.violations();
+    CoverWatch::Changes changes;
     while (!is_over) {
       pollfd watched[4] = {{running_.control(), POLLIN, 0},
                            {signals_.fd(), POLLIN, 0},
@@ -101,7 +102,9 @@ class Supervisor {
                            {covers_.poll_fd(), POLLPRI, 0}};
       if (::poll(watched, 4, timeout()) < 0 && errno != EINTR) break;
       if (watched[2].revents != 0 && !violations_.serve(listener)) listener = -1;
-      if (watched[3].revents != 0 || is_cover_missing_) is_cover_missing_ = covers_.check(report.lost_mounts) > 0;
+      if (watched[3].revents != 0 || (covers_.next_look() && Clock::now() >= *covers_.next_look())) {
+        covers_.check(changes);
+      }
       if (watched[1].revents != 0) pass_signals();
       if (watched[0].revents != 0) is_over = handle(running_.next_event(), report);
       if (deadline_ && Clock::now() >= *deadline_) {
@@ -111,6 +114,8 @@ class Supervisor {
       }
     }
     if (listener >= 0) violations_.serve(listener);
+    report.lost_mounts = std::move(changes.put_back);
+    report.removed = std::move(changes.removed);
     report.violations = violations_.entries();
     report.violation_count = violations_.total();
     report.refusals = refusals_.entries();
@@ -118,11 +123,11 @@ class Supervisor {
 
  private:
   int timeout() const {
-    const int retry = is_cover_missing_ ? static_cast<int>(CoverWatch::kRetry.count()) : -1;
-    if (!deadline_) return retry;
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(*deadline_ - Clock::now()).count();
-    const int until_deadline = left < 0 ? 0 : left > 60'000 ? 60'000 : static_cast<int>(left) + 1;
-    return retry < 0 ? until_deadline : std::min(retry, until_deadline);
+    std::optional<Clock::time_point> first = covers_.next_look();
+    if (deadline_ && (!first || *deadline_ < *first)) first = deadline_;
+    if (!first) return -1;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(*first - Clock::now()).count();
+    return left < 0 ? 0 : left > 60'000 ? 60'000 : static_cast<int>(left) + 1;
   }
 
   void pass_signals() {
@@ -179,7 +184,6 @@ class Supervisor {
   TerminalMode mode_;
   const SignalReader& signals_;
   CoverWatch covers_;
-  bool is_cover_missing_ = false;
   ViolationLog violations_;
   ViolationLog refusals_;
   std::optional<Clock::time_point> deadline_;

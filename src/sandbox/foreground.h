@@ -27,6 +27,7 @@ struct ExitReport {
   bool was_over_memory = false;
   bool was_over_time = false;
   std::vector<std::string> lost_mounts;  // covers that the host's changes removed; put back
+  std::vector<std::string> removed;      // covered files that the host removed
   std::vector<std::string> quarantined;  // new hooks and settings found at exit, moved aside
   std::vector<std::string> suspicious;   // found at exit and left in place
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -226,6 +227,9 @@ Protections describe(const Spec& spec, const Plan& plan, const os::Cgroup& cgrou
   in_force.cpu = kernel.cpus > 0 ? Force::kernel : Force::none;
   if (plan.is_weak) in_force.lost = weak_losses(machine);
   if (!in_force.enforces_exec_list) in_force.lost.push_back("no exec list: this kernel has no Landlock of ABI 2");
+  if (plan.findings.was_cut) {
+    in_force.lost.push_back("the workspace is large: not all of it was searched for secrets and settings");
+  }
   if (spec.limits.memory_bytes != 0 && in_force.memory == Force::none)
     in_force.lost.push_back("no memory limit on the whole");
   if (spec.limits.processes != 0 && in_force.processes == Force::none) {
@@ -363,51 +367,55 @@ Event Running::next_event() {
   return {Event::Kind::ended};
 }
 
-Status Running::signal(int number, std::uint32_t job) {
-  const Request request{Request::Kind::signal, job, number, 0, 0};
-  if (::send(state_->control.get(), &request, sizeof(request), MSG_NOSIGNAL) < 0) {
-    return Error::from_errno("cannot signal the sandbox", errno);
-  }
-  return ok();
-}
-
-Status Running::to_foreground(std::uint32_t job) {
-  const Request request{Request::Kind::foreground, job, 0, 0, 0};
-  if (::send(state_->control.get(), &request, sizeof(request), MSG_NOSIGNAL) < 0) {
-    return Error::from_errno("cannot continue the command", errno);
-  }
-  return ok();
-}
-
 namespace {
 
-Status send_with_fds(int control, std::string bytes, const std::vector<int>& fds) {
-  iovec data{bytes.data(), bytes.size()};
+constexpr int kAnswerMs = 100;
+
+// One sandbox whose pid 1 does not read must not keep its maker from all the others.
+Status send_to_init(int control, const std::string& bytes, const std::vector<int>& fds = {}) {
+  iovec data{const_cast<char*>(bytes.data()), bytes.size()};  // NOLINT(*-const-cast): only read
   alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int) * kMaxPassedFds)];
   msghdr message{};
   message.msg_iov = &data;
   message.msg_iovlen = 1;
-  message.msg_control = space;
-  message.msg_controllen = CMSG_SPACE(sizeof(int) * fds.size());
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
-  std::memcpy(CMSG_DATA(header), fds.data(), sizeof(int) * fds.size());
-  if (::sendmsg(control, &message, MSG_NOSIGNAL) < 0) {
-    return Error::from_errno("cannot pass a command to the sandbox", errno);
+  if (!fds.empty()) {
+    message.msg_control = space;
+    message.msg_controllen = CMSG_SPACE(sizeof(int) * fds.size());
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
+    std::memcpy(CMSG_DATA(header), fds.data(), sizeof(int) * fds.size());
   }
-  return ok();
+  constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
+  ssize_t sent = ::sendmsg(control, &message, kFlags);
+  if (sent < 0 && errno == EAGAIN) {
+    pollfd writable{control, POLLOUT, 0};
+    ::poll(&writable, 1, kAnswerMs);
+    sent = ::sendmsg(control, &message, kFlags);
+  }
+  if (sent >= 0) return ok();
+  if (errno == EAGAIN) return Error::make(Code::unavailable, "the sandbox does not answer; try again, or stop it");
+  return Error::from_errno("cannot reach the sandbox", errno);
 }
 
+std::string bytes_of(const Request& request) { return {reinterpret_cast<const char*>(&request), sizeof(request)}; }
+
 }  // namespace
+
+Status Running::signal(int number, std::uint32_t job) {
+  return send_to_init(state_->control.get(), bytes_of({Request::Kind::signal, job, number, 0, 0}));
+}
+
+Status Running::to_foreground(std::uint32_t job) {
+  return send_to_init(state_->control.get(), bytes_of({Request::Kind::foreground, job, 0, 0, 0}));
+}
 
 Status Running::exec(std::uint32_t job, const Command& command) {
   if (command.arguments.empty()) return Error::invalid_param("command", "is empty");
   if (command.fds.size() < 3 || command.fds.size() > kMaxPassedFds) return Error::invalid_param("fds", "wrong number");
-  const Request request{Request::Kind::exec, job, 0, static_cast<std::uint32_t>(command.arguments.size()),
-                        static_cast<std::uint32_t>(command.environment.size())};
-  std::string bytes(reinterpret_cast<const char*>(&request), sizeof(request));
+  std::string bytes = bytes_of({Request::Kind::exec, job, 0, static_cast<std::uint32_t>(command.arguments.size()),
+                                static_cast<std::uint32_t>(command.environment.size())});
   bytes.append(command.directory).push_back('\0');
   for (const auto* words : {&command.arguments, &command.environment}) {
     for (const std::string& word : *words) bytes.append(word).push_back('\0');
@@ -415,12 +423,11 @@ Status Running::exec(std::uint32_t job, const Command& command) {
   if (bytes.size() > kMaxRequestBytes || command.arguments.size() + command.environment.size() > kMaxWords) {
     return Error::make(Code::payload_too_large, "the command line and environment are too long");
   }
-  return send_with_fds(state_->control.get(), bytes, command.fds);
+  return send_to_init(state_->control.get(), bytes, command.fds);
 }
 
 Status Running::start_worker(std::uint32_t job, int socket) {
-  const Request request{Request::Kind::worker, job, 0, 0, 0};
-  return send_with_fds(state_->control.get(), {reinterpret_cast<const char*>(&request), sizeof(request)}, {socket});
+  return send_to_init(state_->control.get(), bytes_of({Request::Kind::worker, job, 0, 0, 0}), {socket});
 }
 
 void Running::kill() { state_->end(); }

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <chrono>
+#include <cstdio>
 #include <map>
 #include <optional>
 
@@ -24,7 +24,6 @@ struct Container {
   Spec spec;
   Running running;
   CoverWatch covers;
-  bool is_cover_missing = false;
   ViolationLog violations;
   std::size_t violations_told = 0;
   int listener = -1;
@@ -67,7 +66,8 @@ class Launcher {
     for (std::size_t i = 0; i < handles.size(); ++i) {
       Container& container = *containers_.at(handles[i]);
       if (watched[3 * i + 2].revents != 0) serve_violations(container);
-      if (watched[3 * i + 3].revents != 0 || container.is_cover_missing) serve_covers(container);
+      const auto look = container.covers.next_look();
+      if (watched[3 * i + 3].revents != 0 || (look && SteadyClock::now() >= *look)) serve_covers(container);
       if (container.deadline && SteadyClock::now() >= *container.deadline) {
         container.ending.was_over_time = true;
         end(handles[i]);
@@ -81,8 +81,8 @@ class Launcher {
   int next_deadline() const {
     std::optional<SteadyClock::time_point> first;
     for (const auto& [handle, container] : containers_) {
-      const auto retry = SteadyClock::now() + CoverWatch::kRetry;
-      if (container->is_cover_missing && (!first || retry < *first)) first = retry;
+      const auto look = container->covers.next_look();
+      if (look && (!first || *look < *first)) first = look;
       if (container->deadline && (!first || *container->deadline < *first)) first = container->deadline;
     }
     if (!first) return -1;
@@ -91,7 +91,11 @@ class Launcher {
   }
 
   void tell(const FromLauncher& notice, const std::vector<int>& fds = {}) {
-    const auto packet = encode(notice);
+    auto packet = encode(notice);
+    // That a container has ended must be told, whatever else there would be to say.
+    if (const auto* ended = std::get_if<Ended>(&notice); !packet && ended != nullptr) {
+      packet = encode(Ended{ended->container, ended->was_over_memory, ended->was_over_time, {}});
+    }
     // A warden that cannot be told is gone or going: the next read says which.
     if (packet) [[maybe_unused]]
       const Status sent = send_packet(socket_, *packet, fds, 0);
@@ -179,13 +183,13 @@ class Launcher {
   }
 
   void serve_covers(Container& container) {
-    std::vector<std::string> lost;
-    container.is_cover_missing = container.covers.check(lost) > 0;
-    for (const std::string& path : lost) {
-      const std::string report = "the host replaced " + path + "; its protection was put back";
-      auto& reports = container.ending.reports;
-      if (std::find(reports.begin(), reports.end(), report) == reports.end()) reports.push_back(report);
+    CoverWatch::Changes changes;
+    container.covers.check(changes);
+    auto& reports = container.ending.reports;
+    for (const std::string& path : changes.put_back) {
+      reports.push_back("the host replaced " + path + "; its protection was put back");
     }
+    for (const std::string& path : changes.removed) reports.push_back("the host removed " + path);
   }
 
   void serve_event(Handle handle, Container& container) {
@@ -233,12 +237,30 @@ class Launcher {
     for (const std::string& path : suspicious) reports.push_back("new, and may run code on the host: " + path);
   }
 
+  // What runs inside chooses how many reports there are and how long their paths: one packet must hold them.
+  static void shorten(std::vector<std::string>& reports) {
+    constexpr std::size_t kMaxReports = 100;
+    constexpr std::size_t kMaxReportBytes = 4096;
+    constexpr std::size_t kMaxBytes = kMaxPacketBytes / 2;
+    std::size_t kept = 0;
+    for (std::size_t bytes = 0; kept < reports.size() && kept < kMaxReports; ++kept) {
+      if (reports[kept].size() > kMaxReportBytes) reports[kept].replace(kMaxReportBytes, std::string::npos, "...");
+      bytes += reports[kept].size();
+      if (bytes > kMaxBytes) break;
+    }
+    if (kept == reports.size()) return;
+    const std::size_t more = reports.size() - kept;
+    reports.resize(kept);
+    reports.push_back("and " + std::to_string(more) + " more");
+  }
+
   void end(Handle handle) {
     auto node = containers_.extract(handle);
     Container& container = *node.mapped();
     if (container.listener >= 0) serve_violations(container);
     container.running.kill();
     scan(container, container.ending.reports);
+    shorten(container.ending.reports);
     tell(container.ending);
   }
 

@@ -41,6 +41,7 @@ void write_report(const std::string& path, const Result<ExitReport>& result) {
   for (const auto& path_found : result->quarantined) out << "quarantined " << path_found << "\n";
   for (const auto& path_found : result->suspicious) out << "suspicious " << path_found << "\n";
   for (const auto& path_found : result->lost_mounts) out << "lost " << path_found << "\n";
+  for (const auto& path_found : result->removed) out << "removed " << path_found << "\n";
   for (const auto& path_found : result->findings.masks) out << "masked " << path_found << "\n";
   for (const auto& path_found : result->findings.tracked_secrets) out << "tracked " << path_found << "\n";
   if (result->was_over_memory) out << "over memory\n";

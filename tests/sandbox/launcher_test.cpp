@@ -54,6 +54,29 @@ class LauncherTest : public AttackTest {
     EXPECT_TRUE(std::holds_alternative<T>(*notice)) << "another notice: " << notice->index() << " " << last_failure_;
     return std::holds_alternative<T>(*notice) ? std::get<T>(*notice) : T{};
   }
+  // Passes over all others.
+  template <typename T>
+  void await(const std::function<bool(const T&)>& is_it) {
+    for (;;) {
+      auto packet = receive_packet(socket_.get(), 0);
+      ASSERT_TRUE(packet && !packet->bytes.empty()) << "the launcher is gone";
+      const auto notice = decode_notice(packet->bytes.view());
+      ASSERT_TRUE(notice);
+      if (const auto* wanted = std::get_if<T>(&*notice); wanted != nullptr && is_it(*wanted)) return;
+    }
+  }
+  // Started, or told why not.
+  void await_answer(std::uint32_t job) {
+    for (;;) {
+      auto packet = receive_packet(socket_.get(), 0);
+      ASSERT_TRUE(packet && !packet->bytes.empty()) << "the launcher is gone";
+      const auto notice = decode_notice(packet->bytes.view());
+      ASSERT_TRUE(notice);
+      const auto* started = std::get_if<JobStarted>(&*notice);
+      const auto* failed = std::get_if<LaunchFailed>(&*notice);
+      if ((started != nullptr && started->job == job) || (failed != nullptr && failed->job == job)) return;
+    }
+  }
   void ask(const ToLauncher& request, const std::vector<int>& fds) {
     const auto packet = encode(request);
     ASSERT_TRUE(packet);
@@ -199,6 +222,46 @@ TEST_P(LauncherTest, ReportsWhatTheScanAtExitFound) {
   const Ended ended = next<Ended>();
   ASSERT_EQ(ended.reports.size(), 1U);
   EXPECT_EQ(ended.reports[0], "quarantined: " + workspace_ + "/new/.git/hooks/pre-commit");
+}
+
+TEST_P(LauncherTest, TellsOfTheEndHoweverMuchTheScanFound) {
+  Spec wanted = spec();
+  wanted.command = {"bash", "-c",
+                    "D=$(printf 'x%.0s' $(seq 200)); for i in $(seq 600); do mkdir -p $D/$D/$i/.vscode; done"};
+  start(1, wanted);
+  next<JobExited>();
+  const Ended ended = next<Ended>();
+  EXPECT_EQ(ended.container, 1U);
+  ASSERT_EQ(ended.reports.size(), 101U);
+  EXPECT_EQ(ended.reports.back(), "and 500 more");
+}
+
+// Stops everything again and again, so that a new command can hardly become one.
+TEST_P(LauncherTest, OutlivesAContainerThatStopsEveryNewProcess) {
+  start(1, spec());
+  execute(1, 1, {probe_, "stop-everything"});
+  next<JobStarted>();
+  for (std::uint32_t job = 2; job <= 40; ++job) {
+    ask(ExecRequest{1, job, {"true"}, {"PATH=/usr/bin", "X=" + std::string(30'000, 'x')}, ""},
+        {null_.get(), null_.get(), null_.get()});
+  }
+  ask(LaunchRequest{2, spec()}, {null_.get(), null_.get(), null_.get()});
+  await<Launched>([](const Launched& launched) { return launched.container == 2; });
+  ask(KillRequest{1}, {});
+  await<Ended>([](const Ended& ended) { return ended.container == 1; });
+  execute(2, 9, {"true"});
+  await<JobExited>([](const JobExited& exited) { return exited.container == 2 && exited.job == 9; });
+}
+
+// Pid 1 itself goes on: a job that could not be started is told so.
+TEST_P(LauncherTest, AnswersForEveryCommandOfAContainerThatStopsEveryNewProcess) {
+  start(1, spec());
+  execute(1, 1, {probe_, "stop-everything"});
+  next<JobStarted>();
+  for (std::uint32_t job = 2; job <= 4; ++job) {
+    execute(1, job, {"true"});
+    await_answer(job);
+  }
 }
 
 TEST_P(LauncherTest, SaysWhyALaunchFails) {
