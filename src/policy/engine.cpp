@@ -141,7 +141,8 @@ void Engine::Table::visit(const Question& question, Visit&& visit) const {
     return std::find(rule.match.begin(), rule.match.end(), name) != rule.match.end();
   };
   if (const auto found = exact.find(name); found != exact.end()) look(found->second, [](const Rule&) { return false; });
-  for (std::size_t dot = name.find('.'); dot != std::string_view::npos; dot = name.find('.', dot + 1)) {
+  for (std::size_t dot = groups.empty() ? std::string_view::npos : name.find('.'); dot != std::string_view::npos;
+       dot = name.find('.', dot + 1)) {
     const auto found = groups.find(name.substr(0, dot));
     if (found == groups.end()) continue;
     look(found->second, [&](const Rule& rule) {
