@@ -222,6 +222,7 @@ Task<Result<policy::Granted>> Pipeline::review(const Method& method, policy::Dec
                  .why = "the deputy changes it again and again",
                  .by = verdict.by};
     }
+    CO_TRY(auditor_.reviewed(context, call, matter, verdict));
     if (verdict.kind == approval::Verdict::Kind::modified) {
       CO_TRY(wire::Document changed, host_.sessions.decoder().parse(verdict.payload));
       if (!method.are_params_checked_by_handler) CO_TRY(wire::check_params(method.params, changed.root()));

@@ -210,6 +210,8 @@ void Warden::run() {
   if (const Status closed = ledger_->close(); !closed) {
     log_.error("ledger", {{"error", closed.error().describe()}});
   }
+  // Whoever waited for the ledger's last words may ask a human now, who will not be told any more.
+  loop_.settle();
   gate_.close();
   log_.info("stopped", {{"requests", sessions_.counters().requests}});
 }
