@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -57,8 +58,11 @@ class RawTerminal {
   UniqueFd signals_;
 };
 
-// The same file, not blocking, without changing what others have open.
+// The same terminal or pipe, not blocking, without changing what others have open. A regular file never blocks,
+// and opened again it would have a position of its own.
 UniqueFd unblocked(int fd) {
+  struct stat info{};
+  if (::fstat(fd, &info) != 0 || (!S_ISCHR(info.st_mode) && !S_ISFIFO(info.st_mode))) return UniqueFd();
   return UniqueFd(
       ::open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
 }

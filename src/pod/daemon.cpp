@@ -201,7 +201,9 @@ void Daemon::run() {
 // ---- the agent ----
 
 Fire Daemon::watch_agent() {
-  while (!wait_status_ && co_await control_->readable()) {
+  while (!wait_status_) {
+    const bool is_ready = co_await control_->readable();
+    if (!is_ready) co_return;
     const sandbox::Event event = running_->next_event();
     switch (event.kind) {
       case sandbox::Event::Kind::exited:
@@ -221,19 +223,24 @@ Fire Daemon::watch_agent() {
 
 Fire Daemon::watch_violations() {
   if (!violations_watch_) co_return;
-  while (co_await violations_watch_->readable()) {
-    if (!violations_.serve(violations_watch_->fd())) co_return;
+  bool goes_on = true;
+  while (goes_on) {
+    const bool is_ready = co_await violations_watch_->readable();
+    goes_on = is_ready && violations_.serve(violations_watch_->fd());
   }
 }
 
 // The kernel reports a changed mount table as an error condition.
 Fire Daemon::watch_covers() {
   if (!covers_watch_) co_return;
-  while (co_await covers_watch_->hangup()) {
+  while (running_) {
+    const bool has_changed = co_await covers_watch_->hangup();
+    if (!has_changed) break;
     std::vector<std::string> lost;
-    while (running_ && covers_->check(lost) > 0) co_await loop_.sleep(sandbox::CoverWatch::kRetry);
+    while (running_ && covers_->check(lost) > 0) {
+      co_await loop_.sleep(sandbox::CoverWatch::kRetry);
+    }
     for (const std::string& path : lost) log_.warn("protection was put back", {{"path", path}});
-    if (!running_) co_return;
   }
 }
 
@@ -306,15 +313,20 @@ void Daemon::stop_agent(Millis grace) {
   });
 }
 
+// From now on the name is free. Who is attached may look as long as they like.
+void Daemon::collect() {
+  // While the lock is held: nobody else can have moved in.
+  if (!std::exchange(is_collected_, true)) claim_.place.remove();
+}
+
 void Daemon::end_if_done() {
-  if (is_collected_ && record_.wait_status && sessions_.open_count() == 0) end(true);
+  if (is_collected_ && outputs_.empty()) end(true);
 }
 
 void Daemon::end(bool remove) {
   if (std::exchange(has_ended_, true)) return;
   log_.info("gone", {{"collected", is_collected_ ? 1 : 0}});
-  // While the lock is held: nobody else can have moved in.
-  if (remove) claim_.place.remove();
+  if (remove) collect();
   loop_.stop();
 }
 

@@ -64,6 +64,7 @@ class Daemon {
   void maybe_drained();
   void drained();
   void stop_agent(Millis grace);
+  void collect();
   void end_if_done();
   void end(bool remove);
 

@@ -21,14 +21,15 @@ constexpr std::size_t kKernelPiece = 2048;
 // ---- output ----
 
 Fire Daemon::read_terminal() {
-  while (!is_drained_ && co_await master_->readable()) {
-    if (is_drained_) co_return;
+  while (!is_drained_) {
+    const bool is_ready = co_await master_->readable();
+    if (!is_ready || is_drained_) break;
     is_terminal_closed_ = !pump();
     if (!is_terminal_closed_) continue;
     if (wait_status_) {
       is_drained_ = true;
       maybe_drained();
-      co_return;
+      break;
     }
     // It closed its terminal, and may open it again.
     co_await loop_.sleep(kReopenPause);
@@ -101,7 +102,9 @@ void Daemon::type(ByteView bytes) {
 
 Fire Daemon::drain_input() {
   is_draining_input_ = true;
-  while (!input_.empty() && !is_drained_ && co_await master_->writable()) {
+  while (!input_.empty() && !is_drained_) {
+    const bool is_ready = co_await master_->writable();
+    if (!is_ready) break;
     const ssize_t count = ::write(master_->fd(), input_.data(), input_.size());
     if (count < 0 && errno != EAGAIN && errno != EINTR) {
       if (wait_status_) break;
@@ -119,7 +122,9 @@ Fire Daemon::read_input(OutputPtr output, std::shared_ptr<ipc::InStream> input) 
     auto typed = co_await input->read();
     if (!typed || typed->empty()) break;
     if (controller_ == output) type(typed->view());
-    while (!input_.empty() && controller_ == output && !is_drained_) co_await loop_.sleep(kFullInputPause);
+    while (!input_.empty() && controller_ == output && !is_drained_) {
+      co_await loop_.sleep(kFullInputPause);
+    }
   }
   detach(*output);
 }

@@ -33,7 +33,8 @@ Task<Result<UniqueFd>> prove(ipc::Loop& loop, UniqueFd connection, Record record
   wire::FrameReader reader;
   std::optional<Error> failure;
   for (bool is_done = false; !is_done && !failure;) {
-    if (!co_await watch->readable()) {
+    const bool is_ready = co_await watch->readable();
+    if (!is_ready) {
       failure = not_the_pod("no proof in time");
       break;
     }
@@ -208,8 +209,7 @@ void Link::take_event(const wire::Message& event) {
 }
 
 Fire Link::relay(std::shared_ptr<Relay> flow, std::shared_ptr<Link> self) {
-  flow->to->on_close([weak = std::weak_ptr<Link>(self), shot = flow->has_notice] {
-    shot->resolve(false);
+  flow->to->on_close([weak = std::weak_ptr<Link>(self)] {
     if (const auto link = weak.lock()) link->close();
   });
   self->pod_->on_close([weak = std::weak_ptr<Relay>(flow)] {
@@ -223,10 +223,12 @@ Fire Link::relay(std::shared_ptr<Relay> flow, std::shared_ptr<Link> self) {
         co_return;
       }
       if (piece->empty()) break;
-      if (!co_await flow->out->write(piece->view())) co_return self->close();
+      const Status written = co_await flow->out->write(piece->view());
+      if (!written) co_return self->close();
     }
     flow->out->finish();
-    if (flow->notices.empty() && !co_await *flow->has_notice) co_return;
+    const auto has_notice = flow->has_notice;
+    co_await *has_notice;
     if (flow->notices.empty()) co_return;
     Relay::Notice notice = std::move(flow->notices.front());
     flow->notices.pop_front();

@@ -186,6 +186,10 @@ Result<Record> find(const Place& place) {
     if (seen.life == Life::lost) {
       return Error::make(Code::unavailable, "the pod's daemon died: " + escape_for_display(place.last_words()));
     }
+    if (seen.life == Life::collectable) {
+      return Error::make(Code::conflict,
+                         "the pod has ended; its status waits: sallyport pod wait " + seen.record->name);
+    }
     if (seen.record) return *seen.record;
     std::this_thread::sleep_for(kFindPause);
   }

@@ -46,7 +46,9 @@ Task<Result<Record>> Roster::create(Startup startup) {
   const auto timer = sessions_.loop().after(kStartTimeout, [&pipe] { pipe->cancel(); });
   std::string said;
   bool is_whole = false;
-  while (!is_whole && co_await pipe->readable()) {
+  while (!is_whole) {
+    const bool is_ready = co_await pipe->readable();
+    if (!is_ready) break;
     std::array<char, 4096> text{};
     const ssize_t count = ::read(pipe->fd(), text.data(), text.size());
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
@@ -72,6 +74,7 @@ Result<Record> Roster::find(const std::string& name) const {
   if (seen.life == Life::lost) {
     return Error::make(Code::unavailable, "the pod's daemon died: " + escape_for_display(place.last_words()));
   }
+  if (seen.life == Life::collectable) return Error::make(Code::conflict, "the pod has ended; its status waits");
   if (!seen.record) return Error::make(Code::unavailable, "the pod is starting");
   return *seen.record;
 }
@@ -109,7 +112,8 @@ Fire Roster::watch(std::string name) {
       co_return;
     }
     if (seen.record) {
-      if (auto session = co_await connect_session(sessions_, *seen.record)) {
+      auto session = co_await connect_session(sessions_, *seen.record);
+      if (session) {
         const auto link = std::make_shared<Link>(std::move(*session));
         const auto ended = co_await link->ask(nullptr, "pod.wait", "{}");
         if (ended && !is_closed_) {

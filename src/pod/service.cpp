@@ -173,13 +173,17 @@ Task<Reply> Service::wait() {
     const auto shot = std::make_shared<ipc::OneShot<bool>>();
     pod_.waiters_.push_back(shot);
     call_.on_cancel([shot] { shot->resolve(false); });
-    if (!co_await *shot) {
+    const bool has_ended = co_await *shot;
+    if (!has_ended) {
       std::erase(pod_.waiters_, shot);
       co_return Error::make(Code::cancelled, "nobody waits any more");
     }
   }
   // Only who has the status in hand says so: an answer that nobody received loses nothing.
-  if (call_.params().get("collect").as_bool().value_or(false)) pod_.is_collected_ = true;
+  if (call_.params().get("collect").as_bool().value_or(false)) {
+    pod_.collect();
+    call_.after_reply([this_pod = &pod_] { this_pod->loop_.post([this_pod] { this_pod->end_if_done(); }); });
+  }
   co_return call_.result([&](JsonWriter& json) {
     json.begin_object().member("pod", pod_.record_.name);
     write_exit(json, pod_.record_);
