@@ -43,6 +43,10 @@ bool is_shown(int command) {
   return (command >= 0 && command <= 2) || command == 7 || command == 8 || command == 133 ||
          (command >= 104 && command <= 119);
 }
+bool is_base64(std::uint8_t byte) {
+  return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') || byte == '+' ||
+         byte == '/' || byte == '=';
+}
 // Colours: a payload of "?" asks for them.
 bool is_colour(int command) { return command == 4 || command == 5 || (command >= 10 && command <= 19); }
 
@@ -80,6 +84,7 @@ void TerminalFilter::step(std::uint8_t byte, Bytes& out) {
     case State::osc_number:
       return step_osc_number(byte, out);
     case State::osc_selection:
+    case State::osc_data:
     case State::osc_held:
     case State::osc_passed:
     case State::string_dropped:
@@ -286,12 +291,21 @@ void TerminalFilter::step_string(std::uint8_t byte, Bytes& out) {
     case State::osc_selection:
       hold(byte);
       // "52;c;" and then the data: base64, or "?" to ask for the clipboard.
-      if (std::count(held_.begin(), held_.end(), ';') < 2 || byte == ';') return;
-      state_ = byte == '?' || is_too_long_ ? State::string_dropped : State::osc_passed;
-      if (state_ == State::osc_passed) {
+      if (byte == ';') return;
+      if (std::count(held_.begin(), held_.end(), ';') < 2) {
+        if (std::string_view("cpqs01234567").find(static_cast<char>(byte)) == std::string_view::npos) {
+          state_ = State::string_dropped;
+        }
+        return;
+      }
+      state_ = is_base64(byte) && !is_too_long_ ? State::osc_data : State::string_dropped;
+      if (state_ == State::osc_data) {
         out.append(std::string_view(held_).substr(0, held_.size() - 1));
         step_string(byte, out);
       }
+      return;
+    case State::osc_data:
+      if (is_base64(byte)) out.push_back(static_cast<char>(byte));
       return;
     case State::osc_held:
       if (byte == '?' || byte < 0x20 || byte >= kDelete) {
@@ -310,7 +324,8 @@ void TerminalFilter::end_string(Bytes& out) {
   utf8_left_ = 0;
   utf8_.clear();
   if (state_ == State::osc_held && !is_too_long_) out.append(std::string_view(held_));
-  if (state_ == State::osc_passed || (state_ == State::osc_held && !is_too_long_)) out.append(kStringEnd);
+  if (state_ == State::osc_passed || state_ == State::osc_data || (state_ == State::osc_held && !is_too_long_))
+    out.append(kStringEnd);
   state_ = State::ground;
 }
 

@@ -42,6 +42,7 @@ class TerminalFilter {
     csi,            // ESC [
     osc_number,     // ESC ] and digits
     osc_selection,  // of 52, up to its data
+    osc_data,       // of 52: base64 passes, nothing else
     osc_held,       // decided at its end
     osc_passed,     // allowed; passed on as it comes
     string_dropped,
