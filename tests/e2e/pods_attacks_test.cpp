@@ -267,6 +267,8 @@ TEST_F(Pods, RefuseWhoHasNotTheToken) {
 TEST_F(Pods, ShowASquatterOnADeadPodsPortNothing) {
   make("tcp", "sleep 1000", "--tcp");
   const pod::Record dead = record("tcp");
+  // Whoever was connected ends first, or the kernel keeps the port for a while.
+  kill_warden();
   ::kill(static_cast<pid_t>(dead.binding.pid), SIGKILL);
   ASSERT_TRUE(becomes("tcp", pod::Life::lost));
   const UniqueFd squatter{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
