@@ -48,7 +48,7 @@ struct Bench {
   std::vector<Line> lines;
 
   std::string pods_dir() const { return root + "/state/pods"; }
-  std::string text_file() const { return root + "/work/text"; }
+  std::string text_file() const { return root + "/texts/text"; }
   std::unique_ptr<OnPod> pod(const std::string& script, bool with_tcp = false) const {
     return std::make_unique<OnPod>(*warden, pods_dir(), script, with_tcp);
   }
@@ -346,7 +346,7 @@ int main(int argc, char** argv) {
   std::string root = "/tmp/sallyport-bench-XXXXXX";
   if (::mkdtemp(root.data()) == nullptr) return 1;
   bench.root = root;
-  std::filesystem::create_directories(root + "/work");
+  std::filesystem::create_directories(root + "/texts");
   write_text(bench.text_file());
   ::setenv("SALLYPORT_RUNTIME_DIR", (root + "/run").c_str(), 1);
   ::setenv("SALLYPORT_STATE_DIR", (root + "/state").c_str(), 1);

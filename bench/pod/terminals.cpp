@@ -99,7 +99,7 @@ OnPod::OnPod(Client& warden, const std::string& pods_dir, const std::string& scr
   const auto made = must(warden.call("pod.create", wire::to_json([&](wire::JsonWriter& json) {
                                        json.begin_object().key("command").begin_array();
                                        json.value("sh").value("-c").value(script).end_array();
-                                       json.member("workspace", pods_dir + "/../../work");
+                                       json.member("workspace", pods_dir + "/../../texts");
                                        json.member("tcp", with_tcp).end_object();
                                      })),
                          "pod.create");
