@@ -101,9 +101,11 @@ Result<std::unique_ptr<Daemon>> Daemon::start(Startup startup, Claim claim, cons
   if (const Millis longest = self->startup_.spec.limits.duration; longest.count() > 0) {
     self->loop_.after(longest, [self] {
       self->log_.warn("killed: it ran longer than its limit");
-      if (self->running_) self->running_->kill();
+      self->kill_agent();
     });
   }
+  self->last_activity_ = std::chrono::steady_clock::now();
+  if (self->startup_.spec.limits.idle.count() > 0) self->watch_idle();
   return daemon;
 }
 
@@ -254,6 +256,25 @@ void Daemon::agent_ended(int wait_status) {
   maybe_drained();
 }
 
+void Daemon::kill_agent() {
+  if (running_ && !wait_status_) [[maybe_unused]]
+    const Status killed = running_->signal(SIGKILL);
+}
+
+// Looks again when the limit could be reached at the earliest.
+Fire Daemon::watch_idle() {
+  const Millis longest = startup_.spec.limits.idle;
+  while (!wait_status_ && !has_ended_) {
+    const auto silent = std::chrono::duration_cast<Millis>(std::chrono::steady_clock::now() - last_activity_);
+    if (silent >= longest) {
+      log_.warn("killed: it neither said nor heard anything for longer than its limit");
+      kill_agent();
+      break;
+    }
+    co_await loop_.sleep(longest - silent + Millis(1));
+  }
+}
+
 void Daemon::check_silence(std::uint64_t output_before) {
   if (is_drained_) return;
   if (screen_.end() == output_before) {
@@ -307,10 +328,7 @@ void Daemon::stop_agent(Millis grace) {
     if (running_ && !wait_status_) [[maybe_unused]]
       const Status hung_up = running_->signal(SIGHUP);
   });
-  loop_.after(grace, [this] {
-    if (running_ && !wait_status_) [[maybe_unused]]
-      const Status killed = running_->signal(SIGKILL);
-  });
+  loop_.after(grace, [this] { kill_agent(); });
 }
 
 // From now on the name is free. Who is attached may look as long as they like.

@@ -60,6 +60,8 @@ class Daemon {
   Fire watch_violations();
   Fire watch_covers();
   void agent_ended(int wait_status);
+  void kill_agent();
+  Fire watch_idle();
   void check_silence(std::uint64_t output_before);
   void maybe_drained();
   void drained();
@@ -109,7 +111,7 @@ class Daemon {
   Size size_;
   std::unique_ptr<std::uint8_t[]> buffer_;
   std::size_t held_ = 0;
-  SteadyTime last_push_, last_nudge_;
+  SteadyTime last_push_, last_nudge_, last_activity_;
   ipc::Loop::TimerId hold_timer_ = 0;
 
   std::vector<std::shared_ptr<ipc::OneShot<bool>>> waiters_;

@@ -61,8 +61,9 @@ bool Daemon::pump() {
     if (!answers.empty()) type(answers.view());
   }
   held_ += got;
+  const SteadyTime now = last_activity_ = std::chrono::steady_clock::now();
   const bool is_flood = got >= kFloodPieceBytes && held_ < kHoldBytes && is_open && !wait_status_;
-  if (is_flood && std::chrono::steady_clock::now() - last_push_ < kHoldTime) {
+  if (is_flood && now - last_push_ < kHoldTime) {
     if (hold_timer_ == 0) {
       hold_timer_ = loop_.after(kHoldTime, [this] {
         hold_timer_ = 0;
@@ -91,6 +92,7 @@ void Daemon::push_all() {
 
 void Daemon::type(ByteView bytes) {
   if (is_drained_) return;
+  last_activity_ = std::chrono::steady_clock::now();
   if (input_.empty()) {
     const ssize_t count = ::write(master_->fd(), bytes.data(), bytes.size());
     bytes = bytes.subspan(count > 0 ? static_cast<std::size_t>(count) : 0);

@@ -153,6 +153,17 @@ TEST_F(Pods, RefuseATakenNameAndOddOnes) {
   EXPECT_EQ(life("taken"), pod::Life::running);
 }
 
+TEST_F(Pods, AreKilledByTheLimitsOfTheirProfile) {
+  ASSERT_EQ(sallyport("up").status, 0);
+  for (const char* limit : {"idle", "duration"}) {
+    const Ran made =
+        sallyport(R"(call pod.create '{"name":"limited","command":["sleep","1000"],"profile":{"limits":{")" +
+                  std::string(limit) + R"(":"1s"}}}')");
+    ASSERT_EQ(made.status, 0) << made.output;
+    EXPECT_EQ(sallyport("pod wait limited").status, 137) << limit;
+  }
+}
+
 TEST_F(Pods, FollowTheLogToItsEnd) {
   make("talker", "for i in $(seq 1 2000); do echo line $i; done; exit 2");
   const Ran followed = sallyport("pod log --follow talker");
