@@ -74,11 +74,12 @@ std::string explain(const Error& error, std::string_view tool, std::string_view 
   const Value details = parsed ? parsed->root() : Value();
   std::string text = error.message;
   if (!text.empty() && text.back() != '.') text += '.';
-  text += nearest(details);
+  const std::string near = nearest(details);
+  text += near;
   std::string next = for_reason(details.get("reason").as_string().value_or(""));
   if (next.empty()) next = for_errno(details.get("errno").as_string().value_or(""));
   if (next.empty()) next = for_code(error.code, tool, workspace);
-  if (!next.empty()) text += (details.get("nearest") ? "\n" : " ") + next;
+  if (!next.empty()) text += (near.empty() ? " " : "\n") + next;
   return text;
 }
 

@@ -130,7 +130,7 @@ constexpr std::string_view kEdited =
 constexpr std::string_view kListed =
     R"({"type":"object","properties":{"entries":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"kind":{"type":"string"},"size":{"type":"integer"}},"required":["name","kind","size"]}},"total":{"type":"integer"},"truncated":{"type":"boolean"},"cursor":{"type":"string"}},"required":["entries","total","truncated"]})";
 constexpr std::string_view kStated =
-    R"({"type":"object","properties":{"kind":{"type":"string"},"size":{"type":"integer"},"mode":{"type":"string"},"mtime_ns":{"type":"integer"},"is_dir":{"type":"boolean"},"is_symlink":{"type":"boolean"}},"required":["kind","size","is_dir","is_symlink"]})";
+    R"({"type":"object","properties":{"kind":{"type":"string"},"size":{"type":"integer"},"mode":{"type":"integer"},"mtime_ns":{"type":"integer"},"is_dir":{"type":"boolean"},"is_symlink":{"type":"boolean"}},"required":["kind","size","is_dir","is_symlink"]})";
 constexpr std::string_view kCopied =
     R"({"type":"object","properties":{"files":{"type":"integer"},"directories":{"type":"integer"},"bytes":{"type":"integer"}},"required":["files","directories"]})";
 constexpr std::string_view kMoved =

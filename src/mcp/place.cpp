@@ -11,7 +11,7 @@ constexpr CallOptions kNoHurry = {.deadline = Millis(wire::kMaxDeadlineMs), .tok
 std::string create_params(const PlaceOptions& options) {
   return wire::to_json([&](wire::JsonWriter& json) {
     json.begin_object().member("template", options.profile).key("config").begin_object();
-    json.member("name", "mcp").member("workspace", options.workspace).member("ends_with_session", true);
+    json.member("workspace", options.workspace).member("ends_with_session", true);
     json.key("profile").begin_object().member("read_only", options.is_read_only).end_object();
     json.end_object().end_object();
   });
