@@ -39,7 +39,7 @@ Status serve_mcp(const Context& context, const McpArguments& arguments) {
 }  // namespace
 
 void add_mcp_command(CLI::App& app, Context& context) {
-  auto* command = app.add_subcommand("mcp", "Serve an MCP client on stdin and stdout; every tool works in a sandbox");
+  auto* command = app.add_subcommand("mcp", "Serve an MCP client: tools for files and commands, in a sandbox");
   const auto arguments = std::make_shared<McpArguments>();
   command->add_option("--profile", arguments->profile, "What the sandbox may do")->capture_default_str();
   command->add_option("--workspace", arguments->workspace, "The directory it works in (default: this one)");
