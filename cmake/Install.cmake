@@ -16,17 +16,17 @@ target_link_libraries(sallyport_client INTERFACE simdjson::simdjson OpenSSL::Cry
 install(TARGETS sallyport_client EXPORT Sallyport ARCHIVE)
 foreach(module base wire client)
   file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${module}/*.h)
-  list(FILTER headers EXCLUDE REGEX "/task\\.h$")  # coroutines are the daemon's own business
   install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sallyport/${module})
 endforeach()
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Sallyport)
-install(EXPORT Sallyport DESTINATION ${config_dir} FILE SallyportTargets.cmake)
+install(EXPORT Sallyport NAMESPACE Sallyport:: DESTINATION ${config_dir} FILE SallyportTargets.cmake)
 configure_package_config_file(cmake/SallyportConfig.cmake.in ${CMAKE_BINARY_DIR}/SallyportConfig.cmake
                               INSTALL_DESTINATION ${config_dir})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/SallyportConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/SallyportConfig.cmake ${CMAKE_BINARY_DIR}/SallyportConfigVersion.cmake
         DESTINATION ${config_dir})
+file(RELATIVE_PATH prefix_from_pc /x/${CMAKE_INSTALL_LIBDIR}/pkgconfig /x)  # works wherever it is put
 configure_file(cmake/sallyport.pc.in ${CMAKE_BINARY_DIR}/sallyport.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/sallyport.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples/cpp-client DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)

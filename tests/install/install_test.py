@@ -36,7 +36,7 @@ class Installed(unittest.TestCase):
     def test_the_programs_find_each_other(self):
         sallyport = self.prefix / "bin/sallyport"
         self.assertEqual(self.run_in(sallyport, "run", "--", "echo", "hi"), "hi\n")
-        self.assertIn("up", self.run_in(sallyport, "up"))
+        self.run_in(sallyport, "up")
         container = self.run_in(sallyport, "container", "create").strip()
         self.assertEqual(self.run_in(sallyport, "container", "exec", container, "--", "echo", "in"), "in\n")
 
