@@ -6,7 +6,7 @@ namespace sallyport::mcp {
 namespace {
 
 // Every method has its own limit in the warden, and what waits for a human must be able to.
-constexpr CallOptions kNoHurry = {.deadline = Millis(wire::kMaxDeadlineMs), .token = {}};
+CallOptions no_hurry() { return {.deadline = Millis(wire::kMaxDeadlineMs), .token = {}}; }
 
 std::string create_params(const PlaceOptions& options) {
   return wire::to_json([&](wire::JsonWriter& json) {
@@ -33,7 +33,7 @@ void Place::open() {
   });
   const auto asked = client_->start(
       "container.create", create_params(options_),
-      [this](Result<Answer> answer) { answer ? narrow(*answer) : fail(answer.error()); }, kNoHurry);
+      [this](Result<Answer> answer) { answer ? narrow(*answer) : fail(answer.error()); }, no_hurry());
   if (!asked) fail(asked.error());
 }
 
@@ -82,7 +82,7 @@ void Place::start(const std::shared_ptr<Request>& request) {
         std::erase(sent_, request);
         request->on_answer(std::move(answer));
       },
-      kNoHurry);
+      no_hurry());
   if (!id) {
     std::erase(sent_, request);
     request->is_over = true;
