@@ -181,6 +181,36 @@ test("a container that ends is replaced with the next call", async () => {
   assert.ok(place.containers().some((other) => other.container !== container.container && other.state === "running"));
 });
 
+test("a call that needs approval says what a human would run, and goes on when they did", async () => {
+  fs.mkdirSync(`${place.root}/profiles`);
+  fs.writeFileSync(`${place.root}/profiles/careful.toml`, `
+[profile.careful]
+fs.read = ["/usr", "/etc"]
+fs.write = ["\${workspace}"]
+exec = ["/usr/**"]
+methods = ["fs.*", "container.exec"]
+review = { "fs.remove" = "human", "container.exec" = "human" }
+`);
+  assert.equal(place.cli("call", "warden.reload").status, 0);
+  const other = await connect("--profile", "careful");
+  place.write("precious", "x");
+  let asked = 0;
+  const answer = (verb) => ({ onprogress: ({ message }) => {
+    const id = message.match(/sallyport approvals approve (\w+)/)[1];
+    ++asked;
+    const ran = place.cli("approvals", verb, id);
+    assert.equal(ran.status, 0, ran.output);
+  } });
+  const refused = await other.callTool({ name: "remove", arguments: { path: "precious" } }, undefined, answer("deny"));
+  assert.match(text(refused), /Do not try again/);
+  assert.ok(fs.existsSync(place.file("precious")));
+  const removed = await other.callTool({ name: "remove", arguments: { path: "precious" } }, undefined, answer("approve"));
+  assert.equal(removed.isError, false);
+  assert.ok(!fs.existsSync(place.file("precious")));
+  assert.equal(asked, 2);
+  await other.close();
+});
+
 test("with the client's end the container is gone", async () => {
   const ids = () => place.containers().map((container) => container.container);
   const before = ids();
