@@ -125,7 +125,8 @@ constexpr Field kConfig[] = {{.name = "name", .type = Type::string, .least = 1, 
                              {.name = "env", .type = Type::object},
                              {.name = "labels", .type = Type::object},
                              {.name = "profile", .type = Type::object, .fields = kOverrides},
-                             {.name = "restart", .type = Type::boolean}};
+                             {.name = "restart", .type = Type::boolean},
+                             {.name = "ends_with_session", .type = Type::boolean}};
 constexpr Field kCreate[] = {{.name = "template", .type = Type::string, .least = 1, .most = 64},
                              {.name = "config", .type = Type::object, .fields = kConfig}};
 
@@ -171,11 +172,29 @@ Reply describe(Call& call, const Container& container, bool with_log = false) {
   });
 }
 
+// However the caller ends, nothing of the container is left.
+void end_with_session(Call& call, Host& host, const std::string& id) {
+  const auto end = [&host, id] {
+    const auto container = host.containers.find(id);
+    if (!container) return;
+    const auto forget = [&host, id] { [[maybe_unused]] const Status removed = host.containers.remove(id); };
+    if (containers::is_over(container->state)) return forget();
+    // Not in the middle of its end.
+    container->on_end.emplace_back([&host, forget] { host.sessions.loop().post(forget); });
+    host.containers.stop(container, Millis(0));
+  };
+  call.session().set_never_idle(true);
+  if (call.session().is_closed()) return end();
+  call.session().on_close(end);
+}
+
 Task<Reply> create(const Permit&, Call& call, RequestContext&, Host& host) {
   auto config = read_config(call.params());
   if (!config) co_return std::move(config).error();
-  auto container = co_await start_container(host, std::move(*config), call.params().get("config").get("profile"));
+  const wire::Value given = call.params().get("config");
+  auto container = co_await start_container(host, std::move(*config), given.get("profile"));
   if (!container) co_return std::move(container).error();
+  if (given.get("ends_with_session").as_bool().value_or(false)) end_with_session(call, host, (*container)->id);
   co_return describe(call, **container);
 }
 
@@ -311,8 +330,9 @@ Task<Reply> remove(const Permit&, Call& call, RequestContext&, Host& host) {
 // ---- exec ----
 
 // One request from start to exit. The event `container.started` names the streams of its output; the
-// response carries its exit. Cancelling the request, or missing its deadline, kills the command.
-constexpr Field kExec[] = {{.name = "container", .type = Type::string, .required = true},
+// response carries its exit. Cancelling the request, or missing its deadline, kills the command. The host
+// names a container; a container that may call this at all gets its own and no other.
+constexpr Field kExec[] = {{.name = "container", .type = Type::string},
                            {.name = "command", .type = Type::string_array, .required = true, .least = 1, .most = 4096},
                            {.name = "env", .type = Type::object},
                            {.name = "directory", .type = Type::string, .most = 4096},
@@ -404,8 +424,20 @@ Result<ExecPlumbing> prepare_exec(Call& call, const Container& container) {
   return plumbing;
 }
 
-Task<Reply> exec(const Permit&, Call& call, RequestContext&, Host& host) {
-  auto found = find(host, call.params());
+Result<std::shared_ptr<Container>> find_for_exec(Host& host, const RequestContext& context, wire::Value params) {
+  const wire::Value named = params.get("container");
+  if (context.principal.is_host()) {
+    if (!named) return Error::invalid_param("params.container", "is missing");
+    return find(host, params);
+  }
+  if (named) return Error::invalid_param("params.container", "is decided by the door");
+  auto own = host.containers.find(context.container_id);
+  if (!own) return Error::make(Code::not_found, "the container is gone");
+  return own;
+}
+
+Task<Reply> exec(const Permit&, Call& call, RequestContext& context, Host& host) {
+  auto found = find_for_exec(host, context, call.params());
   if (!found) co_return std::move(found).error();
   const std::shared_ptr<Container> container = *found;
   auto plumbing = prepare_exec(call, *container);

@@ -155,7 +155,8 @@ Task<Reply> shutdown(const Permit&, Call& call, RequestContext&, Host& host) {
   return now(std::move(reply));
 }
 
-// Turns this session into a container's, for good. It can only lose rights by it.
+// Turns this session into a container's, for good. It can only lose rights by it, and ends with the container:
+// nothing that it may ask for is left then.
 constexpr Field kNarrow[] = {{.name = "container", .type = Type::string, .required = true}};
 
 Task<Reply> narrow(const Permit&, Call& call, RequestContext& context, Host& host) {
@@ -170,6 +171,9 @@ Task<Reply> narrow(const Permit&, Call& call, RequestContext& context, Host& hos
   context.capability_tags = container->tags();
   context.is_narrowed = true;
   host.events.unsubscribe(call.session());
+  container->on_end.emplace_back([weak = std::weak_ptr(call.share_session())] {
+    if (const auto session = weak.lock()) session->close();
+  });
   return now(call.result(
       [&](JsonWriter& json) { json.begin_object().member("principal", context.principal.to_string()).end_object(); }));
 }

@@ -238,6 +238,15 @@ Task<Result<policy::Granted>> Pipeline::review(const Method& method, policy::Dec
     granted.deputy = true;
   }
   if (decision.needs_human && !call.is_answered()) {
+    // The caller learns what it waits for; answering is for sessions that were not narrowed.
+    matter.on_asked = [weak = std::weak_ptr(call.share_session()),
+                       id = std::string(call.message().id)](const std::string& asked) {
+      const auto session = weak.lock();
+      if (!session) return;
+      session->send_event(id, "approval.asked", wire::to_json([&](wire::JsonWriter& json) {
+                            json.begin_object().member("id", asked).end_object();
+                          }));
+    };
     const approval::Verdict verdict = co_await host_.gate.review(matter);
     CO_TRY(refusal(verdict));
     granted.human = true;

@@ -100,6 +100,7 @@ TEST_F(Approvals, AParkedRequestRunsAfterAHumanSaidYes) {
   EXPECT_EQ(human.outcome("approval.approve", named(id)), "OK");
   EXPECT_EQ(code_of(agent.next_message()), "OK");
   EXPECT_TRUE(made("wanted"));
+  EXPECT_EQ(agent.told_to_wait(), 1);
 }
 
 TEST_F(Approvals, ANoIsToldWithItsReasonAndNothingRuns) {
