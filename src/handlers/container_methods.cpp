@@ -109,6 +109,7 @@ using wire::Type;
 
 constexpr std::int64_t kLongestGraceMs = 10 * 60 * 1000;
 constexpr std::size_t kPipeBytes = 64U << 10;
+constexpr std::size_t kMostInAPipe = 1U << 20;  // what an unprivileged process can make one hold
 // After a command ended, its children may still hold its output: they are given this long to close it.
 constexpr Millis kOutputGrace{250};
 
@@ -217,6 +218,11 @@ Reply adopt_new(Call& call, Host& host) {
   if (!config) return std::move(config).error();
   const policy::Profile* profile = host.profiles.find(config->profile);
   if (profile == nullptr) return Error::invalid_param("params.template", "names no profile");
+  if (const wire::Value overrides = call.params().get("config").get("profile")) {
+    policy::Profile narrowed = *profile;
+    if (Status fits = narrow_profile(narrowed, overrides); !fits) return std::move(fits).error();
+    config->overrides = overrides.to_json();
+  }
   auto container = host.containers.prepare(std::move(*config));
   if (!container) return std::move(container).error();
   const std::string id = (*container)->id;
@@ -239,7 +245,9 @@ Task<Reply> adopt(const Permit&, Call& call, RequestContext&, Host& host) {
   if (!call.params().get("container")) return now(adopt_new(call, host));
   auto container = find(host, call.params());
   if (!container) return now(std::move(container).error());
-  if ((*container)->handle != 0) return now(Error::make(Code::conflict, "the container was not adopted"));
+  if ((*container)->handle != 0 || containers::is_over((*container)->state)) {
+    return now(Error::make(Code::conflict, "the container was not adopted, or is over"));
+  }
   if (const auto status = call.params().get("wait_status").as_int()) {
     (*container)->wait_status = static_cast<int>(*status);
   } else if (const auto pid = call.params().get("pid").as_int()) {
@@ -357,12 +365,23 @@ struct Pump {
 Fire pump_out(std::shared_ptr<Pump> pump, std::shared_ptr<ipc::OutStream> to) {
   Bytes block;
   block.resize(kPipeBytes);
-  while (co_await pump->watch->readable()) {
-    const ssize_t count = ::read(pump->watch->fd(), block.data(), block.size());
-    if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (count <= 0) break;
-    // A caller that does not want the output any more must not stop the command.
-    [[maybe_unused]] const Status written = co_await to->write({block.data(), static_cast<std::size_t>(count)});
+  // When it is cancelled because the command has ended, what is in the pipe by then is still its output; what
+  // others that it left behind add later is not.
+  std::size_t left_after_the_end = kMostInAPipe;
+  for (bool goes_on = true, is_over = false; goes_on && !is_over;) {
+    goes_on = co_await pump->watch->readable();
+    for (;;) {
+      const ssize_t count = ::read(pump->watch->fd(), block.data(), block.size());
+      if (count < 0 && errno == EINTR) continue;
+      is_over = count == 0 || (count < 0 && errno != EAGAIN);
+      if (count <= 0) break;
+      const auto size = static_cast<std::size_t>(count);
+      // A caller that does not want the output any more must not stop the command.
+      [[maybe_unused]] const Status written = co_await to->write({block.data(), size});
+      if (goes_on) break;
+      if (size >= left_after_the_end) break;
+      left_after_the_end -= size;
+    }
   }
   to->finish();
   pump->done.resolve(true);
@@ -399,8 +418,14 @@ Result<ExecPlumbing> prepare_exec(Call& call, const Container& container) {
   ExecPlumbing plumbing;
   ipc::Loop& loop = call.session().shared().loop();
   plumbing.command.arguments = strings(call.params().get("command"));
+  for (const std::string& word : plumbing.command.arguments) {
+    if (word.find('\0') != std::string::npos) return Error::invalid_param("params.command", "holds a NUL");
+  }
   plumbing.command.environment = container.environment;
   plumbing.command.directory = text(call.params().get("directory"));
+  if (plumbing.command.directory.find('\0') != std::string::npos) {
+    return Error::invalid_param("params.directory", "holds a NUL");
+  }
   TRY(const auto variables, text_map(call.params().get("env"), "params.env", true));
   for (const auto& [key, value] : variables) plumbing.command.environment.push_back(key + "=" + value);
   if (const wire::Value named = call.params().get("stdin")) {

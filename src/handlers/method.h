@@ -34,7 +34,8 @@ struct RequestContext {
   std::uint64_t process = 0;
   std::string identity;  // how it is known: "pidfd", "pid-checked", "proof", "inherited"
   bool is_narrowed = false;
-  bool is_place_known = true;  // see os::Peer; without it nothing of audit class durable
+  std::shared_ptr<RequestContext> narrowed_to;  // set by session.narrow: who asks from the next request on
+  bool is_place_known = true;                   // see os::Peer; without it nothing of audit class durable
 };
 
 // What handlers may use of the warden. The warden outlives every handler.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "os/files.h"
@@ -14,6 +15,11 @@ namespace {
 
 constexpr const char* kSocketName = "warden.sock";
 constexpr const char* kLockName = "warden.lock";
+
+// What one container may take of the warden; the host's own limits are its configuration's.
+constexpr std::size_t kContainerConnections = 256;
+constexpr std::size_t kContainerRequests = 1024;
+constexpr std::size_t kContainerBytes = 64U << 20;
 
 }  // namespace
 
@@ -152,9 +158,9 @@ void Warden::open_container_connection(UniqueFd connection, const std::shared_pt
                                        .principal = Principal::container(container->id),
                                        .plugin_name = container->config.name,
                                        .capability_tags = container->tags(),
-                                       .max_connections = config_.max_connections,
-                                       .max_in_flight = config_.max_in_flight});
+                                       .max_in_flight_bytes = kContainerBytes});
   }
+  limit(*door, config_);
   pipeline_.accept(std::move(connection), *door, ipc::container_verifier(container->pid_namespace.get()));
 }
 
@@ -242,10 +248,14 @@ void Warden::apply(const Config& config) {
   engine_.replace(config.host, config.rules, profiles_);
   for (const auto& [id, container] : containers_.all()) handlers::set_policy(host_, *container);
   gate_.set_expiry(config.approval_expiry);
-  for (Door* door : {&control_, &loopback_, &stdio_}) {
-    door->max_connections = config.max_connections;
-    door->max_in_flight = config.max_in_flight;
-  }
+  for (Door* door : {&control_, &loopback_, &stdio_}) limit(*door, config);
+  for (const auto& [id, door] : container_doors_) limit(*door, config);
+}
+
+void Warden::limit(Door& door, const Config& config) {
+  const bool is_host = door.principal.is_host();
+  door.max_connections = is_host ? config.max_connections : std::min(config.max_connections, kContainerConnections);
+  door.max_in_flight = is_host ? config.max_in_flight : std::min(config.max_in_flight, kContainerRequests);
 }
 
 Status Warden::reload() {

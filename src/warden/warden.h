@@ -60,6 +60,7 @@ class Warden {
   Fire restart(std::shared_ptr<containers::Container> lost);
   Status reload();
   void apply(const Config& config);
+  static void limit(Door& door, const Config& config);
   std::optional<approval::Sender> find_sender(const std::string& container) const;
   void shut_down();
 
