@@ -68,6 +68,7 @@ int run(int argc, char** argv, const std::string& version) {
   app.fallthrough();
   add_run_command(app, context);
   add_container_commands(app, context);
+  add_schedule_commands(app, context);
   add_warden_commands(app, context);
   add_policy_commands(app, context);
   add_audit_commands(app, context);

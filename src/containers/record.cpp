@@ -47,6 +47,8 @@ Result<std::shared_ptr<Container>> parse_record(const std::string& id, const std
   container->config.name = text(root.get("name"));
   container->config.workspace = text(root.get("workspace"));
   container->config.should_restart = root.get("restart").as_bool().value_or(false);
+  container->config.group = text(root.get("group"));
+  container->config.overrides = text(root.get("overrides"));
   for (const wire::Value item : root.get("command").items()) container->config.command.push_back(text(item));
   for (const auto& [key, value] : root.get("env").members()) {
     container->config.environment.emplace(key, text(value));
@@ -84,6 +86,7 @@ void describe(wire::JsonWriter& json, const Container& container) {
       .member("profile", container.config.profile)
       .member("name", container.config.name)
       .member("workspace", container.config.workspace)
+      .member("group", container.config.group)
       .member("restart", container.config.should_restart)
       .member("created", container.created_unix_ms);
   write_strings(json, "command", container.config.command);
@@ -112,6 +115,7 @@ Status write_record(const std::string& directory, const Container& container) {
                                   json.begin_object();
                                   describe(json, container);
                                   write_map(json, "env", container.config.environment);
+                                  json.member("overrides", container.config.overrides);
                                   json.end_object();
                                 }),
                                 os::Durability::unsynced);  // containers do not outlive the machine

@@ -17,11 +17,8 @@ namespace sallyport::handlers {
 using containers::Container;
 
 // Profile, overrides, specification, policy, launch: the whole way from a configuration to a container.
-Task<Result<std::shared_ptr<Container>>> start_container(Host& host, containers::Config config, wire::Value overrides) {
-  const policy::Profile* found = host.profiles.find(config.profile);
-  if (found == nullptr) co_return Error::invalid_param("params.template", "names no profile");
-  policy::Profile profile = *found;
-  CO_TRY(narrow_profile(profile, overrides));
+Task<Result<std::shared_ptr<Container>>> start_container(Host& host, containers::Config config) {
+  CO_TRY(const policy::Profile profile, profile_of(host.profiles, config));
   CO_TRY(sandbox::Spec spec, containers::make_spec(profile, {config.workspace, containers::host_home(),
                                                              [](const std::string&) { return std::nullopt; }}));
   if (config.command.empty()) config.command = profile.command;
@@ -30,6 +27,17 @@ Task<Result<std::shared_ptr<Container>>> start_container(Host& host, containers:
   container->on_end.emplace_back([&host, id = container->id] { host.engine.remove_container(id); });
   CO_TRY(co_await host.containers.launch(container, std::move(spec)));
   co_return container;
+}
+
+Result<policy::Profile> profile_of(const policy::Profiles& profiles, const containers::Config& config) {
+  const policy::Profile* found = profiles.find(config.profile);
+  if (found == nullptr) return Error::invalid_param("params.template", "names no profile");
+  policy::Profile profile = *found;
+  if (config.overrides.empty()) return profile;
+  wire::Decoder decoder;
+  TRY(const wire::Document overrides, decoder.parse(config.overrides));
+  TRY(narrow_profile(profile, overrides.root()));
+  return profile;
 }
 
 Status narrow_profile(policy::Profile& profile, wire::Value overrides) {
@@ -95,6 +103,7 @@ constexpr Field kConfig[] = {{.name = "name", .type = Type::string, .least = 1, 
                              {.name = "env", .type = Type::object},
                              {.name = "labels", .type = Type::object},
                              {.name = "profile", .type = Type::object, .fields = kOverrides},
+                             {.name = "group", .type = Type::string, .least = 1, .most = 48},
                              {.name = "restart", .type = Type::boolean}};
 constexpr Field kCreate[] = {{.name = "template", .type = Type::string, .least = 1, .most = 64},
                              {.name = "config", .type = Type::object, .fields = kConfig}};
@@ -113,7 +122,21 @@ Result<std::map<std::string, std::string>> text_map(wire::Value object, std::str
   return all;
 }
 
-Result<containers::Config> read_config(wire::Value params) {
+// A group says itself what its containers may do and where they work.
+Status join_group(const Host& host, containers::Config& config, const std::string& name) {
+  if (config.profile != containers::Config().profile || !config.workspace.empty() || !config.overrides.empty()) {
+    return Error::invalid_param("params.config.group", "already says template, workspace and profile");
+  }
+  const containers::Group* group = host.groups.find(name);
+  if (group == nullptr) return Error::invalid_param("params.config.group", "names no group");
+  config.group = group->name;
+  config.profile = group->profile;
+  config.overrides = group->overrides;
+  TRY(config.workspace, host.groups.workspace_dir(name));
+  return ok();
+}
+
+Result<containers::Config> read_config(const Host& host, wire::Value params) {
   containers::Config config;
   if (const wire::Value name = params.get("template")) config.profile = text(name);
   const wire::Value given = params.get("config");
@@ -126,6 +149,8 @@ Result<containers::Config> read_config(wire::Value params) {
   TRY(config.environment, text_map(given.get("env"), "params.config.env", true));
   TRY(config.labels, text_map(given.get("labels"), "params.config.labels", false));
   config.should_restart = given.get("restart").as_bool().value_or(false);
+  if (const wire::Value overrides = given.get("profile")) config.overrides = overrides.to_json();
+  if (const wire::Value group = given.get("group")) TRY(join_group(host, config, text(group)));
   return config;
 }
 
@@ -142,9 +167,9 @@ Reply describe(Call& call, const Container& container, bool with_log = false) {
 }
 
 Task<Reply> create(const Permit&, Call& call, RequestContext&, Host& host) {
-  auto config = read_config(call.params());
+  auto config = read_config(host, call.params());
   if (!config) co_return std::move(config).error();
-  auto container = co_await start_container(host, std::move(*config), call.params().get("config").get("profile"));
+  auto container = co_await start_container(host, std::move(*config));
   if (!container) co_return std::move(container).error();
   co_return describe(call, **container);
 }
@@ -164,7 +189,7 @@ Result<std::shared_ptr<Container>> find(Host& host, wire::Value params) {
 }
 
 Reply adopt_new(Call& call, Host& host) {
-  auto config = read_config(call.params());
+  auto config = read_config(host, call.params());
   if (!config) return std::move(config).error();
   const policy::Profile* profile = host.profiles.find(config->profile);
   if (profile == nullptr) return Error::invalid_param("params.template", "names no profile");
@@ -182,7 +207,7 @@ Reply adopt_new(Call& call, Host& host) {
   call.session().set_never_idle(true);
   return call.result([&](JsonWriter& json) {
     json.begin_object().member("container", id).member("door", (*container)->door_dir);
-    json.member("mailbox", (*container)->mailbox_dir).end_object();
+    json.member("mailbox", (*container)->mailbox_dir).member("session", (*container)->session_dir).end_object();
   });
 }
 

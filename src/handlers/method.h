@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/base.h"
+#include "containers/groups.h"
 #include "containers/registry.h"
 #include "containers/workers.h"
 #include "handlers/events.h"
@@ -17,6 +18,7 @@
 #include "os/peer.h"
 #include "permit/permit.h"
 #include "policy/policy.h"
+#include "scheduler/scheduler.h"
 #include "wire/wire.h"
 
 namespace sallyport::handlers {
@@ -42,6 +44,8 @@ struct Host {
   EventHub& events;
   containers::Registry& containers;
   containers::Workers& workers;
+  containers::Groups& groups;
+  scheduler::Scheduler& scheduler;
   policy::Profiles& profiles;
   ledger::Ledger& ledger;
   const Clock& clock;
@@ -65,6 +69,12 @@ inline std::vector<std::string> strings(wire::Value array) {
   return all;
 }
 
+// Of methods that are for the control door only, whatever a profile allows.
+inline Status require_host(const RequestContext& context) {
+  if (context.principal.is_host() && !context.is_narrowed) return ok();
+  return Error::make(Code::policy_denied, "policy does not allow this method", "not the control door");
+}
+
 using Handler = Task<ipc::Reply> (*)(const Permit&, ipc::Call&, RequestContext&, Host&);
 
 struct Method {
@@ -76,15 +86,18 @@ struct Method {
   Audit audit = Audit::none;
 };
 
-// Makes a container as container.create does; also for those that a restarted warden finds lost.
-// `overrides` may only narrow the profile.
-Task<Result<std::shared_ptr<containers::Container>>> start_container(Host& host, containers::Config config,
-                                                                     wire::Value overrides);
+// Makes a container as container.create does; also for those that a restarted warden finds lost, and for
+// scheduled runs.
+Task<Result<std::shared_ptr<containers::Container>>> start_container(Host& host, containers::Config config);
+// The profile of a container, narrowed as its configuration says.
+Result<policy::Profile> profile_of(const policy::Profiles& profiles, const containers::Config& config);
 Status narrow_profile(policy::Profile& profile, wire::Value overrides);
 
 // One function per method group.
 std::span<const Method> warden_methods();
 std::span<const Method> container_methods();
+std::span<const Method> group_methods();
+std::span<const Method> schedule_methods();
 std::span<const Method> audit_methods();
 std::span<const Method> fs_methods();
 

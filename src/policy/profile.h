@@ -35,6 +35,7 @@ struct Profile {
   std::vector<std::string> methods;        // what its door answers
   std::vector<std::string> token_methods;  // of these, what also needs a capability token
   std::vector<std::string> command;        // a template's command; empty: none
+  std::vector<std::string> agent;          // what runs a prompt that comes on its stdin; empty: nothing does
   std::map<std::string, std::string> env;
   std::vector<std::string> env_pass;  // names passed on from the caller's environment
   ProfileLimits limits;

@@ -4,6 +4,7 @@
 
 #include "os/files.h"
 #include "policy/toml_table.h"
+#include "warden/signal_config.h"
 
 namespace sallyport::warden {
 namespace {
@@ -11,6 +12,17 @@ namespace {
 namespace table = policy::toml_table;
 
 constexpr std::size_t kMaxConfigBytes = 1U << 20;
+
+table::Setter zone(scheduler::Zone& target) {
+  return [&target](const toml::node& node) -> std::optional<std::string> {
+    const auto name = node.value_exact<std::string>();
+    if (!name) return "must be the name of a time zone";
+    auto loaded = scheduler::Zone::load(*name);
+    if (!loaded) return "is wrong: " + loaded.error().message;
+    target = std::move(*loaded);
+    return std::nullopt;
+  };
+}
 
 }  // namespace
 
@@ -28,8 +40,22 @@ Result<Config> parse_config(std::string_view text, const std::string& path) {
       {"host",
        {{"methods", table::strings(config.host.methods)},
         {"token_methods", table::strings(config.host.token_methods)}}},
+      {"schedule",
+       {{"zone", zone(config.schedule.zone)},
+        {"max_tasks", table::count(config.schedule.max_tasks)},
+        {"max_tasks_per_owner", table::count(config.schedule.max_tasks_per_owner)},
+        {"max_running", table::count(config.schedule.max_running)},
+        {"max_run_ms", table::milliseconds(config.schedule.max_run)}}},
   };
   for (const auto& [key, value] : root) {
+    if (key.str() == "signal") {
+      TRY(config.signals, read_signals(path, value));
+      continue;
+    }
+    if (key.str() == "deploy") {
+      TRY(config.deployments, read_deployments(path, value));
+      continue;
+    }
     const auto known = tables.find(std::string(key.str()));
     if (known == tables.end()) {
       return table::fault(path, key.source(), "unknown table [" + std::string(key.str()) + "]");

@@ -10,6 +10,13 @@
 //   [host]
 //   methods = ["*"]              # what the host itself may call
 //   token_methods = []           # of these, what also needs a capability token
+//   [schedule]
+//   zone = "UTC"                 # whose clock cron expressions mean: Europe/Berlin
+//   max_tasks = 256              # waiting or running
+//   max_tasks_per_owner = 32     # of these, of one group or container
+//   max_running = 4              # runs at once
+//   max_run_ms = 3600000         # a run that lasts longer is stopped
+//   [signal.NAME], [deploy.NAME] # see warden/signal_config.h
 #pragma once
 
 #include <string>
@@ -17,6 +24,8 @@
 #include "base/base.h"
 #include "ipc/sessions.h"
 #include "policy/engine.h"
+#include "scheduler/declared.h"
+#include "scheduler/scheduler.h"
 
 namespace sallyport::warden {
 
@@ -27,6 +36,9 @@ struct Config {
   std::size_t max_in_flight = 4'096;
   bool require_pidfd = false;
   policy::HostPolicy host;
+  scheduler::Limits schedule;
+  std::vector<scheduler::DeclaredSignal> signals;
+  scheduler::Deployments deployments;
 };
 
 // An absent file is the default configuration. A fault is INVALID_PARAMS naming file, line, column and

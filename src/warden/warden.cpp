@@ -35,14 +35,29 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
            .records = options_.paths.state_dir + "/containers"},
           {.on_connection = [this](UniqueFd fd,
                                    const auto& container) { open_container_connection(std::move(fd), container); },
-           .on_event = [this](std::string_view event, const std::string& params) { events_.publish(event, params); }}),
+           .on_event = publisher(),
+           .session_of = [this](const std::string& group) { return groups_.session_dir(group); }}),
       workers_(containers_, sessions_),
+      groups_(options_.paths.state_dir),
+      output_(containers_, *ledger_, publisher()),
+      scheduler_(
+          {.loop = loop_,
+           .ledger = *ledger_,
+           .registry = containers_,
+           .profiles = profiles_,
+           .output = output_,
+           .clock = clock,
+           .log = log,
+           .launch = [this](containers::Config wanted) { return handlers::start_container(host_, std::move(wanted)); },
+           .publish = publisher()}),
       host_{.sessions = sessions_,
             .engine = engine_,
             .tokens = tokens_,
             .events = events_,
             .containers = containers_,
             .workers = workers_,
+            .groups = groups_,
+            .scheduler = scheduler_,
             .profiles = profiles_,
             .ledger = *ledger_,
             .clock = clock,
@@ -102,16 +117,28 @@ Status Warden::open_control_door(std::optional<ipc::PeerVerifier> verifier) {
 
 Status Warden::open_containers() {
   TRY(profiles_, policy::Profiles::load(options_.paths.profiles_dir()));
+  TRY(groups_.refresh());
+  for (const std::string& fault : groups_.faults()) log_.error("unreadable group", {{"error", fault}});
   TRY(const auto lost, containers_.open());
   for (const auto& container : lost) restart(container);
+  open_scheduler();
   return ok();
+}
+
+Fire Warden::open_scheduler() {
+  const Status opened = co_await scheduler_.open();
+  if (!opened) log_.error("nothing that was scheduled will run", {{"error", opened.error().describe()}});
+}
+
+scheduler::Publish Warden::publisher() {
+  return [this](std::string_view event, const std::string& params) { events_.publish(event, params); };
 }
 
 // The record said that it should run: under a new id, with the same configuration.
 Fire Warden::restart(std::shared_ptr<containers::Container> lost) {
   const containers::Config config = lost->config;
   const Status removed = containers_.remove(lost->id);
-  const auto restarted = co_await handlers::start_container(host_, config, {});
+  const auto restarted = co_await handlers::start_container(host_, config);
   if (!restarted || !removed) {
     log_.error(
         "cannot restart a container",
@@ -186,6 +213,7 @@ void Warden::watch_for_signals() {
 void Warden::run() {
   log_.info("ready", {{"socket", options_.paths.control_socket()}, {"pid", ::getpid()}});
   loop_.run();
+  scheduler_.close();
   containers_.close();
   loop_.settle();
   if (const Status closed = ledger_->close(); !closed) {
@@ -197,6 +225,7 @@ void Warden::run() {
 void Warden::apply(const Config& config) {
   sessions_.set_limits(config.session);
   engine_.replace(config.host);
+  scheduler_.set_limits(config.schedule);
   for (Door* door : {&control_, &loopback_, &stdio_}) {
     door->max_connections = config.max_connections;
     door->max_in_flight = config.max_in_flight;

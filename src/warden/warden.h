@@ -7,12 +7,15 @@
 #include <string>
 
 #include "base/base.h"
+#include "containers/groups.h"
 #include "containers/registry.h"
 #include "containers/workers.h"
 #include "handlers/method.h"
 #include "ipc/ipc.h"
 #include "ledger/ledger.h"
 #include "os/paths.h"
+#include "scheduler/output_router.h"
+#include "scheduler/scheduler.h"
 #include "warden/config.h"
 #include "warden/pipeline.h"
 
@@ -55,6 +58,8 @@ class Warden {
   Status open_containers();
   void open_container_connection(UniqueFd connection, const std::shared_ptr<containers::Container>& container);
   Fire restart(std::shared_ptr<containers::Container> lost);
+  Fire open_scheduler();
+  scheduler::Publish publisher();
   Status reload();
   void apply(const Config& config);
   void shut_down();
@@ -72,6 +77,9 @@ class Warden {
   policy::Profiles profiles_;
   containers::Registry containers_;
   containers::Workers workers_;
+  containers::Groups groups_;
+  scheduler::OutputRouter output_;
+  scheduler::Scheduler scheduler_;
   handlers::Host host_;
   Pipeline pipeline_;
   Door control_{.name = "control"}, loopback_{.name = "loopback"}, stdio_{.name = "stdio"};
