@@ -12,7 +12,7 @@
 namespace sallyport::containers {
 namespace {
 
-constexpr std::size_t kSlice = 256;  // removals in one turn of the loop: a few milliseconds
+constexpr std::size_t kSlice = 256;  // attempts in one turn of the loop: a few milliseconds
 constexpr std::size_t kDeepest = 32;
 
 // A directory by name, made usable whatever its mode is. Never a link.
@@ -31,10 +31,12 @@ class Emptier {
 
   bool is_done() const { return stack_.empty(); }
   const Emptied& result() const { return result_; }
+  std::uint64_t attempts() const { return attempts_; }
 
   // Removes up to kSlice entries of the innermost directory, or goes one level down or up.
   void step() {
     const auto names = list();
+    ++attempts_;
     if (names.empty()) return leave();
     bool has_progress = false;
     for (const std::string& name : names) {
@@ -110,7 +112,8 @@ Task<Result<Emptied>> empty_directory(ipc::Loop& loop, std::string path) {
   if (!root) co_return Error::from_errno("cannot open the session", errno, path);
   Emptier emptier(std::move(root));
   while (!emptier.is_done()) {
-    emptier.step();
+    const std::uint64_t pause_at = emptier.attempts() + kSlice;
+    while (!emptier.is_done() && emptier.attempts() < pause_at) emptier.step();
     co_await loop.sleep(Millis(0));
   }
   co_return emptier.result();
