@@ -24,6 +24,7 @@ struct Config {
   std::vector<std::string> command;  // empty: it waits for exec requests
   std::map<std::string, std::string> environment, labels;
   bool should_restart = false;  // started again by a warden that finds it lost
+  bool is_temporary = false;    // forgotten when it is over and nothing of it is left to answer
 };
 
 enum class State : std::uint8_t {

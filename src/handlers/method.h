@@ -14,6 +14,7 @@
 #include "handlers/events.h"
 #include "ipc/ipc.h"
 #include "ledger/ledger.h"
+#include "mailbox/mailbox.h"
 #include "os/peer.h"
 #include "permit/permit.h"
 #include "policy/policy.h"
@@ -44,6 +45,7 @@ struct Host {
   containers::Workers& workers;
   policy::Profiles& profiles;
   ledger::Ledger& ledger;
+  mailbox::Mailbox& mailbox;
   const Clock& clock;
   std::string version;
   std::int64_t started_unix_ms = 0;
@@ -87,5 +89,6 @@ std::span<const Method> warden_methods();
 std::span<const Method> container_methods();
 std::span<const Method> audit_methods();
 std::span<const Method> fs_methods();
+std::span<const Method> mailbox_methods();
 
 }  // namespace sallyport::handlers

@@ -15,6 +15,12 @@ namespace {
 constexpr const char* kSocketName = "warden.sock";
 constexpr const char* kLockName = "warden.lock";
 
+std::vector<mailbox::Signal> all_signals(const Options& options) {
+  std::vector<mailbox::Signal> signals = builtin_signals();
+  signals.insert(signals.end(), options.more_signals.begin(), options.more_signals.end());
+  return signals;
+}
+
 }  // namespace
 
 Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledger::Ledger> ledger, const Log& log,
@@ -35,8 +41,25 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
            .records = options_.paths.state_dir + "/containers"},
           {.on_connection = [this](UniqueFd fd,
                                    const auto& container) { open_container_connection(std::move(fd), container); },
-           .on_event = [this](std::string_view event, const std::string& params) { events_.publish(event, params); }}),
+           .on_event = [this](std::string_view event, const std::string& params) { events_.publish(event, params); },
+           .on_prepared = [this](const auto& container) { return mailbox_.add(container.id, container.mailbox_dir); },
+           .on_removed =
+               [this](const std::string& id) {
+                 mailbox_.remove(id);
+                 engine_.remove_container(id);
+               }}),
       workers_(containers_, sessions_),
+      judge_(engine_),
+      mailbox_(
+          {.loop = loop_,
+           .ledger = *ledger_,
+           .clock = clock,
+           .log = log,
+           .judge = judge_,
+           .deputy = options_.deputy ? *options_.deputy : no_reviewer_,
+           .human = options_.human ? *options_.human : no_reviewer_,
+           .on_event = [this](std::string_view event, const std::string& params) { events_.publish(event, params); }},
+          all_signals(options_), options_.paths.state_dir + "/quarantine"),
       host_{.sessions = sessions_,
             .engine = engine_,
             .tokens = tokens_,
@@ -45,6 +68,7 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
             .workers = workers_,
             .profiles = profiles_,
             .ledger = *ledger_,
+            .mailbox = mailbox_,
             .clock = clock,
             .version = options_.version,
             .started_unix_ms = clock.unix_millis(),
@@ -103,19 +127,35 @@ Status Warden::open_control_door(std::optional<ipc::PeerVerifier> verifier) {
 Status Warden::open_containers() {
   TRY(profiles_, policy::Profiles::load(options_.paths.profiles_dir()));
   TRY(const auto lost, containers_.open());
+  for (const auto& [id, container] : containers_.all()) take_up_mailbox(*container);
+  mailbox_.start();
   for (const auto& container : lost) restart(container);
   return ok();
 }
 
-// The record said that it should run: under a new id, with the same configuration.
+// What was dropped before the container ended is still decided, by its profile of today, and answered.
+void Warden::take_up_mailbox(const containers::Container& container) {
+  if (const policy::Profile* profile = profiles_.find(container.config.profile)) {
+    engine_.set_container(container.id, {profile->methods, profile->token_methods});
+  }
+  if (const Status added = mailbox_.add(container.id, container.mailbox_dir); !added) {
+    log_.warn("a mailbox cannot be opened", {{"container", container.id}, {"error", added.error().describe()}});
+  }
+  if (container.config.is_temporary) remove_when_idle(container.id);
+}
+
+void Warden::remove_when_idle(const std::string& id) {
+  mailbox_.when_idle(id, [this, id] { [[maybe_unused]] const Status removed = containers_.remove(id); });
+}
+
+// The record said that it should run: under a new id, with the same configuration. The old one goes when
+// nothing of it is left to answer.
 Fire Warden::restart(std::shared_ptr<containers::Container> lost) {
   const containers::Config config = lost->config;
-  const Status removed = containers_.remove(lost->id);
+  remove_when_idle(lost->id);
   const auto restarted = co_await handlers::start_container(host_, config, {});
-  if (!restarted || !removed) {
-    log_.error(
-        "cannot restart a container",
-        {{"container", lost->id}, {"error", restarted ? removed.error().describe() : restarted.error().describe()}});
+  if (!restarted) {
+    log_.error("cannot restart a container", {{"container", lost->id}, {"error", restarted.error().describe()}});
   }
 }
 
@@ -186,11 +226,14 @@ void Warden::watch_for_signals() {
 void Warden::run() {
   log_.info("ready", {{"socket", options_.paths.control_socket()}, {"pid", ::getpid()}});
   loop_.run();
+  mailbox_.close();
   containers_.close();
   loop_.settle();
   if (const Status closed = ledger_->close(); !closed) {
     log_.error("ledger", {{"error", closed.error().describe()}});
   }
+  // Whoever waited for the ledger's last words.
+  loop_.settle();
   log_.info("stopped", {{"requests", sessions_.counters().requests}});
 }
 

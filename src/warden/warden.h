@@ -12,9 +12,11 @@
 #include "handlers/method.h"
 #include "ipc/ipc.h"
 #include "ledger/ledger.h"
+#include "mailbox/mailbox.h"
 #include "os/paths.h"
 #include "warden/config.h"
 #include "warden/pipeline.h"
+#include "warden/signals.h"
 
 namespace sallyport::warden {
 
@@ -24,6 +26,9 @@ struct Options {
   bool with_loopback = false;  // also a TCP door, published in paths.loopback_file()
   bool with_stdio = false;     // also serve the parent process on stdin and stdout; ends with them
   Spinner::Mode spin = Spinner::Mode::adaptive;
+  // For tests: signals beside the built-in ones, and other reviewers.
+  std::vector<mailbox::Signal> more_signals = {};
+  std::shared_ptr<approval::Reviewer> deputy = {}, human = {};
 };
 
 class Warden {
@@ -54,6 +59,8 @@ class Warden {
   void watch_for_signals();
   Status open_containers();
   void open_container_connection(UniqueFd connection, const std::shared_ptr<containers::Container>& container);
+  void take_up_mailbox(const containers::Container& container);
+  void remove_when_idle(const std::string& id);
   Fire restart(std::shared_ptr<containers::Container> lost);
   Status reload();
   void apply(const Config& config);
@@ -72,6 +79,9 @@ class Warden {
   policy::Profiles profiles_;
   containers::Registry containers_;
   containers::Workers workers_;
+  EngineJudge judge_;
+  NoReviewer no_reviewer_;
+  mailbox::Mailbox mailbox_;
   handlers::Host host_;
   Pipeline pipeline_;
   Door control_{.name = "control"}, loopback_{.name = "loopback"}, stdio_{.name = "stdio"};
