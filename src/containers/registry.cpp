@@ -14,6 +14,7 @@
 
 #include "containers/record.h"
 #include "os/files.h"
+#include "os/paths.h"
 #include "os/sockets.h"
 #include "permit/permit.h"
 
@@ -22,6 +23,8 @@ namespace {
 
 constexpr const char* kDoorName = "door.sock";
 constexpr const char* kDoorInside = "/run/sallyport";
+// For programs inside: raises signals without anybody having to write the files.
+constexpr const char* kSignalProgram = "sallyport-signal";
 constexpr std::size_t kReadBytes = 64U << 10;
 
 std::string make_id(const Config& config) {
@@ -100,6 +103,8 @@ Result<std::vector<std::shared_ptr<Container>>> Registry::open() {
   for (auto& container : read_records(directories_.records, faults)) {
     std::error_code ignored;
     std::filesystem::remove_all(directories_.doors + "/" + container->id, ignored);
+    container->mailbox_dir = directories_.mailboxes + "/" + container->id;
+    if (container->config.group.empty()) container->session_dir = container->mailbox_dir + "/session";
     if (container->state == State::lost && container->config.should_restart) to_restart.push_back(container);
     containers_.emplace(container->id, std::move(container));
   }
@@ -126,6 +131,8 @@ Result<std::shared_ptr<Container>> Registry::prepare(Config config) {
     // Mount points for what is bound below the door's directory.
     TRY(make_directory(container->door_dir + below));
   }
+  TRY(make_directory(container->door_dir + "/bin"));
+  TRY(os::write_private_file(container->door_dir + "/bin/" + kSignalProgram, "", os::Durability::unsynced));
   for (const char* below : {"/in", "/in/tmp", "/in/new", "/out"}) {
     TRY(make_directory(container->mailbox_dir + below));
   }
@@ -145,6 +152,7 @@ Result<std::shared_ptr<Container>> Registry::prepare(Config config) {
           hooks_.on_connection(std::move(fd), owner);
         }
       }));
+  TRY(hooks_.on_prepared(*container));
   containers_.emplace(container->id, container);
   save(*container);
   return container;
@@ -159,6 +167,13 @@ void Registry::add_door(const Container& container, sandbox::Spec& spec) {
   spec.environment.push_back("SALLYPORT_DOOR=" + inside + "/" + kDoorName);
   spec.environment.push_back("SALLYPORT_MAILBOX=" + inside + "/mailbox");
   spec.environment.push_back("SALLYPORT_CONTAINER=" + container.id);
+  const auto program = os::sibling_program(kSignalProgram);
+  if (!program) return;
+  spec.binds.push_back({*program, inside + "/bin/" + kSignalProgram, false, true});
+  spec.exec.push_back(inside + "/bin/" + kSignalProgram);
+  for (std::string& variable : spec.environment) {
+    if (variable.starts_with("PATH=")) variable += ":" + inside + "/bin";
+  }
 }
 
 Result<std::vector<UniqueFd>> Registry::capture_output(const std::shared_ptr<Container>& container) {
@@ -299,6 +314,7 @@ Status Registry::remove(const std::string& id) {
   const auto container = find(id);
   if (!container) return Error::make(Code::not_found, "no such container");
   if (!is_over(container->state)) return Error::make(Code::conflict, "the container is running; stop it first");
+  hooks_.on_removed(id);
   std::error_code ignored;
   std::filesystem::remove_all(directories_.doors + "/" + id, ignored);
   std::filesystem::remove_all(directories_.mailboxes + "/" + id, ignored);

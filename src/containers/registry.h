@@ -16,7 +16,8 @@
 namespace sallyport::containers {
 
 // Where containers keep what belongs to them on the host. Each container gets `<doors>/<id>/`, mounted at
-// /run/sallyport, and `<mailboxes>/<id>/`, mounted below it.
+// /run/sallyport, and `<mailboxes>/<id>/`, mounted below it: `in` with tmp and new as one mount that can be
+// written, so that a rename between them is one, and `out`, which cannot.
 struct Directories {
   std::string doors, mailboxes, records;
 };
@@ -30,6 +31,10 @@ struct Hooks {
   // For subscribers: container.started, container.exited, container.violation, ...
   std::function<void(std::string_view event, const std::string& params)> on_event;
   SessionOf session_of;
+  // Its directories are there, and nothing runs yet; an error ends it.
+  std::function<Status(const Container&)> on_prepared;
+  // It is forgotten, and its directories are about to go.
+  std::function<void(const std::string& id)> on_removed;
 };
 
 class Registry {

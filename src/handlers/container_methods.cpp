@@ -24,7 +24,6 @@ Task<Result<std::shared_ptr<Container>>> start_container(Host& host, containers:
   if (config.command.empty()) config.command = profile.command;
   CO_TRY(const auto container, host.containers.prepare(std::move(config)));
   host.engine.set_container(container->id, {profile.methods, profile.token_methods});
-  container->on_end.emplace_back([&host, id = container->id] { host.engine.remove_container(id); });
   CO_TRY(co_await host.containers.launch(container, std::move(spec)));
   co_return container;
 }
@@ -193,6 +192,7 @@ Reply adopt_new(Call& call, Host& host) {
   if (!config) return std::move(config).error();
   const policy::Profile* profile = host.profiles.find(config->profile);
   if (profile == nullptr) return Error::invalid_param("params.template", "names no profile");
+  config->is_temporary = true;
   auto container = host.containers.prepare(std::move(*config));
   if (!container) return std::move(container).error();
   const std::string id = (*container)->id;
@@ -201,8 +201,8 @@ Reply adopt_new(Call& call, Host& host) {
     if (const auto adopted = host.containers.find(id)) {
       host.containers.release(*adopted, adopted->wait_status.value_or(SIGKILL));
     }
-    host.engine.remove_container(id);
-    [[maybe_unused]] const Status removed = host.containers.remove(id);
+    // What it dropped just before it ended is still answered.
+    host.mailbox.when_idle(id, [&host, id] { [[maybe_unused]] const Status removed = host.containers.remove(id); });
   });
   call.session().set_never_idle(true);
   return call.result([&](JsonWriter& json) {

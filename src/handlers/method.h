@@ -15,6 +15,7 @@
 #include "handlers/events.h"
 #include "ipc/ipc.h"
 #include "ledger/ledger.h"
+#include "mailbox/mailbox.h"
 #include "os/peer.h"
 #include "permit/permit.h"
 #include "policy/policy.h"
@@ -48,6 +49,7 @@ struct Host {
   scheduler::Scheduler& scheduler;
   policy::Profiles& profiles;
   ledger::Ledger& ledger;
+  mailbox::Mailbox& mailbox;
   const Clock& clock;
   std::string version;
   std::int64_t started_unix_ms = 0;
@@ -100,5 +102,6 @@ std::span<const Method> group_methods();
 std::span<const Method> schedule_methods();
 std::span<const Method> audit_methods();
 std::span<const Method> fs_methods();
+std::span<const Method> mailbox_methods();
 
 }  // namespace sallyport::handlers

@@ -399,8 +399,7 @@ void Scheduler::finish(const std::shared_ptr<Slot>& slot, const Outcome& outcome
 void Scheduler::forget_containers(const std::string& newest) {
   ended_containers_.push_back(newest);
   while (ended_containers_.size() > kKeptContainers) {
-    // Gone already, or kept by somebody: either is fine.
-    [[maybe_unused]] const Status removed = parts_.registry.remove(ended_containers_.front());
+    parts_.forget(ended_containers_.front());
     ended_containers_.erase(ended_containers_.begin());
   }
 }

@@ -57,6 +57,8 @@ class Scheduler {
     const Log& log;
     // Makes a container, as container.create does.
     std::function<Task<Result<std::shared_ptr<Container>>>(containers::Config)> launch;
+    // Of a run that ended long ago: removes it, once nothing of it is left to answer.
+    std::function<void(const std::string& container)> forget;
     Publish publish;
   };
   explicit Scheduler(Parts parts) : parts_(std::move(parts)), reference_(read_clocks()) {}

@@ -36,7 +36,13 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
           {.on_connection = [this](UniqueFd fd,
                                    const auto& container) { open_container_connection(std::move(fd), container); },
            .on_event = publisher(),
-           .session_of = [this](const std::string& group) { return groups_.session_dir(group); }}),
+           .session_of = [this](const std::string& group) { return groups_.session_dir(group); },
+           .on_prepared = [this](const auto& container) { return mailbox_.add(container.id, container.mailbox_dir); },
+           .on_removed =
+               [this](const std::string& id) {
+                 mailbox_.remove(id);
+                 engine_.remove_container(id);
+               }}),
       workers_(containers_, sessions_),
       groups_(options_.paths.state_dir),
       output_(containers_, *ledger_, publisher()),
@@ -49,7 +55,29 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
            .clock = clock,
            .log = log,
            .launch = [this](containers::Config wanted) { return handlers::start_container(host_, std::move(wanted)); },
+           .forget = [this](const std::string& id) { remove_when_idle(id); },
            .publish = publisher()}),
+      signal_host_{.loop = loop_,
+                   .registry = containers_,
+                   .groups = groups_,
+                   .profiles = profiles_,
+                   .scheduler = scheduler_,
+                   .output = output_,
+                   .deployments = config_.deployments,
+                   .clock = clock,
+                   .log = log,
+                   .publish = publisher(),
+                   .profile_of = [this](const containers::Config& of) { return handlers::profile_of(profiles_, of); }},
+      judge_(engine_),
+      mailbox_({.loop = loop_,
+                .ledger = *ledger_,
+                .clock = clock,
+                .log = log,
+                .judge = judge_,
+                .deputy = options_.deputy ? *options_.deputy : no_reviewer_,
+                .human = options_.human ? *options_.human : no_reviewer_,
+                .on_event = publisher()},
+               all_signals(config_), options_.paths.state_dir + "/quarantine"),
       host_{.sessions = sessions_,
             .engine = engine_,
             .tokens = tokens_,
@@ -60,6 +88,7 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
             .scheduler = scheduler_,
             .profiles = profiles_,
             .ledger = *ledger_,
+            .mailbox = mailbox_,
             .clock = clock,
             .version = options_.version,
             .started_unix_ms = clock.unix_millis(),
@@ -120,8 +149,10 @@ Status Warden::open_containers() {
   TRY(groups_.refresh());
   for (const std::string& fault : groups_.faults()) log_.error("unreadable group", {{"error", fault}});
   TRY(const auto lost, containers_.open());
-  for (const auto& container : lost) restart(container);
   open_scheduler();
+  for (const auto& [id, container] : containers_.all()) take_up_mailbox(*container);
+  mailbox_.start();
+  for (const auto& container : lost) restart(container);
   return ok();
 }
 
@@ -134,15 +165,36 @@ scheduler::Publish Warden::publisher() {
   return [this](std::string_view event, const std::string& params) { events_.publish(event, params); };
 }
 
-// The record said that it should run: under a new id, with the same configuration.
+std::vector<mailbox::Signal> Warden::all_signals(const Config& config) {
+  std::vector<mailbox::Signal> signals = scheduler::builtin_signals(signal_host_);
+  for (auto& signal : scheduler::declared_signals(signal_host_, config.signals)) signals.push_back(std::move(signal));
+  signals.insert(signals.end(), options_.more_signals.begin(), options_.more_signals.end());
+  return signals;
+}
+
+// What was dropped before the container ended is still decided, by its profile of today, and answered.
+void Warden::take_up_mailbox(const containers::Container& container) {
+  if (const auto profile = handlers::profile_of(profiles_, container.config)) {
+    engine_.set_container(container.id, {profile->methods, profile->token_methods});
+  }
+  if (const Status added = mailbox_.add(container.id, container.mailbox_dir); !added) {
+    log_.warn("a mailbox cannot be opened", {{"container", container.id}, {"error", added.error().describe()}});
+  }
+  if (container.config.is_temporary) remove_when_idle(container.id);
+}
+
+void Warden::remove_when_idle(const std::string& id) {
+  mailbox_.when_idle(id, [this, id] { [[maybe_unused]] const Status removed = containers_.remove(id); });
+}
+
+// The record said that it should run: under a new id, with the same configuration. The old one goes when
+// nothing of it is left to answer.
 Fire Warden::restart(std::shared_ptr<containers::Container> lost) {
   const containers::Config config = lost->config;
-  const Status removed = containers_.remove(lost->id);
+  remove_when_idle(lost->id);
   const auto restarted = co_await handlers::start_container(host_, config);
-  if (!restarted || !removed) {
-    log_.error(
-        "cannot restart a container",
-        {{"container", lost->id}, {"error", restarted ? removed.error().describe() : restarted.error().describe()}});
+  if (!restarted) {
+    log_.error("cannot restart a container", {{"container", lost->id}, {"error", restarted.error().describe()}});
   }
 }
 
@@ -214,11 +266,14 @@ void Warden::run() {
   log_.info("ready", {{"socket", options_.paths.control_socket()}, {"pid", ::getpid()}});
   loop_.run();
   scheduler_.close();
+  mailbox_.close();
   containers_.close();
   loop_.settle();
   if (const Status closed = ledger_->close(); !closed) {
     log_.error("ledger", {{"error", closed.error().describe()}});
   }
+  // Whoever waited for the ledger's last words.
+  loop_.settle();
   log_.info("stopped", {{"requests", sessions_.counters().requests}});
 }
 
@@ -226,6 +281,7 @@ void Warden::apply(const Config& config) {
   sessions_.set_limits(config.session);
   engine_.replace(config.host);
   scheduler_.set_limits(config.schedule);
+  mailbox_.replace_signals(all_signals(config));
   for (Door* door : {&control_, &loopback_, &stdio_}) {
     door->max_connections = config.max_connections;
     door->max_in_flight = config.max_in_flight;

@@ -13,11 +13,14 @@
 #include "handlers/method.h"
 #include "ipc/ipc.h"
 #include "ledger/ledger.h"
+#include "mailbox/mailbox.h"
 #include "os/paths.h"
 #include "scheduler/output_router.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/signals.h"
 #include "warden/config.h"
 #include "warden/pipeline.h"
+#include "warden/signals.h"
 
 namespace sallyport::warden {
 
@@ -27,6 +30,9 @@ struct Options {
   bool with_loopback = false;  // also a TCP door, published in paths.loopback_file()
   bool with_stdio = false;     // also serve the parent process on stdin and stdout; ends with them
   Spinner::Mode spin = Spinner::Mode::adaptive;
+  // For tests: signals beside the built-in ones, and other reviewers.
+  std::vector<mailbox::Signal> more_signals = {};
+  std::shared_ptr<approval::Reviewer> deputy = {}, human = {};
 };
 
 class Warden {
@@ -57,9 +63,12 @@ class Warden {
   void watch_for_signals();
   Status open_containers();
   void open_container_connection(UniqueFd connection, const std::shared_ptr<containers::Container>& container);
+  void take_up_mailbox(const containers::Container& container);
+  void remove_when_idle(const std::string& id);
   Fire restart(std::shared_ptr<containers::Container> lost);
   Fire open_scheduler();
   scheduler::Publish publisher();
+  std::vector<mailbox::Signal> all_signals(const Config& config);
   Status reload();
   void apply(const Config& config);
   void shut_down();
@@ -80,6 +89,10 @@ class Warden {
   containers::Groups groups_;
   scheduler::OutputRouter output_;
   scheduler::Scheduler scheduler_;
+  scheduler::SignalHost signal_host_;
+  EngineJudge judge_;
+  NoReviewer no_reviewer_;
+  mailbox::Mailbox mailbox_;
   handlers::Host host_;
   Pipeline pipeline_;
   Door control_{.name = "control"}, loopback_{.name = "loopback"}, stdio_{.name = "stdio"};

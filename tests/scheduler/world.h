@@ -179,7 +179,9 @@ class World : public ::testing::Test {
           registry(sessions, world.clock_, {world.path("/doors"), world.path("/mailbox"), world.path("/containers")},
                    {.on_connection = [](UniqueFd, const auto&) {},
                     .on_event = world.publisher(),
-                    .session_of = [this](const std::string& group) { return groups.session_dir(group); }}),
+                    .session_of = [this](const std::string& group) { return groups.session_dir(group); },
+                    .on_prepared = [](const auto&) { return ok(); },
+                    .on_removed = [](const std::string&) {}}),
           workers(registry, sessions),
           groups(world.root_.path()),
           output(registry, *ledger, world.publisher()),
@@ -193,6 +195,7 @@ class World : public ::testing::Test {
                .log = world.log_,
                .launch =
                    [this](containers::Config config) { return handlers::start_container(*host, std::move(config)); },
+               .forget = [this](const std::string& id) { EXPECT_TRUE(registry.remove(id)); },
                .publish = world.publisher()}) {
       ledger->start([this](std::function<void()> work) { loop.post(std::move(work)); });
       host.reset(new handlers::Host{.sessions = sessions,
