@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "policy/rule.h"
 #include "policy/tokens.h"
 
 namespace sallyport::policy {
@@ -40,6 +41,29 @@ bool are_limits_within(const ProfileLimits& wanted, const ProfileLimits& own) {
          is_at_most(wanted.duration, own.duration) && is_at_most(wanted.idle, own.idle);
 }
 
+// Whether a rule asks for at least what another does, of the same names. One that looks into payloads is not
+// understood well enough to be compared.
+bool demands_as_much(const Rule& rule, const Rule& own) {
+  const bool is_as_slow =
+      !own.rate || (rule.rate && rule.rate->period == own.rate->period && rule.rate->count <= own.rate->count);
+  return rule.match == own.match && rule.names == own.names && own.when.empty() && own.unless.empty() &&
+         rule.when.empty() && rule.unless.empty() && rule.needs_deputy >= own.needs_deputy &&
+         rule.needs_human >= own.needs_human && rule.denies >= own.denies && is_as_slow;
+}
+
+bool are_demands_kept(const std::vector<Rule>& own, const std::vector<Rule>& wanted) {
+  return std::all_of(own.begin(), own.end(), [&](const Rule& rule) {
+    const bool is_demand = rule.needs_deputy || rule.needs_human || rule.denies || rule.rate;
+    return !is_demand ||
+           std::any_of(wanted.begin(), wanted.end(), [&](const Rule& other) { return demands_as_much(other, rule); });
+  });
+}
+
+// What a rule of the other profile permits might be nothing that one's own lists name.
+bool has_no_permits(const std::vector<Rule>& wanted) {
+  return std::none_of(wanted.begin(), wanted.end(), [](const Rule& rule) { return rule.permits; });
+}
+
 }  // namespace
 
 Status check_within(const Profile& wanted, const Profile& own) {
@@ -54,6 +78,8 @@ Status check_within(const Profile& wanted, const Profile& own) {
       {"exec", all(wanted.exec, [&](const std::string& path) { return is_below(path, own.exec); })},
       {"net.allow", all(wanted.net_allow, [&](const std::string& host) { return has(own.net_allow, host); })},
       {"methods", all(wanted.methods, is_called)},
+      {"signals", all(wanted.signals, [&](const std::string& signal) { return matches_any(own.signals, signal); })},
+      {"review, rates, rule", are_demands_kept(own.rules, wanted.rules) && has_no_permits(wanted.rules)},
       {"token_methods",
        all(own.token_methods, [&](const std::string& each) { return has(wanted.token_methods, each); })},
       {"env_pass", all(wanted.env_pass, [&](const std::string& name) { return has(own.env_pass, name); })},

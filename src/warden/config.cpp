@@ -3,7 +3,8 @@
 #include <filesystem>
 
 #include "os/files.h"
-#include "policy/toml_table.h"
+#include "policy/profile.h"
+#include "policy/rule_toml.h"
 #include "warden/signal_config.h"
 
 namespace sallyport::warden {
@@ -46,6 +47,12 @@ Result<Config> parse_config(std::string_view text, const std::string& path) {
         {"max_tasks_per_owner", table::count(config.schedule.max_tasks_per_owner)},
         {"max_running", table::count(config.schedule.max_running)},
         {"max_run_ms", table::milliseconds(config.schedule.max_run)}}},
+      {"approvals", {{"expiry", table::parsed([&](const std::string& given) -> std::optional<std::string> {
+                        const auto time = policy::parse_duration(given);
+                        if (!time || time->count() == 0) return "must be a time such as 30m or 24h";
+                        config.approval_expiry = *time;
+                        return std::nullopt;
+                      })}}},
   };
   for (const auto& [key, value] : root) {
     if (key.str() == "signal") {
@@ -54,6 +61,10 @@ Result<Config> parse_config(std::string_view text, const std::string& path) {
     }
     if (key.str() == "deploy") {
       TRY(config.deployments, read_deployments(path, value));
+      continue;
+    }
+    if (key.str() == "rule") {
+      TRY(config.rules, policy::read_rules(path, value, "rule."));
       continue;
     }
     const auto known = tables.find(std::string(key.str()));

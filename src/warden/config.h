@@ -17,6 +17,9 @@
 //   max_running = 4              # runs at once
 //   max_run_ms = 3600000         # a run that lasts longer is stopped
 //   [signal.NAME], [deploy.NAME] # see warden/signal_config.h
+//   [approvals]
+//   expiry = "24h"               # how long a human has to answer; after that it is a no
+//   [[rule]]                     # see docs/policy.md
 #pragma once
 
 #include <string>
@@ -39,6 +42,8 @@ struct Config {
   scheduler::Limits schedule;
   std::vector<scheduler::DeclaredSignal> signals;
   scheduler::Deployments deployments;
+  Millis approval_expiry{24 * 60 * 60 * 1000};
+  std::vector<policy::Rule> rules;
 };
 
 // An absent file is the default configuration. A fault is INVALID_PARAMS naming file, line, column and

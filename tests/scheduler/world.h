@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "approval/deputy.h"
+#include "approval/gate.h"
 #include "handlers/method.h"
 #include "ledger/verification.h"
 #include "scheduler/signals.h"
@@ -129,7 +131,7 @@ class World : public ::testing::Test {
         EXPECT_TRUE(document);
         if (const Status good = wire::check_params(each.payload, document->root()); !good) return said(good.error());
       }
-      const auto permit = life_->engine.decide({Principal::host(), 0, "signal.raise", {}});
+      const auto permit = life_->engine.permit_at_once({Principal::host(), 0, "signal.raise", {}});
       const mailbox::Raised raised{from.id, key, payload, key};
       const auto answer = wait(each.action(*permit, raised));
       return answer ? *answer : said(answer.error());
@@ -170,6 +172,16 @@ class World : public ::testing::Test {
     scheduler().tick();
   }
 
+  // Actions come after all decisions; nothing here asks for one.
+  struct NoJudge final : mailbox::Judge {
+    mailbox::Judgement consider(const Principal&, std::string_view, wire::Value) const override { return {}; }
+    Result<Permit> permit(const Principal&, std::string_view, wire::Value, const mailbox::Judgement&,
+                          const mailbox::Approvals&) const override {
+      return Error::make(Code::policy_denied, "nobody decides here");
+    }
+    std::string policy_hash() const override { return {}; }
+  };
+
   struct Life {
     explicit Life(World& world)
         : ledger(std::move(*ledger::Ledger::open({.state_dir = world.root_.path(), .clock = world.clock_}))),
@@ -196,7 +208,20 @@ class World : public ::testing::Test {
                .launch =
                    [this](containers::Config config) { return handlers::start_container(*host, std::move(config)); },
                .forget = [this](const std::string& id) { EXPECT_TRUE(registry.remove(id)); },
-               .publish = world.publisher()}) {
+               .publish = world.publisher()}),
+          deputy(
+              sessions, world.clock_, [](const std::string&) { return std::nullopt; },
+              [](const approval::CellCommand&) { return Error::make(Code::unavailable, "no cells here"); }),
+          gate(*ledger, loop, world.log_, {.policy_hash = [] { return ""; }, .publish = world.publisher()}),
+          mailboxes({.loop = loop,
+                     .ledger = *ledger,
+                     .clock = world.clock_,
+                     .log = world.log_,
+                     .judge = judge,
+                     .deputy = deputy,
+                     .human = gate,
+                     .on_event = world.publisher()},
+                    {}, world.path("/quarantine")) {
       ledger->start([this](std::function<void()> work) { loop.post(std::move(work)); });
       host.reset(new handlers::Host{.sessions = sessions,
                                     .engine = engine,
@@ -208,6 +233,9 @@ class World : public ::testing::Test {
                                     .scheduler = scheduler,
                                     .profiles = profiles,
                                     .ledger = *ledger,
+                                    .mailbox = mailboxes,
+                                    .deputy = deputy,
+                                    .gate = gate,
                                     .clock = world.clock_,
                                     .version = {},
                                     .config_error = {},
@@ -238,6 +266,10 @@ class World : public ::testing::Test {
     containers::Groups groups;
     OutputRouter output;
     Scheduler scheduler;
+    NoJudge judge;
+    approval::Deputy deputy;
+    approval::Gate gate;
+    mailbox::Mailbox mailboxes;
     std::unique_ptr<handlers::Host> host;
     std::unique_ptr<SignalHost> signals;
   };
