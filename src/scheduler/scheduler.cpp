@@ -14,6 +14,7 @@ constexpr Millis kLongestSleep{30'000};  // the wall clock may be set at any tim
 constexpr Millis kStopGrace{5'000};
 // A finished task is remembered, so that a request that is tried again after a crash finds it.
 constexpr std::int64_t kRememberMs = 24LL * 60 * 60 * 1000;
+constexpr std::int64_t kLatestStartMs = kRememberMs;  // as long as a human has to answer
 constexpr std::size_t kKeptContainers = 32;  // of runs that ended: for their logs and what is in their mailboxes
 constexpr const char* kTaskLabel = "sallyport.task";
 
@@ -143,7 +144,9 @@ Task<Result<ScheduledTask>> Scheduler::add(const Container& sender, NewTask want
     if (!wanted.name.empty() && !schedule.is_periodic()) {
       co_return Error::make(Code::invalid_params, "a periodic agent needs a cron expression, not one time");
     }
-    task->next_ms = schedule.next_ms(now, limits_.zone).value_or(0);
+    // What a review took its time over is not lost: a time that has just passed runs at once, late.
+    const std::int64_t after = schedule.is_periodic() ? now : now - kLatestStartMs;
+    task->next_ms = schedule.next_ms(after, limits_.zone).value_or(0);
   } else {
     task->next_ms = now;
   }

@@ -71,7 +71,8 @@ class Scheduler {
   void close();
   void set_limits(Limits limits) { limits_ = std::move(limits); }
 
-  // The same key again: the task as it is. INVALID_PARAMS for a schedule that is none or lies in the past;
+  // The same key again: the task as it is. INVALID_PARAMS for a schedule that is none or lies more than a day in
+  // the past (one that passed while the request was reviewed runs at once);
   // CONFLICT for a profile without an agent and for a name that its owner has used; QUOTA_EXCEEDED.
   Task<Result<ScheduledTask>> add(const Container& sender, NewTask wanted);
   // A run under way is stopped.

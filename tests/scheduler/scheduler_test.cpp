@@ -61,6 +61,12 @@ TEST_F(SchedulerTest, RunsOnceAtATime) {
   EXPECT_EQ(count("schedule.started"), 1U);
 }
 
+TEST_F(SchedulerTest, ATimeThatPassedDuringTheReviewRunsAtOnceAndSaysHowLate) {
+  task("true", "2026-01-04T23:00:30Z");
+  ASSERT_TRUE(finishes(1));
+  EXPECT_NE(last("schedule.finished").find(R"("late_ms":3600000)"), std::string::npos) << last("schedule.finished");
+}
+
 TEST_F(SchedulerTest, SaysHowARunFailed) {
   task("exit 3", "@hourly");
   pass(kHour);
@@ -84,7 +90,7 @@ TEST_F(SchedulerTest, RefusesWhatCannotRun) {
   const std::string payload = R"({"prompt":"x","schedule":"@daily"})";
   EXPECT_EQ(raise("schedule_task", *plain, payload),
             "CONFLICT: profile 'plain' has no agent command, so nothing could run a prompt");
-  EXPECT_EQ(task("x", "2026-01-05T00:00:30Z"), "INVALID_PARAMS: the schedule lies in the past");
+  EXPECT_EQ(task("x", "2026-01-04T00:00:30Z"), "INVALID_PARAMS: the schedule lies in the past");
   EXPECT_EQ(task("x", "0 0 30 2 *"), "INVALID_PARAMS: the schedule names a day that never comes");
   EXPECT_EQ(task(std::string(kMaxPromptBytes + 1, 'x'), "@daily").substr(0, 14), "INVALID_PARAMS");
   EXPECT_EQ(
