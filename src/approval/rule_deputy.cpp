@@ -8,7 +8,7 @@
 #include <cerrno>
 
 #include "approval/limits.h"
-#include "approval/schedule.h"
+#include "calendar/schedule.h"
 #include "policy/rule.h"
 #include "policy/tokens.h"
 #include "wire/json.h"
@@ -110,13 +110,15 @@ Status review_config(wire::Value value, const policy::DeputyLimits& limits) {
 }
 
 Status review_schedule(std::string_view text, const policy::DeputyLimits& limits, std::int64_t now_ms) {
-  auto schedule = parse_schedule(text);
+  const auto schedule = calendar::Schedule::parse(text);
   if (!schedule) return no(schedule.error().message);
-  if (schedule->is_once && schedule->at_unix_ms <= now_ms) return no("the scheduled time is over");
-  if (schedule->is_once && schedule->at_unix_ms > now_ms + kFurthestMs) return no("the scheduled time is too far away");
-  if (!schedule->is_once && schedule->least_interval < limits.interval) {
-    return no("the schedule runs every " + std::to_string(schedule->least_interval.count() / 1000) +
-              " s, more often than every " + std::to_string(limits.interval.count() / 1000) + " s");
+  if (!schedule->is_periodic()) {
+    const auto moment = schedule->next_ms(now_ms, {});
+    if (!moment) return no("the scheduled time is over");
+    if (*moment > now_ms + kFurthestMs) return no("the scheduled time is too far away");
+  } else if (const Millis interval = schedule->least_interval(); interval < limits.interval) {
+    return no("the schedule runs every " + std::to_string(interval.count() / 1000) + " s, more often than every " +
+              std::to_string(limits.interval.count() / 1000) + " s");
   }
   return ok();
 }

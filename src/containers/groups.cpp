@@ -22,9 +22,9 @@ constexpr std::size_t kMaxGroups = 1'000;
 constexpr std::string_view kSuffix = ".toml";
 
 // Names that mean something else wherever a group, a container or a principal can be named.
-constexpr std::array<std::string_view, 14> kReserved = {"admin",   "all",       "any",   "container", "containers",
-                                                        "default", "global",    "group", "groups",    "host",
-                                                        "none",    "sallyport", "self",  "warden"};
+constexpr std::array<std::string_view, 16> kReserved = {
+    "admin",  "all",  "any",  "container", "containers", "default",   "global", "group",
+    "groups", "host", "main", "none",      "root",       "sallyport", "self",   "warden"};
 
 bool is_alphanumeric(char c, bool allows_capitals) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (allows_capitals && c >= 'A' && c <= 'Z');

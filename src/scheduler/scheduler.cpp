@@ -131,7 +131,7 @@ Status Scheduler::check_agent(const std::string& name) const {
 }
 
 std::optional<std::int64_t> Scheduler::next_run(const ScheduledTask& task, std::int64_t after_ms) const {
-  const auto schedule = Schedule::parse(task.schedule);
+  const auto schedule = calendar::Schedule::parse(task.schedule);
   return schedule ? schedule->next_ms(after_ms, limits_.zone) : std::nullopt;
 }
 
@@ -140,7 +140,7 @@ Task<Result<ScheduledTask>> Scheduler::add(const Container& sender, NewTask want
   const std::int64_t now = parts_.clock.unix_millis();
   const auto task = std::make_shared<ScheduledTask>();
   if (!wanted.runs_now) {
-    CO_TRY(const Schedule schedule, Schedule::parse(wanted.schedule));
+    CO_TRY(const calendar::Schedule schedule, calendar::Schedule::parse(wanted.schedule));
     if (!wanted.name.empty() && !schedule.is_periodic()) {
       co_return Error::make(Code::invalid_params, "a periodic agent needs a cron expression, not one time");
     }
@@ -235,7 +235,7 @@ void Scheduler::notice_jumps() {
   parts_.log.warn("the clock was set back; periodic tasks look for their next time anew", {{"ms", -jump}});
   for (const auto& [id, slot] : slots_) {
     if (slot->task.next_ms == 0 || slot->is_busy) continue;
-    const auto schedule = Schedule::parse(slot->task.schedule);
+    const auto schedule = calendar::Schedule::parse(slot->task.schedule);
     if (!schedule || !schedule->is_periodic()) continue;
     slot->task.next_ms = next_run(slot->task, now.wall_ms).value_or(slot->task.next_ms);
   }

@@ -17,12 +17,12 @@
 
 #include "base/base.h"
 #include "base/task.h"
+#include "calendar/schedule.h"
 #include "containers/registry.h"
 #include "ipc/loop.h"
 #include "ledger/ledger.h"
 #include "policy/profile.h"
 #include "scheduler/output_router.h"
-#include "scheduler/schedule.h"
 #include "scheduler/tasks.h"
 
 namespace sallyport::scheduler {
@@ -32,7 +32,7 @@ inline constexpr Millis kLateAfter{60 * 1000};  // the granularity of cron: less
 inline constexpr std::size_t kMaxPromptBytes = 32U << 10;
 
 struct Limits {
-  Zone zone;
+  calendar::Zone zone;
   std::size_t max_tasks = 256;           // waiting or running
   std::size_t max_tasks_per_owner = 32;  // of these
   std::size_t max_running = 4;

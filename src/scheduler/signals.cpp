@@ -74,7 +74,7 @@ Task<Result<std::string>> refresh_groups(SignalHost& host, Raised) {
 
 // ---- tier 2 ----
 
-constexpr std::int64_t kPrompt = kMaxPromptBytes, kSchedule = kMaxScheduleBytes;
+constexpr std::int64_t kPrompt = kMaxPromptBytes, kSchedule = calendar::kMaxScheduleBytes;
 
 constexpr Field kScheduleTask[] = {
     {.name = "prompt", .type = Type::string, .required = true, .least = 1, .most = kPrompt},
@@ -109,7 +109,7 @@ Task<Result<std::string>> schedule(SignalHost& host, Raised raised, const char* 
   CO_TRY(const ScheduledTask task, co_await host.scheduler.add(*container, std::move(wanted)));
   co_return object([&](JsonWriter& json) {
     json.member("task", task.id).key("next_run");
-    task.next_ms != 0 ? json.value(format_rfc3339(task.next_ms)) : json.null();
+    task.next_ms != 0 ? json.value(calendar::format_rfc3339(task.next_ms)) : json.null();
   });
 }
 

@@ -1,6 +1,6 @@
 #include "scheduler/tasks.h"
 
-#include "scheduler/schedule.h"
+#include "calendar/schedule.h"
 
 namespace sallyport::scheduler {
 namespace {
@@ -37,12 +37,12 @@ void describe(wire::JsonWriter& json, const ScheduledTask& task) {
   json.member("task", task.id).member("name", task.name).member("schedule", task.schedule);
   json.member("owner", task.owner).member("sender", task.sender).member("group", task.group);
   json.member("profile", task.profile).member("prompt_bytes", task.prompt.size());
-  json.member("created", format_rfc3339(task.created_ms));
+  json.member("created", calendar::format_rfc3339(task.created_ms));
   json.member("state", task.started_ms != 0 ? "running" : task.next_ms != 0 ? "waiting" : "finished");
   json.key("next_run");
-  task.next_ms != 0 ? json.value(format_rfc3339(task.next_ms)) : json.null();
+  task.next_ms != 0 ? json.value(calendar::format_rfc3339(task.next_ms)) : json.null();
   if (task.last_ms != 0) {
-    json.member("last_run", format_rfc3339(task.last_ms)).member("last_outcome", task.last_outcome);
+    json.member("last_run", calendar::format_rfc3339(task.last_ms)).member("last_outcome", task.last_outcome);
     json.member("last_container", task.last_container);
   }
   json.member("runs", task.runs).member("skipped", task.skipped);

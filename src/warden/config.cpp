@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "calendar/zone.h"
 #include "os/files.h"
 #include "policy/profile.h"
 #include "policy/rule_toml.h"
@@ -14,11 +15,11 @@ namespace table = policy::toml_table;
 
 constexpr std::size_t kMaxConfigBytes = 1U << 20;
 
-table::Setter zone(scheduler::Zone& target) {
+table::Setter zone(calendar::Zone& target) {
   return [&target](const toml::node& node) -> std::optional<std::string> {
     const auto name = node.value_exact<std::string>();
     if (!name) return "must be the name of a time zone";
-    auto loaded = scheduler::Zone::load(*name);
+    auto loaded = calendar::Zone::load(*name);
     if (!loaded) return "is wrong: " + loaded.error().message;
     target = std::move(*loaded);
     return std::nullopt;

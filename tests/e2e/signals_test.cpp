@@ -38,7 +38,7 @@ class SignalsDoor : public Door {
     options.config += config;
     daemon_ = std::make_unique<Daemon>(options);
     fs::create_directories(daemon_->root() + "/profiles");
-    fs::create_directories(daemon_->root() + "/work");
+    fs::create_directories(daemon_->root() + "/desk");
     std::ofstream(daemon_->root() + "/profiles/test.toml") << kProfile;
     ASSERT_TRUE(daemon_->start()) << daemon_->log();
     listen();
@@ -48,7 +48,7 @@ class SignalsDoor : public Door {
     ASSERT_EQ(events_->outcome("warden.subscribe", R"({"events":["*"]})"), "OK");
   }
 
-  std::string work(const std::string& name) const { return daemon_->root() + "/work/" + name; }
+  std::string work(const std::string& name) const { return daemon_->root() + "/desk/" + name; }
   std::string read(const std::string& path) const {
     std::ifstream file(path);
     return {std::istreambuf_iterator<char>(file), {}};
@@ -61,7 +61,7 @@ class SignalsDoor : public Door {
   std::string run(const std::string& script, const std::string& profile = "worker", const std::string& group = {}) {
     Client client = connect();
     const std::string place =
-        group.empty() ? R"(,"workspace":)" + quoted(daemon_->root() + "/work") : R"(,"group":)" + quoted(group);
+        group.empty() ? R"(,"workspace":)" + quoted(daemon_->root() + "/desk") : R"(,"group":)" + quoted(group);
     const auto made = client.call("container.create",
                                   std::string("{") + (group.empty() ? R"("template":)" + quoted(profile) + "," : "") +
                                       R"("config":{"command":["sh","-c",)" + quoted(script) + "]" + place + "}}");

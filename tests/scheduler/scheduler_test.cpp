@@ -132,7 +132,7 @@ TEST_F(SchedulerTest, SkipsWhatIsDueWhileARunIsStillGoing) {
   pass(kMinute);
   ASSERT_TRUE(until([&] { return count("schedule.skipped") == 2; }));
   EXPECT_EQ(count("schedule.started"), 1U);
-  std::ofstream(path("/work/go")) << "x";
+  std::ofstream(path("/desk/go")) << "x";
   ASSERT_TRUE(finishes(1));
   EXPECT_EQ(scheduler().all()[0].skipped, 2);
   EXPECT_EQ(audited("schedule.skipped"), 2U);
@@ -149,7 +149,7 @@ TEST_F(SchedulerTest, RunsSoManyAtOnceAndTheOthersLater) {
   ASSERT_TRUE(until([&] { return count("schedule.started") == 2; }));
   scheduler().tick();
   EXPECT_EQ(count("schedule.started"), 2U);
-  std::ofstream(path("/work/go")) << "x";
+  std::ofstream(path("/desk/go")) << "x";
   EXPECT_TRUE(finishes(5));
 }
 
@@ -186,17 +186,17 @@ TEST_F(SchedulerTest, AClockSetForwardRunsOnceAndOneSetBackFindsTheNextTimeAgain
   clock_.wall_ms += 10LL * 365 * 24 * 3'600'000;
   scheduler().tick();
   ASSERT_TRUE(finishes(1));
-  EXPECT_GT(scheduler().all()[0].next_ms, *parse_rfc3339("2035-01-01T00:00:00Z"));
+  EXPECT_GT(scheduler().all()[0].next_ms, *calendar::parse_rfc3339("2035-01-01T00:00:00Z"));
   clock_.wall_ms -= 10LL * 365 * 24 * 3'600'000;
   scheduler().tick();
-  EXPECT_EQ(format_rfc3339(scheduler().all()[0].next_ms), "2026-01-05T01:00:00Z");
+  EXPECT_EQ(calendar::format_rfc3339(scheduler().all()[0].next_ms), "2026-01-05T01:00:00Z");
   // A small step back does not run the same minute again.
   pass(kHour);
   ASSERT_TRUE(finishes(2));
   clock_.wall_ms -= 120'000;
   scheduler().tick();
   pass(2 * kMinute);
-  EXPECT_EQ(format_rfc3339(scheduler().all()[0].next_ms), "2026-01-05T02:00:00Z");
+  EXPECT_EQ(calendar::format_rfc3339(scheduler().all()[0].next_ms), "2026-01-05T02:00:00Z");
   EXPECT_EQ(count("schedule.started"), 2U);
 }
 
@@ -218,7 +218,7 @@ TEST_F(SchedulerTest, RemovingStopsARunAndForgetsTheTask) {
 TEST_F(SchedulerTest, ANarrowedSenderSchedulesNothingWider) {
   containers::Config config;
   config.profile = "agent";
-  config.workspace = path("/work");
+  config.workspace = path("/desk");
   config.overrides = R"({"read_only":true})";
   auto narrow = wait(handlers::start_container(*life_->host, config));
   ASSERT_TRUE(narrow);
@@ -227,7 +227,7 @@ TEST_F(SchedulerTest, ANarrowedSenderSchedulesNothingWider) {
   pass(kMinute);
   ASSERT_TRUE(finishes(1));
   EXPECT_NE(last("schedule.finished").find(R"("outcome":"failed")"), std::string::npos);
-  EXPECT_FALSE(std::filesystem::exists(path("/work/written")));
+  EXPECT_FALSE(std::filesystem::exists(path("/desk/written")));
 }
 
 TEST_F(SchedulerTest, APeriodicAgentHasANamePerOwnerAndNeedsACronExpression) {

@@ -55,14 +55,14 @@ TEST_F(Signals, MessageReadyTakesWhatTheCommandWroteAndEachLineOnce) {
   const auto one = container("agent", {"sh", "-c", R"(echo '{"type":"message","text":"a\u001bb"}'; echo plain;
       echo '{"type":"progress","text":"half"}'; touch written; while ! test -e go; do sleep 0.02; done;
       echo '{"type":"message","text":"two"}'; touch again; exec sleep 1000)"});
-  ASSERT_TRUE(until([&] { return fs::exists(path("/work/written")); }));
+  ASSERT_TRUE(until([&] { return fs::exists(path("/desk/written")); }));
   // Written is enough: that the loop has not read the pipe yet must not matter.
   EXPECT_EQ(raise("message_ready", *one), R"({"messages":1,"progress":1,"malformed":1,"lost_bytes":0})");
   EXPECT_EQ(last("container.message"), R"({"container":")" + one->id + R"(","group":"","text":"a\u001bb"})");
   EXPECT_EQ(last("container.progress"), R"({"container":")" + one->id + R"(","group":"","text":"half"})");
   EXPECT_EQ(raise("progress_ready", *one), R"({"messages":0,"progress":0,"malformed":0,"lost_bytes":0})");
-  write(path("/work/go"), "x");
-  ASSERT_TRUE(until([&] { return fs::exists(path("/work/again")); }));
+  write(path("/desk/go"), "x");
+  ASSERT_TRUE(until([&] { return fs::exists(path("/desk/again")); }));
   EXPECT_EQ(raise("progress_ready", *one), R"({"messages":1,"progress":0,"malformed":0,"lost_bytes":0})");
   EXPECT_EQ(count("container.message"), 2U);
   EXPECT_EQ(audited("container.output"), 2U);
@@ -136,7 +136,7 @@ TEST_F(Signals, RegisterGroupRefusesTraversalReservedNamesAndWiderProfiles) {
 TEST_F(Signals, ANarrowedSendersGroupIsAsNarrow) {
   containers::Config config;
   config.profile = "agent";
-  config.workspace = path("/work");
+  config.workspace = path("/desk");
   config.overrides = R"({"read_only":true})";
   auto narrow = wait(handlers::start_container(*life_->host, config));
   ASSERT_TRUE(narrow);

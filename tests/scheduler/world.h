@@ -28,7 +28,7 @@ class TestClock final : public Clock {
     wall_ms += time.count();
   }
   SteadyTime steady_now{std::chrono::hours(1)};
-  std::int64_t wall_ms = *parse_rfc3339("2026-01-05T00:00:30Z");
+  std::int64_t wall_ms = *calendar::parse_rfc3339("2026-01-05T00:00:30Z");
 };
 
 inline constexpr const char* kTestProfiles = R"(
@@ -59,7 +59,7 @@ class World : public ::testing::Test {
 
   World() {
     std::filesystem::create_directories(path("/profiles"));
-    std::filesystem::create_directories(path("/work"));
+    std::filesystem::create_directories(path("/desk"));
     std::ofstream(path("/profiles/test.toml")) << kTestProfiles;
   }
   ~World() override { shut_down(); }
@@ -113,7 +113,7 @@ class World : public ::testing::Test {
     containers::Config config;
     config.profile = profile;
     config.command = std::move(command);
-    config.workspace = path("/work");
+    config.workspace = path("/desk");
     config.group = group;
     auto made = wait(handlers::start_container(*life_->host, std::move(config)));
     EXPECT_TRUE(made) << made.error().describe();

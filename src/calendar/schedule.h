@@ -14,9 +14,9 @@
 #include <variant>
 
 #include "base/base.h"
-#include "scheduler/zone.h"
+#include "calendar/zone.h"
 
-namespace sallyport::scheduler {
+namespace sallyport::calendar {
 
 inline constexpr std::size_t kMaxScheduleBytes = 256;
 
@@ -30,6 +30,8 @@ class Cron {
   // first. With `*` in the hour field it follows the time that passes: nothing in the gap, both times in the
   // repeat. None within nine years: never.
   std::optional<std::int64_t> next(std::int64_t after, const Zone& zone) const;
+  // The shortest time between two runs, in seconds, where no clock changes.
+  std::int64_t least_interval() const;
 
  private:
   bool has_day(std::int64_t day) const;  // days since 1970-01-01
@@ -47,6 +49,8 @@ class Schedule {
  public:
   static Result<Schedule> parse(std::string_view text);
   bool is_periodic() const { return std::holds_alternative<Cron>(when_); }
+  // Of one that is periodic: the shortest time between two runs.
+  Millis least_interval() const;
   // In Unix milliseconds; none: it will not run again.
   std::optional<std::int64_t> next_ms(std::int64_t after_ms, const Zone& zone) const;
 
@@ -55,4 +59,4 @@ class Schedule {
   std::variant<Cron, std::int64_t> when_;
 };
 
-}  // namespace sallyport::scheduler
+}  // namespace sallyport::calendar

@@ -1,4 +1,4 @@
-#include "scheduler/zone.h"
+#include "calendar/zone.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,7 +7,7 @@
 
 #include "os/files.h"
 
-namespace sallyport::scheduler {
+namespace sallyport::calendar {
 namespace {
 
 constexpr std::size_t kMaxZoneBytes = 256U << 10;
@@ -247,4 +247,4 @@ Zone::Moments Zone::moments_of(std::int64_t local) const {
   return moments;
 }
 
-}  // namespace sallyport::scheduler
+}  // namespace sallyport::calendar

@@ -9,7 +9,7 @@
 
 #include "base/base.h"
 
-namespace sallyport::scheduler {
+namespace sallyport::calendar {
 
 inline constexpr const char* kZoneDirectory = "/usr/share/zoneinfo";
 
@@ -61,4 +61,4 @@ class Zone {
   std::optional<Rule> after_;  // the last one
 };
 
-}  // namespace sallyport::scheduler
+}  // namespace sallyport::calendar

@@ -1,11 +1,13 @@
-#include "scheduler/schedule.h"
+#include "calendar/schedule.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <span>
 
-namespace sallyport::scheduler {
+namespace sallyport::calendar {
 namespace {
 
 constexpr std::int64_t kDay = 86'400;
@@ -162,6 +164,9 @@ bool Cron::has_day(std::int64_t day) const {
 }
 
 std::optional<std::int64_t> Cron::next_on(std::int64_t day, std::int64_t after, const Zone& zone) const {
+  // Where no clock changes nearby the first that is later is the next.
+  const std::int32_t offset = zone.offset_at((day - 1) * kDay);
+  const bool is_plain = offset == zone.offset_at((day + 2) * kDay);
   std::optional<std::int64_t> best;
   const auto offer = [&](std::int64_t moment) {
     if (moment > after && (!best || moment < *best)) best = moment;
@@ -170,7 +175,10 @@ std::optional<std::int64_t> Cron::next_on(std::int64_t day, std::int64_t after, 
     if (!has_bit(hours_, hour)) continue;
     for (unsigned minute = 0; minute < 60; ++minute) {
       if (!has_bit(minutes_, minute)) continue;
-      const Zone::Moments moments = zone.moments_of(day * kDay + hour * 3600 + minute * 60);
+      const std::int64_t local = day * kDay + hour * 3600 + minute * 60;
+      if (is_plain && local - offset > after) return local - offset;
+      if (is_plain) continue;
+      const Zone::Moments moments = zone.moments_of(local);
       if (moments.count > 0) offer(moments.first);
       if (moments.count > 1 && is_any_hour_) offer(moments.second);
       if (moments.count == 0 && !is_any_hour_) offer(moments.gap_end);
@@ -190,6 +198,24 @@ std::optional<std::int64_t> Cron::next(std::int64_t after, const Zone& zone) con
     return next_day ? std::min(*found, *next_day) : *found;
   }
   return std::nullopt;
+}
+
+std::int64_t Cron::least_interval() const {
+  std::int64_t first = -1, last = -1, least = INT64_MAX;
+  for (unsigned minute = 0; minute < 24 * 60; ++minute) {
+    if (!has_bit(hours_, minute / 60) || !has_bit(minutes_, minute % 60)) continue;
+    if (first < 0) first = minute * 60;
+    if (last >= 0) least = std::min(least, minute * 60 - last);
+    last = minute * 60;
+  }
+  // From the last run of a day to the first of the next that has one.
+  std::int64_t before = -1;
+  for (std::int64_t day = 0; day <= 2 * kFurthestDays; ++day) {
+    if (!has_day(day)) continue;
+    if (before >= 0) least = std::min(least, (day - before) * kDay - last + first);
+    before = day;
+  }
+  return least;
 }
 
 Result<std::int64_t> parse_rfc3339(std::string_view text) {
@@ -253,6 +279,8 @@ Result<Schedule> Schedule::parse(std::string_view text) {
   return Schedule(cron);
 }
 
+Millis Schedule::least_interval() const { return std::chrono::seconds(std::get<Cron>(when_).least_interval()); }
+
 std::optional<std::int64_t> Schedule::next_ms(std::int64_t after_ms, const Zone& zone) const {
   if (const auto* moment = std::get_if<std::int64_t>(&when_)) {
     return *moment > after_ms ? std::optional(*moment) : std::nullopt;
@@ -261,4 +289,4 @@ std::optional<std::int64_t> Schedule::next_ms(std::int64_t after_ms, const Zone&
   return next ? std::optional(*next * 1000) : std::nullopt;
 }
 
-}  // namespace sallyport::scheduler
+}  // namespace sallyport::calendar

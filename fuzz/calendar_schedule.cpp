@@ -1,11 +1,11 @@
 // Schedules and time zones from anywhere: what parses has a next run that is later, and the same each time.
 #include <cstdlib>
 
-#include "scheduler/schedule.h"
+#include "calendar/schedule.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace sallyport;
-  using namespace sallyport::scheduler;
+  using namespace sallyport::calendar;
   const std::string_view text = as_text({data, size});
   const auto demand = [](bool holds) {
     if (!holds) std::abort();

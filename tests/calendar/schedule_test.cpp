@@ -3,9 +3,9 @@
 
 #include <random>
 
-#include "scheduler/schedule.h"
+#include "calendar/schedule.h"
 
-namespace sallyport::scheduler {
+namespace sallyport::calendar {
 namespace {
 
 std::int64_t at(std::string_view text) {
@@ -99,6 +99,20 @@ TEST(Cron, RefusesWhatItDoesNotKnowAndSaysWhichField) {
     EXPECT_EQ(parsed.error().code, Code::invalid_params);
     EXPECT_NE(parsed.error().message.find(row.said), std::string::npos) << row.cron << ": " << parsed.error().message;
   }
+}
+
+TEST(Cron, TheLeastIntervalIsExact) {
+  const auto minutes = [](std::string_view text) { return Cron::parse(text)->least_interval() / 60; };
+  EXPECT_EQ(minutes("* * * * *"), 1);
+  EXPECT_EQ(minutes("*/7 * * * *"), 4) << "56, then 0";
+  EXPECT_EQ(minutes("0 */6 * * *"), 360);
+  EXPECT_EQ(minutes("59 23,0 * * *"), 60);
+  EXPECT_EQ(minutes("30 4 * * mon-fri"), 1440);
+  EXPECT_EQ(minutes("0 0 1 * *"), 28 * 1440);
+  EXPECT_EQ(minutes("0 0 29 2 *"), (4 * 365 + 1) * 1440);
+  EXPECT_EQ(minutes("0 0 1 * sun"), 1440) << "either day counts";
+  EXPECT_EQ(minutes("@weekly"), 7 * 1440);
+  EXPECT_EQ(minutes("0 0 * JAN,jul 7"), 7 * 1440);
 }
 
 // ---- clock changes ----
@@ -257,4 +271,4 @@ TEST(Schedule, RunsOnceAtATimeAndAgainByCron) {
 }
 
 }  // namespace
-}  // namespace sallyport::scheduler
+}  // namespace sallyport::calendar
