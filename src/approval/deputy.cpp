@@ -133,7 +133,7 @@ Task<Verdict> Deputy::converse(const Matter& matter, const Sender& sender, Uniqu
 // A deputy answers once and asks nothing.
 Fire Deputy::listen(std::shared_ptr<ipc::Session> session) {
   while (co_await session->receive()) {
-    if (session->next_request()) break;
+    while (const auto request = session->next_request()) session->close();
     session->end_turn();
   }
   session->close();

@@ -24,12 +24,12 @@ class [[nodiscard]] Reply {
   Reply(Error error) : error_(std::move(error)) {}  // NOLINT(*-explicit-*)
   explicit Reply(Bytes frame) : frame_(std::move(frame)) {}
 
-  const std::optional<Error>& error() const { return error_; }
+  const ErrorBox& error() const { return error_; }
   Bytes& frame() { return frame_; }
 
  private:
   Bytes frame_;
-  std::optional<Error> error_;
+  ErrorBox error_;
 };
 
 class Call {

@@ -58,6 +58,7 @@ struct Profile {
   std::map<std::string, std::string> env;
   std::vector<std::string> env_pass;  // names passed on from the caller's environment
   ProfileLimits limits;
+  bool refuse_hard_links = false;  // fs.* opens no file that has more than one name
   bool all_landlock_rights = false;
   bool allow_weak = false;  // accept Landlock and seccomp alone where user namespaces are forbidden
   std::string text;         // all of it in one spelling, for the policy's hash

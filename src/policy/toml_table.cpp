@@ -70,15 +70,6 @@ Setter parsed(const std::function<std::optional<std::string>(const std::string&)
 }
 
 Result<toml::table> parse(std::string_view text, const std::string& path) {
-  // TOML has none anywhere, and the parser counts on not meeting one in some places.
-  toml::source_region where{{1, 1}, {1, 1}, nullptr};
-  for (const char c : text) {
-    if ((static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\r' && c != '\t') || c == 0x7f) {
-      return fault(path, where, "a control character");
-    }
-    where.begin = c == '\n' ? toml::source_position{where.begin.line + 1, 1}
-                            : toml::source_position{where.begin.line, where.begin.column + 1};
-  }
   toml::parse_result parsed = toml::parse(text, path);
   if (!parsed) return fault(path, parsed.error().source(), std::string(parsed.error().description()));
   return std::move(parsed).table();
