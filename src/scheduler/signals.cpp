@@ -28,7 +28,8 @@ std::string object(const std::function<void(JsonWriter&)>& fill) {
 
 Task<Result<std::string>> take_output(SignalHost& host, Raised raised) {
   CO_TRY(const std::shared_ptr<Container> container, sender_of(host, raised));
-  CO_TRY(const OutputRouter::Routed routed, co_await host.output.route(container, {}));
+  const std::string no_task;
+  CO_TRY(const OutputRouter::Routed routed, co_await host.output.route(container, no_task));
   co_return object([&](JsonWriter& json) { describe(json, routed); });
 }
 
