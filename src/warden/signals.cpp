@@ -6,6 +6,8 @@ mailbox::Judgement EngineJudge::consider(const Principal& who, std::string_view 
   const auto permit = engine_.decide({who, 0, signal, {}});
   mailbox::Judgement judgement;
   judgement.is_denied = !permit;
+  judgement.needs_deputy = signal == "test_deputy" || signal == "test_both";
+  judgement.needs_human = signal == "test_human" || signal == "test_both";
   if (!permit) judgement.why = permit.error().detail;
   return judgement;
 }
