@@ -226,8 +226,8 @@ int main(int argc, char** argv) {
   ::chmod(root.c_str(), 0700);
   std::vector<Contender> contenders = {{"sallyport", {server, "BASE", "STATE"}},
                                        {"sallyport, not durable", {server, "BASE", "STATE", "unsynced"}}};
-  if (works({"python3", "-c", "import watchdog"})) {
-    contenders.push_back({"watchdog", {"python3", here + "/peer_watchdog.py", "BASE"}});
+  if (works({"/usr/bin/python3", "-c", "import watchdog"})) {
+    contenders.push_back({"watchdog", {"/usr/bin/python3", here + "/peer_watchdog.py", "BASE"}});
   } else {
     std::puts("watchdog is left out: install python3-watchdog");
   }

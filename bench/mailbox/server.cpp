@@ -10,6 +10,7 @@
 
 #include "mailbox/mailbox.h"
 #include "policy/policy.h"
+#include "warden/signals.h"
 
 void register_unsynced_vfs();
 
@@ -18,24 +19,6 @@ using namespace sallyport;
 namespace {
 
 constexpr wire::Field kPayload[] = {{.name = "text", .type = wire::Type::string, .required = true}};
-
-class EngineJudge final : public mailbox::Judge {
- public:
-  explicit EngineJudge(const policy::Engine& engine) : engine_(engine) {}
-  mailbox::Judgement consider(const Principal& who, std::string_view signal, wire::Value) const override {
-    mailbox::Judgement judgement;
-    judgement.is_denied = !engine_.decide({who, 0, signal, {}});
-    return judgement;
-  }
-  Result<Permit> permit(const Principal& who, std::string_view signal, wire::Value, const mailbox::Judgement&,
-                        const mailbox::Approvals&) const override {
-    return engine_.decide({who, 0, signal, {}});
-  }
-  std::string policy_hash() const override { return {}; }
-
- private:
-  const policy::Engine& engine_;
-};
 
 class Nobody final : public approval::Reviewer {
  public:
@@ -63,7 +46,7 @@ int main(int argc, char** argv) {
   (*ledger)->start([&loop](std::function<void()> work) { loop.post(std::move(work)); });
   const policy::Tokens tokens(clock);
   policy::Engine engine({}, tokens);
-  const EngineJudge judge(engine);
+  const warden::EngineJudge judge(engine);
   Nobody nobody;
   mailbox::Signal signal{.name = "bench", .tier = 2, .payload = kPayload, .is_idempotent = true, .action = echo};
   mailbox::Mailbox mailbox({.loop = loop,
@@ -77,7 +60,9 @@ int main(int argc, char** argv) {
                            {signal}, state + "/quarantine");
   for (const auto& entry : std::filesystem::directory_iterator(base)) {
     const std::string container = entry.path().filename();
-    engine.set_container(container, {{"*"}, {}});
+    policy::ContainerPolicy policy;
+    policy.signals = {"*"};
+    engine.set_container(container, std::move(policy));
     if (!mailbox.add(container, entry.path())) return 1;
   }
   loop.on_signals({SIGTERM}, [&](int) { loop.stop(); });

@@ -1,23 +1,20 @@
 // SQLite's own VFS without its fsyncs: what the same work costs where nothing needs to last.
 #include <sqlite3.h>
 
-#include <cstring>
-#include <vector>
-
 namespace {
 
 sqlite3_vfs* base = nullptr;
 sqlite3_vfs unsynced{};
-sqlite3_io_methods methods{};
 
 int no_sync(sqlite3_file*, int) { return SQLITE_OK; }
 
 int open_file(sqlite3_vfs*, sqlite3_filename name, sqlite3_file* file, int flags, int* out) {
   const int opened = base->xOpen(base, name, file, flags, out);
   if (opened == SQLITE_OK && file->pMethods != nullptr) {
-    methods = *file->pMethods;
-    methods.xSync = no_sync;
-    file->pMethods = &methods;
+    // Kinds of files have tables of their own; each open file gets a copy of its.
+    auto* methods = new sqlite3_io_methods(*file->pMethods);
+    methods->xSync = no_sync;
+    file->pMethods = methods;
   }
   return opened;
 }

@@ -2,26 +2,26 @@
 
 namespace sallyport::warden {
 
-mailbox::Judgement EngineJudge::consider(const Principal& who, std::string_view signal, wire::Value) const {
-  const auto permit = engine_.decide({who, 0, signal, {}});
+mailbox::Judgement EngineJudge::consider(const Principal& who, std::string_view signal, wire::Value payload) const {
+  policy::Decision decision = engine_.consider({who, 0, signal, {}, payload});
   mailbox::Judgement judgement;
-  judgement.is_denied = !permit;
-  judgement.needs_deputy = signal == "test_deputy" || signal == "test_both";
-  judgement.needs_human = signal == "test_human" || signal == "test_both";
-  if (!permit) judgement.why = permit.error().detail;
+  judgement.is_denied = decision.is_denied;
+  judgement.needs_deputy = decision.needs_deputy;
+  judgement.needs_human = decision.needs_human;
+  judgement.rule = std::move(decision.rule);
+  judgement.why = std::move(decision.why);
+  if (decision.rate) judgement.limit = {decision.rate->rule, {decision.rate->count, decision.rate->period}};
   return judgement;
 }
 
-Result<Permit> EngineJudge::permit(const Principal& who, std::string_view signal, wire::Value,
-                                   const mailbox::Judgement&, const mailbox::Approvals&) const {
-  return engine_.decide({who, 0, signal, {}});
-}
-
-Task<approval::Verdict> NoReviewer::review(approval::Matter) {
-  return Task<approval::Verdict>::ready({.kind = approval::Verdict::Kind::rejected,
-                                         .payload = {},
-                                         .why = "nobody is there to review it",
-                                         .by = "warden"});
+Result<Permit> EngineJudge::permit(const Principal& who, std::string_view signal, wire::Value payload,
+                                   const mailbox::Judgement& judgement, const mailbox::Approvals& approvals) const {
+  policy::Decision decision;
+  decision.is_denied = judgement.is_denied;
+  decision.needs_deputy = judgement.needs_deputy;
+  decision.needs_human = judgement.needs_human;
+  decision.rule = judgement.rule;
+  return engine_.permit({who, 0, signal, {}, payload}, decision, {approvals.deputy, approvals.human});
 }
 
 std::vector<mailbox::Signal> builtin_signals() {

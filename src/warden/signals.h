@@ -1,9 +1,8 @@
-// What the mailbox asks of the rest of the warden: policy, reviewers, and the table of signals.
+// What the mailbox asks of the rest of the warden: policy, and the table of signals.
 #pragma once
 
 #include <vector>
 
-#include "approval/review.h"
 #include "mailbox/judge.h"
 #include "mailbox/signal.h"
 #include "policy/policy.h"
@@ -17,16 +16,10 @@ class EngineJudge final : public mailbox::Judge {
   mailbox::Judgement consider(const Principal& who, std::string_view signal, wire::Value payload) const override;
   Result<Permit> permit(const Principal& who, std::string_view signal, wire::Value payload,
                         const mailbox::Judgement& judgement, const mailbox::Approvals& approvals) const override;
-  std::string policy_hash() const override { return {}; }
+  std::string policy_hash() const override { return engine_.policy_hash(); }
 
  private:
   const policy::Engine& engine_;
-};
-
-// Where nobody reviews, nothing that needs a review is done.
-class NoReviewer final : public approval::Reviewer {
- public:
-  Task<approval::Verdict> review(approval::Matter matter) override;
 };
 
 std::vector<mailbox::Signal> builtin_signals();

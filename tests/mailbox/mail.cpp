@@ -1,6 +1,9 @@
 #include "mailbox/mail.h"
 
 #include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -18,7 +21,9 @@ constexpr const char* kProfile = R"toml(
 fs.read  = ["/usr", "/etc", "/opt"]
 fs.write = ["${workspace}"]
 exec     = ["/usr/**", "${workspace}/**"]
-methods  = ["test.*", "fs.*", "signal.raise", "mailbox.status", "test_note", "test_once", "test_again", "test_deputy", "test_human", "test_both"]
+methods  = ["test.*", "fs.*", "signal.raise", "mailbox.status"]
+signals  = ["test_note", "test_once", "test_again", "test_deputy", "test_human", "test_both"]
+review   = { test_deputy = "deputy", test_human = "human", test_both = ["deputy", "human"] }
 env      = { PATH = "/usr/bin:/bin" }
 
 [profile.mute]
@@ -41,6 +46,13 @@ DaemonOptions Mail::options() {
   options.before_exec = [this] {
     ::setenv("SALLYPORT_FAULT", fault_.c_str(), 1);
     ::setenv("SALLYPORT_TEST_ACTIONS", (root_ + "/actions").c_str(), 1);
+    const std::string state = root_ + "/state";
+    if (!tmpfs_.empty() &&
+        (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+         ::mkdir(state.c_str(), 0700) != 0 ||
+         ::mount("tmpfs", state.c_str(), "tmpfs", 0, (tmpfs_ + ",mode=0700").c_str()) != 0)) {
+      ::_exit(126);
+    }
   };
   return options;
 }
@@ -53,6 +65,17 @@ void Mail::start(const std::string& fault) {
   std::filesystem::create_directories(root_ + "/workspace");
   std::ofstream(root_ + "/profiles/test.toml") << kProfile;
   ASSERT_TRUE(daemon_->start()) << daemon_->log();
+}
+
+void Mail::start_on_tmpfs(const std::string& tmpfs) {
+  tmpfs_ = tmpfs;
+  start();
+}
+
+// The tmpfs is seen through the daemon, in whose mount namespace it is.
+std::string Mail::state_dir() const {
+  const std::string inside = root_ + "/state";
+  return tmpfs_.empty() ? inside : "/proc/" + std::to_string(daemon_->pid()) + "/root" + inside;
 }
 
 void Mail::restart(const std::string& fault) {
@@ -73,6 +96,14 @@ Daemon& Mail::daemon() {
 void Mail::finish() {
   if (!daemon_ || daemon_->pid() <= 0) return;
   EXPECT_TRUE(connect().pings()) << "the daemon must go on serving";
+  if (!tmpfs_.empty()) {
+    Client client = connect();
+    const auto answer = client.call("audit.verify", "{}");
+    ASSERT_TRUE(answer && !answer->error);
+    EXPECT_EQ(answer->result.get("intact").as_bool(), true) << answer->result.to_json();
+    EXPECT_EQ(daemon_->stop(), 0);
+    return;
+  }
   EXPECT_EQ(daemon_->stop(), 0);
   const auto report = ledger::verify_state(state_dir(), {}, {});
   ASSERT_TRUE(report) << report.error().describe();

@@ -18,6 +18,8 @@ class Mail : public ::testing::Test {
  protected:
   // `fault`: where the daemon kills itself; see mailbox/fault_point.h.
   void start(const std::string& fault = {});
+  // The same with a state directory on a tmpfs of its own: "size=4m,nr_inodes=200".
+  void start_on_tmpfs(const std::string& tmpfs);
   // After the daemon died or was stopped: a new one on the same state.
   void restart(const std::string& fault = {});
   void try_restart(const std::string& fault);  // it may be over before it is ready
@@ -36,7 +38,7 @@ class Mail : public ::testing::Test {
   // Runs a shell command inside and returns what it wrote; `code` is its exit code.
   std::string run(const std::string& script, int* code = nullptr);
 
-  std::string state_dir() const { return root_ + "/state"; }
+  std::string state_dir() const;
   std::string mailbox(const std::string& container) const { return state_dir() + "/mailbox/" + container; }
   // Renames a message into in/new, as the container would.
   void drop(const std::string& content, const std::string& name = {});
@@ -70,7 +72,7 @@ class Mail : public ::testing::Test {
  private:
   DaemonOptions options();
   std::unique_ptr<Daemon> daemon_;
-  std::string root_, fault_;
+  std::string root_, fault_, tmpfs_;
   int dropped_ = 0;
 };
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 namespace sallyport::mailbox {
 namespace {
 
@@ -52,6 +54,21 @@ TEST(MailboxMessage, KeepsAUsableIdOfWhatItRefuses) {
   const auto parsed = parse(std::string(R"({"signal":7,"request_id":")") + kId + "\"}");
   ASSERT_TRUE(std::holds_alternative<Malformed>(parsed));
   EXPECT_EQ(std::get<Malformed>(parsed).request_id, kId);
+}
+
+TEST(MailboxMessage, TakesTheExamplesOfTheDocumentation) {
+  std::ifstream page(SALLYPORT_DOCS "/mailbox.md");
+  int examples = 0;
+  bool is_example = false;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("```")) {
+      is_example = line == "```json message";
+    } else if (is_example) {
+      EXPECT_TRUE(is_accepted(line)) << line;
+      ++examples;
+    }
+  }
+  EXPECT_GE(examples, 2);
 }
 
 TEST(MailboxMessage, ATierSaysWhatAMessageCarries) {
