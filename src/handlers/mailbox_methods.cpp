@@ -36,8 +36,9 @@ Task<Reply> raise(const Permit&, Call& call, RequestContext& context, Host& host
   mailbox::Origin origin;
   origin.session = call.session().name();
   origin.peer_pid = context.peer.pid;
-  auto answer = co_await host.mailbox.raise(context.container_id, text(params.get("signal")), std::move(request_id),
-                                            params.get("payload"), !should_wait, std::move(origin));
+  const std::string signal = text(params.get("signal"));
+  auto answer = co_await host.mailbox.raise(context.container_id, signal, std::move(request_id), params.get("payload"),
+                                            !should_wait, std::move(origin));
   if (!answer) co_return std::move(answer).error();
   // The very response that lies in the mailbox, under the id of this call.
   wire::Decoder decoder;
@@ -75,8 +76,9 @@ Task<Reply> resolve(const Permit&, Call& call, RequestContext& context, Host& ho
     co_return Error::invalid_param("params.outcome", "must be done or failed");
   }
   const std::string by = "host/uid " + std::to_string(context.peer.uid);
-  CO_TRY(co_await host.mailbox.resolve(text(call.params().get("container")), text(call.params().get("request_id")),
-                                       outcome == "done", by));
+  const std::string container = text(call.params().get("container"));
+  const std::string request_id = text(call.params().get("request_id"));
+  CO_TRY(co_await host.mailbox.resolve(container, request_id, outcome == "done", by));
   co_return call.result([](JsonWriter& json) { json.begin_object().member("resolved", true).end_object(); });
 }
 

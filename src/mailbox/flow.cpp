@@ -188,6 +188,8 @@ void Flow::refuse(Desk& desk, const std::string& name, const std::string& reques
 Task<Status> Flow::take_in(std::shared_ptr<Desk> desk, Arrival arrival, std::optional<Request::Waiter> waiter,
                            std::function<void()> accepted) {
   std::optional<ledger::Accepted> result;
+  const bool is_reviewed = arrival.row.is_open && arrival.row.state != state::kExecuting;
+  if (is_reviewed) ++desk->waiting;
   ipc::OneShot<Status> done;
   ledger::Submission submission;
   submission.work = [&](ledger::Transaction& transaction) -> Status {
@@ -196,7 +198,9 @@ Task<Status> Flow::take_in(std::shared_ptr<Desk> desk, Arrival arrival, std::opt
   };
   submission.done = [&done](Status status) { done.resolve(std::move(status)); };
   parts_.ledger.submit(std::move(submission));
-  CO_TRY(co_await done);
+  const Status recorded = co_await done;
+  if (is_reviewed && (!recorded || !result->is_new)) --desk->waiting;
+  CO_TRY(recorded);
   fault_point("accepted");
   if (accepted) accepted();
   fault_point("removed");
@@ -229,7 +233,6 @@ void Flow::proceed(const std::shared_ptr<Desk>& desk, ledger::Accepted accepted,
   request->desk = desk;
   if (waiter) request->waiters.push_back(std::move(*waiter));
   pending_.emplace(request->row.key, request);
-  if (request->row.state != state::kExecuting) ++desk->waiting;
   drive(request, std::move(arrival.permit));
 }
 
@@ -250,17 +253,19 @@ void Flow::answer_again(Desk& desk, const JournalRow& row, const std::optional<R
 // ---- on from there ----
 
 Fire Flow::drive(std::shared_ptr<Request> request, std::optional<Permit> permit) {
+  std::string by;  // nobody but the action itself
   if (request->row.state != state::kExecuting) {
     auto granted = co_await review(*request);
     if (request->is_gone) co_return;
     --request->desk->waiting;
     if (!granted) {
-      co_await finish(request, std::move(granted).error(), {});
+      Result<std::string> refused = std::move(granted).error();
+      co_await finish(request, std::move(refused), std::move(by));
       co_return;
     }
     Entry decision = entry(Stage::decision, request->row);
-    for (const std::string* by : {&request->row.deputy, &request->row.human}) {
-      if (!by->empty()) decision.rule += ", " + *by;
+    for (const std::string* who : {&request->row.deputy, &request->row.human}) {
+      if (!who->empty()) decision.rule += ", " + *who;
     }
     fault_point("ready");
     const std::string from = request->row.state;
@@ -270,7 +275,7 @@ Fire Flow::drive(std::shared_ptr<Request> request, std::optional<Permit> permit)
   fault_point("executing");
   auto outcome = co_await act(*permit, *request);
   fault_point("acted");
-  co_await finish(request, std::move(outcome), {});
+  co_await finish(request, std::move(outcome), std::move(by));
 }
 
 Task<Result<std::string>> Flow::act(const Permit& permit, const Request& request) {

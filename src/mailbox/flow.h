@@ -88,7 +88,7 @@ class Flow {
   // A row that an earlier warden left open.
   void resume(std::shared_ptr<Desk> desk, ledger::JournalRow row);
   // A human says what came of an action that a crash cut short.
-  Task<Status> resolve(const ledger::JournalKey& key, bool was_done, std::string by);
+  Task<Status> resolve(ledger::JournalKey key, bool was_done, std::string by);
 
   void expire(const std::shared_ptr<Desk>& desk);
   // Nothing of this container is waited for any more.

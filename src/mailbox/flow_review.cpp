@@ -195,7 +195,7 @@ Result<Permit> Flow::permit(const Request& request) const {
                              {.deputy = !row.deputy.empty(), .human = !row.human.empty()});
 }
 
-Task<Status> Flow::resolve(const ledger::JournalKey& key, bool was_done, std::string by) {
+Task<Status> Flow::resolve(ledger::JournalKey key, bool was_done, std::string by) {
   const auto found = pending_.find(key);
   if (found == pending_.end()) co_return Error::make(Code::not_found, "there is no such request waiting");
   const std::shared_ptr<Request> request = found->second;
@@ -204,7 +204,8 @@ Task<Status> Flow::resolve(const ledger::JournalKey& key, bool was_done, std::st
   }
   Result<std::string> outcome = std::string(R"({"state":"done","resolved":true})");
   if (!was_done) outcome = Error::make(Code::unavailable, "the action was cut short and did not happen");
-  co_return co_await finish(request, std::move(outcome), "resolved by " + by);
+  const std::string resolved = "resolved by " + by;
+  co_return co_await finish(request, std::move(outcome), resolved);
 }
 
 // ---- ends ----

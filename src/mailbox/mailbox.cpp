@@ -160,7 +160,8 @@ Task<Result<std::string>> Mailbox::raise(std::string container, std::string sign
 }
 
 Task<Status> Mailbox::resolve(std::string container, std::string request_id, bool was_done, std::string by) {
-  co_return co_await flow_.resolve({std::move(container), std::move(request_id)}, was_done, std::move(by));
+  const ledger::JournalKey key{std::move(container), std::move(request_id)};
+  co_return co_await flow_.resolve(key, was_done, std::move(by));
 }
 
 // ---- all the time ----
