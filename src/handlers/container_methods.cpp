@@ -17,12 +17,8 @@ namespace sallyport::handlers {
 using containers::Container;
 
 // Profile, overrides, specification, policy, launch: the whole way from a configuration to a container.
-Task<Result<std::shared_ptr<Container>>> start_container(Host& host, containers::Config config, wire::Value overrides) {
-  const policy::Profile* found = host.profiles.find(config.profile);
-  if (found == nullptr) co_return Error::invalid_param("params.template", "names no profile");
-  policy::Profile profile = *found;
-  CO_TRY(narrow_profile(profile, overrides));
-  if (overrides) config.overrides = overrides.to_json();
+Task<Result<std::shared_ptr<Container>>> start_container(Host& host, containers::Config config) {
+  CO_TRY(const policy::Profile profile, profile_of(host.profiles, config));
   CO_TRY(sandbox::Spec spec, containers::make_spec(profile, {config.workspace, containers::host_home(),
                                                              [](const std::string&) { return std::nullopt; }}));
   if (config.command.empty()) config.command = profile.command;
@@ -126,6 +122,7 @@ constexpr Field kConfig[] = {{.name = "name", .type = Type::string, .least = 1, 
                              {.name = "env", .type = Type::object},
                              {.name = "labels", .type = Type::object},
                              {.name = "profile", .type = Type::object, .fields = kOverrides},
+                             {.name = "group", .type = Type::string, .least = 1, .most = 48},
                              {.name = "restart", .type = Type::boolean},
                              {.name = "ends_with_session", .type = Type::boolean}};
 constexpr Field kCreate[] = {{.name = "template", .type = Type::string, .least = 1, .most = 64},
@@ -145,7 +142,21 @@ Result<std::map<std::string, std::string>> text_map(wire::Value object, std::str
   return all;
 }
 
-Result<containers::Config> read_config(wire::Value params) {
+// A group says itself what its containers may do and where they work.
+Status join_group(const Host& host, containers::Config& config, const std::string& name) {
+  if (config.profile != containers::Config().profile || !config.workspace.empty() || !config.overrides.empty()) {
+    return Error::invalid_param("params.config.group", "already says template, workspace and profile");
+  }
+  const containers::Group* group = host.groups.find(name);
+  if (group == nullptr) return Error::invalid_param("params.config.group", "names no group");
+  config.group = group->name;
+  config.profile = group->profile;
+  config.overrides = group->overrides;
+  TRY(config.workspace, host.groups.workspace_dir(name));
+  return ok();
+}
+
+Result<containers::Config> read_config(const Host& host, wire::Value params) {
   containers::Config config;
   if (const wire::Value name = params.get("template")) config.profile = text(name);
   const wire::Value given = params.get("config");
@@ -158,6 +169,8 @@ Result<containers::Config> read_config(wire::Value params) {
   TRY(config.environment, text_map(given.get("env"), "params.config.env", true));
   TRY(config.labels, text_map(given.get("labels"), "params.config.labels", false));
   config.should_restart = given.get("restart").as_bool().value_or(false);
+  if (const wire::Value overrides = given.get("profile")) config.overrides = overrides.to_json();
+  if (const wire::Value group = given.get("group")) TRY(join_group(host, config, text(group)));
   return config;
 }
 
@@ -190,12 +203,12 @@ void end_with_session(Call& call, Host& host, const std::string& id) {
 }
 
 Task<Reply> create(const Permit&, Call& call, RequestContext&, Host& host) {
-  auto config = read_config(call.params());
+  auto config = read_config(host, call.params());
   if (!config) co_return std::move(config).error();
-  const wire::Value given = call.params().get("config");
-  auto container = co_await start_container(host, std::move(*config), given.get("profile"));
+  auto container = co_await start_container(host, std::move(*config));
   if (!container) co_return std::move(container).error();
-  if (given.get("ends_with_session").as_bool().value_or(false)) end_with_session(call, host, (*container)->id);
+  if (call.params().get("config").get("ends_with_session").as_bool().value_or(false))
+    end_with_session(call, host, (*container)->id);
   co_return describe(call, **container);
 }
 
@@ -214,15 +227,10 @@ Result<std::shared_ptr<Container>> find(Host& host, wire::Value params) {
 }
 
 Reply adopt_new(Call& call, Host& host) {
-  auto config = read_config(call.params());
+  auto config = read_config(host, call.params());
   if (!config) return std::move(config).error();
-  const policy::Profile* profile = host.profiles.find(config->profile);
-  if (profile == nullptr) return Error::invalid_param("params.template", "names no profile");
-  if (const wire::Value overrides = call.params().get("config").get("profile")) {
-    policy::Profile narrowed = *profile;
-    if (Status fits = narrow_profile(narrowed, overrides); !fits) return std::move(fits).error();
-    config->overrides = overrides.to_json();
-  }
+  if (auto profile = profile_of(host.profiles, *config); !profile) return std::move(profile).error();
+  config->is_temporary = true;
   auto container = host.containers.prepare(std::move(*config));
   if (!container) return std::move(container).error();
   const std::string id = (*container)->id;
@@ -231,13 +239,13 @@ Reply adopt_new(Call& call, Host& host) {
     if (const auto adopted = host.containers.find(id)) {
       host.containers.release(*adopted, adopted->wait_status.value_or(SIGKILL));
     }
-    host.engine.remove_container(id);
-    [[maybe_unused]] const Status removed = host.containers.remove(id);
+    // What it dropped just before it ended is still answered.
+    host.mailbox.when_idle(id, [&host, id] { [[maybe_unused]] const Status removed = host.containers.remove(id); });
   });
   call.session().set_never_idle(true);
   return call.result([&](JsonWriter& json) {
     json.begin_object().member("container", id).member("door", (*container)->door_dir);
-    json.member("mailbox", (*container)->mailbox_dir).end_object();
+    json.member("mailbox", (*container)->mailbox_dir).member("session", (*container)->session_dir).end_object();
   });
 }
 
