@@ -195,6 +195,7 @@ class World : public ::testing::Test {
                     .on_prepared = [](const auto&) { return ok(); },
                     .on_removed = [](const std::string&) {}}),
           workers(registry, sessions),
+          pods(sessions, world.clock_, world.path("/pods"), world.publisher()),
           groups(world.root_.path()),
           output(registry, *ledger, world.publisher()),
           scheduler(
@@ -229,6 +230,7 @@ class World : public ::testing::Test {
                                     .events = hub,
                                     .containers = registry,
                                     .workers = workers,
+                                    .pods = pods,
                                     .groups = groups,
                                     .scheduler = scheduler,
                                     .profiles = profiles,
@@ -263,6 +265,7 @@ class World : public ::testing::Test {
     handlers::EventHub hub;
     containers::Registry registry;
     containers::Workers workers;
+    pod::Roster pods;
     containers::Groups groups;
     OutputRouter output;
     Scheduler scheduler;
