@@ -11,6 +11,7 @@
 #include "base/base.h"
 #include "containers/registry.h"
 #include "containers/workers.h"
+#include "egress/link.h"
 #include "handlers/events.h"
 #include "ipc/ipc.h"
 #include "ledger/ledger.h"
@@ -42,6 +43,7 @@ struct Host {
   EventHub& events;
   containers::Registry& containers;
   containers::Workers& workers;
+  egress::Link& egress;
   policy::Profiles& profiles;
   ledger::Ledger& ledger;
   const Clock& clock;

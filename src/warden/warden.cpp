@@ -5,6 +5,7 @@
 
 #include <csignal>
 
+#include "handlers/net_reports.h"
 #include "os/files.h"
 #include "os/process.h"
 #include "os/sockets.h"
@@ -37,12 +38,15 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
                                    const auto& container) { open_container_connection(std::move(fd), container); },
            .on_event = [this](std::string_view event, const std::string& params) { events_.publish(event, params); }}),
       workers_(containers_, sessions_),
+      egress_(loop_, log, options_.paths.egress_hosts,
+              [this](const egress::Report& report) { handlers::record_connection(host_, report); }),
       host_{.sessions = sessions_,
             .engine = engine_,
             .tokens = tokens_,
             .events = events_,
             .containers = containers_,
             .workers = workers_,
+            .egress = egress_,
             .profiles = profiles_,
             .ledger = *ledger_,
             .clock = clock,
@@ -187,6 +191,7 @@ void Warden::run() {
   log_.info("ready", {{"socket", options_.paths.control_socket()}, {"pid", ::getpid()}});
   loop_.run();
   containers_.close();
+  egress_.close();
   loop_.settle();
   if (const Status closed = ledger_->close(); !closed) {
     log_.error("ledger", {{"error", closed.error().describe()}});
@@ -206,19 +211,34 @@ void Warden::apply(const Config& config) {
 Status Warden::reload() {
   auto config = load_config(options_.paths.config_file);
   auto profiles = policy::Profiles::load(options_.paths.profiles_dir());
+  // What a container may reach stands in its profile: with a fault there, nobody reaches anything.
+  if (!profiles) egress_.deny_all();
   if (config && !profiles) config = profiles.error();
   if (!config) {
     host_.config_error = config.error().message;
-    log_.error("reload failed; the old configuration stays in force", {{"error", config.error().message}});
+    log_.error("reload failed; the old configuration stays in force",
+               {{"error", config.error().message}, {"network", profiles ? "as before" : "denied to all containers"}});
     return std::move(config).error();
   }
   host_.config_error.clear();
   config_ = std::move(*config);
   profiles_ = std::move(*profiles);
   apply(config_);
+  apply_net_policies();
   log_.info("reloaded");
   events_.publish("warden.reloaded", "{}");
   return ok();
+}
+
+// Of containers that run: their network follows their profile, and nothing else of them does.
+void Warden::apply_net_policies() {
+  for (const auto& [id, container] : containers_.all()) {
+    const policy::Profile* profile = profiles_.find(container->config.profile);
+    // A profile that is gone allows nothing.
+    auto net = profile == nullptr ? Result<policy::NetPolicy>(policy::NetPolicy())
+                                  : policy::NetPolicy::make(profile->net_allow, profile->net_deny, profile->net_limits);
+    if (net) egress_.update(id, std::move(*net));
+  }
 }
 
 void Warden::shut_down() {

@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "containers/registry.h"
 #include "containers/workers.h"
+#include "egress/link.h"
 #include "handlers/method.h"
 #include "ipc/ipc.h"
 #include "ledger/ledger.h"
@@ -57,6 +58,7 @@ class Warden {
   Fire restart(std::shared_ptr<containers::Container> lost);
   Status reload();
   void apply(const Config& config);
+  void apply_net_policies();
   void shut_down();
 
   Claim claim_;  // goes last: everything below is protected by it
@@ -72,6 +74,7 @@ class Warden {
   policy::Profiles profiles_;
   containers::Registry containers_;
   containers::Workers workers_;
+  egress::Link egress_;
   handlers::Host host_;
   Pipeline pipeline_;
   Door control_{.name = "control"}, loopback_{.name = "loopback"}, stdio_{.name = "stdio"};
