@@ -103,7 +103,7 @@ Task<bool> send_all(ipc::Watch& to, std::string_view bytes) {
   co_return true;
 }
 
-Task<bool> relay(ipc::Watch& from, ipc::Watch& to, RelayMemory& memory, Meter meter) {
+Task<bool> relay(ipc::Watch& from, ipc::Watch& to, RelayMemory& memory, const Meter& meter) {
   RelayMemory::Pipe pipe;
   // Waiting each time, though more may be there: the others have their turn in between.
   while (co_await from.readable()) {

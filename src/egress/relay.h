@@ -34,7 +34,7 @@ class RelayMemory {
 using Meter = std::function<bool(std::size_t)>;
 
 // Moves bytes until `from` ends (true), or until an error, a cancelled Watch or the meter ends it (false).
-Task<bool> relay(ipc::Watch& from, ipc::Watch& to, RelayMemory& memory, Meter meter);
+Task<bool> relay(ipc::Watch& from, ipc::Watch& to, RelayMemory& memory, const Meter& meter);
 // False if the other side is gone or the Watch was cancelled.
 Task<bool> send_all(ipc::Watch& to, std::string_view bytes);
 
