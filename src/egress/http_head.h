@@ -49,7 +49,7 @@ struct ResponseHead {
 // nullopt: more bytes are needed. PAYLOAD_TOO_LARGE above `most` bytes or kMaxHeaders; PROTOCOL_ERROR with the
 // reason otherwise. Refused of a request: bare CR or LF, folded lines, spaces before ':', control characters, a
 // second Host, Content-Length or Transfer-Encoding, both of the last two, another coding than chunked, a target that is
-// neither CONNECT's nor an absolute http:// URL, user info, and a Host that is not the target's.
+// neither CONNECT's nor an absolute http:// URL, user info, and a Host that is not the URL's.
 Result<std::optional<RequestHead>> parse_request_head(std::string_view bytes);
 Result<std::optional<ResponseHead>> parse_response_head(std::string_view bytes);
 

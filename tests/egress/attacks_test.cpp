@@ -174,7 +174,7 @@ TEST_F(Attack, RequestsThatCouldBeReadInTwoWaysAreRefusedAndNeverReachTheServer)
       "GET https://" + target + "/ HTTP/1.1\r\n" + host + "\r\n",
       "GET http://" + target + "/ HTTP/2.0\r\n" + host + "\r\n",
       "GET  http://" + target + "/ HTTP/1.1\r\n" + host + "\r\n",
-      "CONNECT " + target + " HTTP/1.1\r\nHost: other.test:1\r\n\r\n",
+      "CONNECT " + target + " HTTP/1.1\r\n" + host + host + "\r\n",
       "CONNECT " + target + " HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc",
       "CONNECT web.test HTTP/1.1\r\n\r\n",
       "CONNECT http://" + target + " HTTP/1.1\r\n\r\n",
