@@ -208,16 +208,24 @@ class Adoption {
     client_ = std::move(*client);
   }
 
-  void started(pid_t pid) { tell("pid", pid); }
-  void ended(int wait_status) { tell("wait_status", wait_status); }
+  void started(pid_t pid) {
+    tell([&](wire::JsonWriter& json) { json.member("pid", pid); });
+  }
+  void talked(const egress::Tally& tally) {
+    if (!tally.entries().empty()) tell([&](wire::JsonWriter& json) { tally.write(json.key("net")); });
+  }
+  void ended(int wait_status) {
+    tell([&](wire::JsonWriter& json) { json.member("wait_status", wait_status); });
+  }
 
  private:
-  void tell(const char* name, int value) {
+  void tell(const std::function<void(wire::JsonWriter&)>& what) {
     if (!client_) return;
     // A warden that is gone meanwhile takes the door along, and nothing else.
     [[maybe_unused]] const auto told = client_->call("container.adopt", wire::to_json([&](wire::JsonWriter& json) {
                                                        json.begin_object().member("container", id_);
-                                                       json.member(name, value).end_object();
+                                                       what(json);
+                                                       json.end_object();
                                                      }));
   }
 
@@ -254,6 +262,7 @@ void run(Context& context, const RunArguments& arguments) {
     summarize(*outcome);
     summarize(egress);
   }
+  adoption.talked(egress.tally());
   adoption.ended(outcome->wait_status);
   context.exit_code = outcome->exit_code();
 }

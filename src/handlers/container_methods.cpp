@@ -11,6 +11,7 @@
 #include "containers/launch_spec.h"
 #include "containers/record.h"
 #include "handlers/method.h"
+#include "handlers/net_reports.h"
 
 namespace sallyport::handlers {
 
@@ -162,12 +163,13 @@ Task<Reply> create(const Permit&, Call& call, RequestContext&, Host& host) {
 }
 
 // For a sandbox that its maker builds itself. First {template, config}: a door and a mailbox to put into it;
-// then {container, pid}: it runs. It ends with the session that adopted it.
+// then {container, pid}: it runs; {container, net}: whom it talked to. It ends with the session that adopted it.
 constexpr Field kAdopt[] = {{.name = "template", .type = Type::string, .least = 1, .most = 64},
                             {.name = "config", .type = Type::object, .fields = kConfig},
                             {.name = "container", .type = Type::string},
                             {.name = "pid", .type = Type::integer, .least = 1},
-                            {.name = "wait_status", .type = Type::integer}};
+                            {.name = "wait_status", .type = Type::integer},
+                            {.name = "net", .type = Type::any}};
 
 Result<std::shared_ptr<Container>> find(Host& host, wire::Value params) {
   auto container = host.containers.find(text(params.get("container")));
@@ -203,7 +205,9 @@ Task<Reply> adopt(const Permit&, Call& call, RequestContext&, Host& host) {
   auto container = find(host, call.params());
   if (!container) return now(std::move(container).error());
   if ((*container)->handle != 0) return now(Error::make(Code::conflict, "the container was not adopted"));
-  if (const auto status = call.params().get("wait_status").as_int()) {
+  if (const wire::Value net = call.params().get("net")) {
+    record_connections(host, (*container)->id, net);
+  } else if (const auto status = call.params().get("wait_status").as_int()) {
     (*container)->wait_status = static_cast<int>(*status);
   } else if (const auto pid = call.params().get("pid").as_int()) {
     if (Status adopted = host.containers.adopt(**container, static_cast<pid_t>(*pid)); !adopted) {

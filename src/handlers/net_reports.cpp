@@ -42,4 +42,27 @@ void record_connection(Host& host, const Report& report) {
                       }));
 }
 
+void record_connections(Host& host, const std::string& container, wire::Value tally) {
+  for (const wire::Value entry : tally.items()) {
+    const auto number = [&](const char* name) { return entry.get(name).as_uint().value_or(0); };
+    Report report;
+    report.container = container;
+    report.host = text(entry.get("host"));
+    report.port = static_cast<std::uint16_t>(number("port"));
+    report.rule = text(entry.get("rule"));
+    report.reason = text(entry.get("reason"));
+    if (number("refused") != 0) {
+      report.suppressed = number("refused") - 1;
+      record_connection(host, report);
+    }
+    if (number("opened") == 0) continue;
+    report.kind = Report::Kind::closed;
+    report.number = number("opened");
+    report.rule = std::to_string(number("opened")) + " connections";
+    report.sent = number("sent");
+    report.received = number("received");
+    record_connection(host, report);
+  }
+}
+
 }  // namespace sallyport::handlers

@@ -10,4 +10,7 @@ namespace sallyport::handlers {
 // What a rule refused is a violation too.
 void record_connection(Host& host, const egress::Report& report);
 
+// The sums per host of a sandbox whose maker ran its proxy itself: an array as egress::Tally writes it.
+void record_connections(Host& host, const std::string& container, wire::Value tally);
+
 }  // namespace sallyport::handlers

@@ -236,7 +236,7 @@ TEST_F(EgressRun, NpmReadsItsRegistryThroughTheProxy) {
 }
 
 TEST_F(EgressRun, GitClonesOverHttpsAndSsh) {
-  const std::string repository = site_.root() + "/site/repo.git", work = site_.root() + "/work";
+  const std::string repository = site_.root() + "/site/repo.git", work = site_.root() + "/origin";
   const Ran made = shell("set -e; git init -q -b main " + work + "; cd " + work +
                          "; echo content > file; git add file; git -c user.name=n -c user.email=e@e commit -qm first; "
                          "git clone -q --bare . " +
@@ -278,6 +278,20 @@ TEST_F(EgressRun, GitClonesOverHttpsAndSsh) {
   const Ran refused =
       run("", "GIT_SSH_COMMAND=\"$GIT_SSH_COMMAND -q\" git clone -q ssh://git@web.test:" + port + "/x y");
   EXPECT_TRUE(has(refused.output, "--allow-net web.test:" + port)) << refused.output;
+}
+
+TEST_F(EgressRun, AWardenThatRunsRecordsWhomItTalkedTo) {
+  const std::string sallyport = "SALLYPORT_RUNTIME_DIR=" + site_.root() + "/run SALLYPORT_STATE_DIR=" + site_.root() +
+                                "/state SALLYPORT_CONFIG=" + site_.root() + "/sallyport.toml " SALLYPORT_CLI " ";
+  ASSERT_EQ(shell(sallyport + "up").status, 0);
+  run(site_options(), "curl -sS " + plain() + "/hello; curl -sS -p http://evil.test/x");
+  std::string records;
+  EXPECT_TRUE(eventually([&] {
+    records = shell(sallyport + "--json audit query --method egress.connect").output;
+    return has(records, "evil.test:80") && has(records, "web.test:" + site_.http);
+  })) << records;
+  EXPECT_TRUE(has(records, "POLICY_DENIED")) << records;
+  EXPECT_EQ(shell(sallyport + "down").status, 0);
 }
 
 TEST_F(EgressRun, AProxyThatIsKilledIsReplacedAndTheCommandGoesOn) {
