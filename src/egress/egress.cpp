@@ -39,7 +39,7 @@ void give_up_rights(const Log& log) {
 // proxy must not stand still for them.
 class Reporter {
  public:
-  Reporter(ipc::Loop& loop, ipc::Watch& socket) : loop_(loop), socket_(socket) {}
+  explicit Reporter(ipc::Watch& socket) : socket_(socket) {}
 
   void send(const Report& report) {
     auto packet = encode(report);
@@ -64,7 +64,6 @@ class Reporter {
     is_draining_ = false;
   }
 
-  ipc::Loop& loop_;
   ipc::Watch& socket_;
   std::deque<Bytes> waiting_;
   bool is_draining_ = false;
@@ -111,7 +110,7 @@ int run_proxy(UniqueFd socket, const std::string& hosts_file) {
   auto watch = ipc::Watch::open(loop, std::move(socket));
   if (!watch) return 1;
   Resolver resolver(loop, hosts_file);
-  Reporter reporter(loop, **watch);
+  Reporter reporter(**watch);
   Proxy proxy(sessions, resolver, [&reporter](const Report& report) { reporter.send(report); });
   listen(loop, **watch, proxy, log);
   loop.run();

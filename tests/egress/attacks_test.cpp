@@ -1,5 +1,6 @@
 // What a container must not get by any spelling, in any of the three protocols.
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "egress/fixture.h"
 
@@ -226,7 +227,7 @@ TEST_F(Attack, OversizedHeadsAreRefusedBeforeTheyAreKept) {
 
 TEST_F(Attack, SlowLorisIsCutOff) {
   policy::NetLimits limits;
-  limits.idle = Millis(400);
+  limits.idle = Millis(1500);
   allow({local()}, {}, limits);
   const std::string starts[] = {"CONNECT " + local() + " HTTP/1.1\r\n", "GET http://" + local() + "/ HTTP/1.1\r\n",
                                 std::string("\x05\x01\x00\x05\x01\x00\x03\xff", 8)};
@@ -276,13 +277,15 @@ TEST_F(Attack, SocksRefusesOtherCommandsAddressTypesAndVersions) {
 
 class Tls : public Egress {
  protected:
-  // Which loopback address it is does not matter; that the port is 443 does.
-  Upstream server_{Upstream::echo, "127.77.43.1", 443};
-  Upstream other_{Upstream::echo, "127.77.43.1"};
+  // Which loopback address it is does not matter; that the port is 443 does. One per process: tests run side by side.
+  const std::string address_ =
+      "127.77." + std::to_string(::getpid() / 250 % 250) + "." + std::to_string(1 + ::getpid() % 250);
+  Upstream server_{Upstream::echo, address_, 443};
+  Upstream other_{Upstream::echo, address_};
   void SetUp() override {
-    name("tls.test", "127.77.43.1");
-    allow({"tls.test:443", "127.77.43.1:443", "tls.test:" + std::to_string(other_.port()),
-           "127.77.43.1:" + std::to_string(other_.port())});
+    name("tls.test", address_);
+    allow({"tls.test:443", address_ + ":443", "tls.test:" + std::to_string(other_.port()),
+           address_ + ":" + std::to_string(other_.port())});
   }
   // "passed" if the greeting reached the server; else what the client got.
   std::string greet(Protocol protocol, const std::string& host, std::uint16_t port, const std::string& greeting) {
@@ -334,7 +337,7 @@ TEST_F(Tls, On443NothingElsePassesAndElsewhereItDoes) {
     EXPECT_EQ(greet(protocol, "tls.test", 443, "GET / HTTP/1.1\r\n\r\n"), "alert");
     EXPECT_EQ(greet(protocol, "tls.test", 443, "SSH-2.0-client\r\n"), "alert");
     EXPECT_EQ(greet(protocol, "tls.test", other_.port(), "SSH-2.0-client\r\n"), "passed");
-    EXPECT_EQ(greet(protocol, "127.77.43.1", 443, "a literal has no name"), "passed");
+    EXPECT_EQ(greet(protocol, address_, 443, "a literal has no name"), "passed");
   }
 }
 

@@ -60,7 +60,7 @@ TEST_F(Service, MegabytesArriveWholeInBothDirections) {
 
 TEST_F(Service, AHalfOpenTunnelEndsWhenItIsIdle) {
   policy::NetLimits limits;
-  limits.idle = Millis(300);
+  limits.idle = Millis(2000);
   std::atomic<bool> was_ended = false;
   Upstream server([&](Wire& wire) { was_ended = wire.read_all().empty(); });
   allow({target(server)}, {}, limits);
@@ -74,7 +74,7 @@ TEST_F(Service, AHalfOpenTunnelEndsWhenItIsIdle) {
 
 TEST_F(Service, ATunnelEndsWhenItsTimeIsUpHoweverBusy) {
   policy::NetLimits limits;
-  limits.duration = Millis(400);
+  limits.duration = Millis(2000);
   Upstream server(Upstream::echo);
   allow({target(server)}, {}, limits);
   Wire wire = connect();
@@ -84,7 +84,7 @@ TEST_F(Service, ATunnelEndsWhenItsTimeIsUpHoweverBusy) {
 
 TEST_F(Service, AServerThatNeverAnswersIsTold) {
   policy::NetLimits limits;
-  limits.idle = Millis(300);
+  limits.idle = Millis(2000);
   Upstream silent([](Wire& wire) { wire.read_all(); });
   allow({target(silent)}, {}, limits);
   EXPECT_EQ(ask(Protocol::http, "127.0.0.1", silent.port()), "timeout");
