@@ -38,6 +38,7 @@ struct Link::State {
   pid_t pid = -1;
   bool is_closed = false;
   bool is_restarting = false;
+  bool is_denying = false;
 
   Status send(const ToProxy& order, int fd = -1) const {
     if (!watch) return Error::make(Code::unavailable, "the egress proxy is being restarted; try again");
@@ -92,6 +93,7 @@ Status Link::serve(const std::string& container, UniqueFd listener, policy::NetP
   }
   State::Kept& kept = state_->containers[container];
   kept = {std::move(listener), std::move(policy), {}};
+  kept.policy.is_faulty |= state_->is_denying;
   if (!state_->watch) return ok();  // the one that is being started gets it
   return state_->hand_over(container, kept);
 }
@@ -103,7 +105,10 @@ void Link::update(const std::string& container, policy::NetPolicy policy) {
   state_->must_send(Update{container, found->second.policy});
 }
 
+void Link::trust_again() { state_->is_denying = false; }
+
 void Link::deny_all() {
+  state_->is_denying = true;
   for (auto& [container, kept] : state_->containers) {
     kept.policy.is_faulty = true;
     state_->must_send(Update{container, kept.policy});

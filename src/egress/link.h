@@ -30,8 +30,10 @@ class Link {
   // From now on this container's connections are served. UNAVAILABLE if there is no proxy to be had.
   Status serve(const std::string& container, UniqueFd listener, policy::NetPolicy policy);
   void update(const std::string& container, policy::NetPolicy policy);
-  // The host's policy has a fault: everybody's connections are refused until the next update().
+  // The host's policy has a fault: everybody's connections are refused, also of those that come later, until
+  // trust_again() and then an update() for each.
   void deny_all();
+  void trust_again();
   void stop(const std::string& container);
   const Tally* tally(const std::string& container) const;
 

@@ -63,6 +63,7 @@ struct Plan {
   std::uint64_t supervised_memory = 0;  // bytes; 0: not by init
   bool is_traced = false;
   bool has_proxy = false;
+  bool refuse_hard_links = false;
 
   std::vector<std::string> command, environment;
   std::vector<char*> argv, envp;  // into the two above, with a null at the end

@@ -10,6 +10,9 @@
 //   [host]
 //   methods = ["*"]              # what the host itself may call
 //   token_methods = []           # of these, what also needs a capability token
+//   [approvals]
+//   expiry = "24h"               # how long a human has to answer; after that it is a no
+//   [[rule]]                     # see docs/policy.md
 #pragma once
 
 #include <string>
@@ -27,6 +30,8 @@ struct Config {
   std::size_t max_in_flight = 4'096;
   bool require_pidfd = false;
   policy::HostPolicy host;
+  Millis approval_expiry{24 * 60 * 60 * 1000};
+  std::vector<policy::Rule> rules;
 };
 
 // An absent file is the default configuration. A fault is INVALID_PARAMS naming file, line, column and

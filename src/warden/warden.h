@@ -6,7 +6,10 @@
 #include <optional>
 #include <string>
 
+#include "approval/deputy.h"
+#include "approval/gate.h"
 #include "base/base.h"
+#include "containers/cells.h"
 #include "containers/registry.h"
 #include "containers/workers.h"
 #include "egress/link.h"
@@ -59,6 +62,7 @@ class Warden {
   Status reload();
   void apply(const Config& config);
   void apply_net_policies();
+  std::optional<approval::Sender> find_sender(const std::string& container) const;
   void shut_down();
 
   Claim claim_;  // goes last: everything below is protected by it
@@ -75,12 +79,15 @@ class Warden {
   containers::Registry containers_;
   containers::Workers workers_;
   egress::Link egress_;
+  containers::Cells cells_;
+  approval::Deputy deputy_;
+  approval::Gate gate_;
   handlers::Host host_;
   Pipeline pipeline_;
   Door control_{.name = "control"}, loopback_{.name = "loopback"}, stdio_{.name = "stdio"};
   std::map<std::string, std::unique_ptr<Door>> container_doors_;  // kept: sessions refer to them
   ipc::PeerVerifier verifier_;
-  std::unique_ptr<ipc::LoopbackGate> gate_;
+  std::unique_ptr<ipc::LoopbackGate> loopback_gate_;
   std::unique_ptr<ipc::Listener> control_listener_, loopback_listener_;
   bool is_stopping_ = false;
 };

@@ -92,7 +92,7 @@ class Site {
         root() + "/key -out " + root() + "/project/ca");
     EXPECT_EQ(made.status, 0) << made.output;
     server_ = std::make_unique<Helper>(std::vector<std::string>{
-        "python3", SALLYPORT_HELPERS "/web_server.py", root() + "/site", root() + "/project/ca", root() + "/key"});
+        "python3", TEST_HELPERS "/web_server.py", root() + "/site", root() + "/project/ca", root() + "/key"});
     const std::string ports = server_->line();
     http = ports.substr(0, ports.find(' '));
     https = ports.substr(ports.find(' ') + 1);
@@ -432,6 +432,8 @@ TEST_F(EgressContainer, FollowsItsProfileWhenThatIsReloadedAndAFaultDeniesAll) {
   EXPECT_TRUE(has(failed->error->message, "net.toml:2")) << failed->error->message;
   EXPECT_TRUE(eventually([&] { return has(exec(client, id, get()), "has a fault"); }));
   EXPECT_TRUE(daemon().logs("denied to all containers"));
+  const std::string late = create(client);
+  EXPECT_TRUE(has(exec(client, late, get()), "has a fault")) << "also for those that come later";
   write_profile(site_rules());
   change_profile(profile_);
   ASSERT_EQ(client.outcome("warden.reload"), "OK");
