@@ -75,6 +75,7 @@ struct Container {
   sandbox::Handle handle = 0;
   std::int32_t pid = 0;
   UniqueFd pid_namespace;
+  UniqueFd proxy_listener;  // until the proxy has it
   std::map<std::uint32_t, std::shared_ptr<Job>> jobs;
   std::uint32_t last_job = 0;
   std::unique_ptr<ipc::Listener> listener;

@@ -344,7 +344,9 @@ void Registry::on_notice(sandbox::FromLauncher notice, std::vector<UniqueFd> fds
   if (auto* launched = std::get_if<sandbox::Launched>(&notice)) {
     container->pid = launched->pid;
     container->protections_json = launched->protections_json;
-    if (!fds.empty()) container->pid_namespace = std::move(fds[0]);
+    std::size_t next = 0;
+    if (launched->has_pid_namespace && next < fds.size()) container->pid_namespace = std::move(fds[next++]);
+    if (launched->has_proxy_listener && next < fds.size()) container->proxy_listener = std::move(fds[next]);
     container->state = State::running;
     if (const auto found = launching_.find(handle); found != launching_.end()) {
       const auto waiter = found->second;
@@ -408,6 +410,7 @@ void Registry::end(const std::shared_ptr<Container>& container, State state) {
   container->ended_unix_ms = clock_.unix_millis();
   container->handle = 0;
   container->pid_namespace.reset();
+  container->proxy_listener.reset();
   container->listener.reset();
   for (const auto& [number, job] : std::exchange(container->jobs, {})) {
     job->started.resolve(Error::make(Code::unavailable, "the container ended"));

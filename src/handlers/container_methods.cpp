@@ -11,6 +11,7 @@
 #include "containers/launch_spec.h"
 #include "containers/record.h"
 #include "handlers/method.h"
+#include "handlers/net_reports.h"
 
 namespace sallyport::handlers {
 
@@ -21,6 +22,8 @@ Task<Result<std::shared_ptr<Container>>> start_container(Host& host, containers:
   CO_TRY(const policy::Profile profile, profile_of(host.profiles, config));
   CO_TRY(sandbox::Spec spec, containers::make_spec(profile, {config.workspace, containers::host_home(),
                                                              [](const std::string&) { return std::nullopt; }}));
+  CO_TRY(policy::NetPolicy net, policy::NetPolicy::make(profile.net_allow, profile.net_deny, profile.net_limits));
+  const bool has_proxy = spec.has_proxy;
   if (config.command.empty()) config.command = profile.command;
   CO_TRY(const auto container, host.containers.prepare(std::move(config)));
   set_policy(host, *container);
@@ -28,6 +31,15 @@ Task<Result<std::shared_ptr<Container>>> start_container(Host& host, containers:
     if (const auto over = weak.lock()) set_policy(host, *over);
   });
   CO_TRY(co_await host.containers.launch(container, std::move(spec)));
+  if (has_proxy) {
+    container->on_end.emplace_back([&host, id = container->id] { host.egress.stop(id); });
+    // What it has asked for meanwhile waits in the listener's queue.
+    const Status served = host.egress.serve(container->id, std::move(container->proxy_listener), std::move(net));
+    if (!served) {
+      host.containers.stop(container, Millis(0));
+      co_return served.error();
+    }
+  }
   co_return container;
 }
 
@@ -174,10 +186,11 @@ Result<containers::Config> read_config(const Host& host, wire::Value params) {
   return config;
 }
 
-Reply describe(Call& call, const Container& container, bool with_log = false) {
+Reply describe(Call& call, Host& host, const Container& container, bool with_log = false) {
   return call.result([&](JsonWriter& json) {
     json.begin_object();
     containers::describe(json, container);
+    if (const egress::Tally* tally = host.egress.tally(container.id)) tally->write(json.key("net"));
     if (with_log) {
       json.key("log").begin_object().member("stdout", container.out.tail()).member("stderr", container.err.tail());
       json.member("stdout_bytes", container.out.total()).member("stderr_bytes", container.err.total()).end_object();
@@ -207,18 +220,20 @@ Task<Reply> create(const Permit&, Call& call, RequestContext&, Host& host) {
   if (!config) co_return std::move(config).error();
   auto container = co_await start_container(host, std::move(*config));
   if (!container) co_return std::move(container).error();
-  if (call.params().get("config").get("ends_with_session").as_bool().value_or(false))
+  if (call.params().get("config").get("ends_with_session").as_bool().value_or(false)) {
     end_with_session(call, host, (*container)->id);
-  co_return describe(call, **container);
+  }
+  co_return describe(call, host, **container);
 }
 
 // For a sandbox that its maker builds itself. First {template, config}: a door and a mailbox to put into it;
-// then {container, pid}: it runs. It ends with the session that adopted it.
+// then {container, pid}: it runs; {container, net}: whom it talked to. It ends with the session that adopted it.
 constexpr Field kAdopt[] = {{.name = "template", .type = Type::string, .least = 1, .most = 64},
                             {.name = "config", .type = Type::object, .fields = kConfig},
                             {.name = "container", .type = Type::string},
                             {.name = "pid", .type = Type::integer, .least = 1},
-                            {.name = "wait_status", .type = Type::integer}};
+                            {.name = "wait_status", .type = Type::integer},
+                            {.name = "net", .type = Type::any}};
 
 Result<std::shared_ptr<Container>> find(Host& host, wire::Value params) {
   auto container = host.containers.find(text(params.get("container")));
@@ -256,7 +271,9 @@ Task<Reply> adopt(const Permit&, Call& call, RequestContext&, Host& host) {
   if ((*container)->handle != 0 || containers::is_over((*container)->state)) {
     return now(Error::make(Code::conflict, "the container was not adopted, or is over"));
   }
-  if (const auto status = call.params().get("wait_status").as_int()) {
+  if (const wire::Value net = call.params().get("net")) {
+    record_connections(host, (*container)->id, net);
+  } else if (const auto status = call.params().get("wait_status").as_int()) {
     (*container)->wait_status = static_cast<int>(*status);
   } else if (const auto pid = call.params().get("pid").as_int()) {
     if (Status adopted = host.containers.adopt(**container, static_cast<pid_t>(*pid)); !adopted) {
@@ -265,7 +282,7 @@ Task<Reply> adopt(const Permit&, Call& call, RequestContext&, Host& host) {
   } else {
     return now(Error::invalid_param("params.pid", "is missing"));
   }
-  return now(describe(call, **container));
+  return now(describe(call, host, **container));
 }
 
 // ---- list, inspect, signal, stop, remove, wait ----
@@ -289,7 +306,7 @@ constexpr Field kInspect[] = {{.name = "container", .type = Type::string, .requi
 Task<Reply> inspect(const Permit&, Call& call, RequestContext&, Host& host) {
   auto container = find(host, call.params());
   if (!container) return now(std::move(container).error());
-  return now(describe(call, **container, call.params().get("log").as_bool().value_or(false)));
+  return now(describe(call, host, **container, call.params().get("log").as_bool().value_or(false)));
 }
 
 constexpr Field kSignal[] = {{.name = "container", .type = Type::string, .required = true},
@@ -326,14 +343,14 @@ Task<Reply> stop(const Permit&, Call& call, RequestContext&, Host& host) {
   if (!container) co_return std::move(container).error();
   host.containers.stop(*container, Millis(call.params().get("grace_ms").as_int().value_or(5'000)));
   if (Status over = co_await until_over(call, *container); !over) co_return std::move(over).error();
-  co_return describe(call, **container);
+  co_return describe(call, host, **container);
 }
 
 Task<Reply> wait(const Permit&, Call& call, RequestContext&, Host& host) {
   auto container = find(host, call.params());
   if (!container) co_return std::move(container).error();
   if (Status over = co_await until_over(call, *container); !over) co_return std::move(over).error();
-  co_return describe(call, **container);
+  co_return describe(call, host, **container);
 }
 
 Task<Reply> remove(const Permit&, Call& call, RequestContext&, Host& host) {

@@ -14,6 +14,7 @@
 #include "containers/groups.h"
 #include "containers/registry.h"
 #include "containers/workers.h"
+#include "egress/link.h"
 #include "handlers/events.h"
 #include "ipc/ipc.h"
 #include "ledger/ledger.h"
@@ -52,6 +53,7 @@ struct Host {
   pod::Roster& pods;
   containers::Groups& groups;
   scheduler::Scheduler& scheduler;
+  egress::Link& egress;
   policy::Profiles& profiles;
   ledger::Ledger& ledger;
   mailbox::Mailbox& mailbox;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "handlers/net_reports.h"
 #include "os/files.h"
 #include "os/process.h"
 #include "os/sockets.h"
@@ -76,6 +77,8 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
                    .log = log,
                    .publish = publisher(),
                    .profile_of = [this](const containers::Config& of) { return handlers::profile_of(profiles_, of); }},
+      egress_(loop_, log, options_.paths.egress_hosts,
+              [this](const egress::Report& report) { handlers::record_connection(host_, report); }),
       cells_(loop_, log),
       deputy_(
           sessions_, clock, [this](const std::string& container) { return find_sender(container); },
@@ -102,6 +105,7 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
             .pods = pods_,
             .groups = groups_,
             .scheduler = scheduler_,
+            .egress = egress_,
             .profiles = profiles_,
             .ledger = *ledger_,
             .mailbox = mailbox_,
@@ -287,6 +291,7 @@ void Warden::run() {
   mailbox_.close();
   containers_.close();
   pods_.close();
+  egress_.close();
   cells_.close();
   loop_.settle();
   if (const Status closed = ledger_->close(); !closed) {
@@ -337,10 +342,13 @@ void Warden::limit(Door& door, const Config& config) {
 Status Warden::reload() {
   auto config = load_config(options_.paths.config_file);
   auto profiles = policy::Profiles::load(options_.paths.profiles_dir());
+  // What a container may reach stands in its profile: with a fault there, nobody reaches anything.
+  if (!profiles) egress_.deny_all();
   if (config && !profiles) config = profiles.error();
   if (!config) {
     host_.config_error = config.error().message;
-    log_.error("reload failed; the old configuration stays in force", {{"error", config.error().message}});
+    log_.error("reload failed; the old configuration stays in force",
+               {{"error", config.error().message}, {"network", profiles ? "as before" : "denied to all containers"}});
     Error error = std::move(config).error();
     error.message += "; the old configuration stays in force";
     return error;
@@ -349,10 +357,23 @@ Status Warden::reload() {
   config_ = std::move(*config);
   profiles_ = std::move(*profiles);
   apply(config_);
+  apply_net_policies();
   gate_.policy_changed();
   log_.info("reloaded");
   events_.publish("warden.reloaded", "{}");
   return ok();
+}
+
+// Of containers that run: their network follows their profile, and nothing else of them does.
+void Warden::apply_net_policies() {
+  egress_.trust_again();
+  for (const auto& [id, container] : containers_.all()) {
+    const policy::Profile* profile = profiles_.find(container->config.profile);
+    // A profile that is gone allows nothing.
+    auto net = profile == nullptr ? Result<policy::NetPolicy>(policy::NetPolicy())
+                                  : policy::NetPolicy::make(profile->net_allow, profile->net_deny, profile->net_limits);
+    if (net) egress_.update(id, std::move(*net));
+  }
 }
 
 void Warden::shut_down() {

@@ -13,6 +13,7 @@
 #include "containers/groups.h"
 #include "containers/registry.h"
 #include "containers/workers.h"
+#include "egress/link.h"
 #include "handlers/method.h"
 #include "ipc/ipc.h"
 #include "ledger/ledger.h"
@@ -75,6 +76,7 @@ class Warden {
   Status reload();
   void apply(const Config& config);
   static void limit(Door& door, const Config& config);
+  void apply_net_policies();
   std::optional<approval::Sender> find_sender(const std::string& container) const;
   void shut_down();
 
@@ -96,6 +98,7 @@ class Warden {
   scheduler::OutputRouter output_;
   scheduler::Scheduler scheduler_;
   scheduler::SignalHost signal_host_;
+  egress::Link egress_;
   containers::Cells cells_;
   approval::Deputy deputy_;
   approval::Gate gate_;
