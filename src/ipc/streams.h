@@ -76,7 +76,8 @@ class OutStream {
 
 class StreamHub {
  public:
-  StreamHub(Session& session, wire::Side side) : session_(session), book_(side) {}
+  StreamHub(Session& session, wire::Side side, std::size_t most_open)
+      : session_(session), book_(side, wire::kInitialCredit, most_open) {}
 
   // Called by the session for what arrives.
   Status announce(const std::vector<std::uint32_t>& streams);
