@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "policy/adapter_setters.h"
 #include "policy/builtin_profiles.h"
 #include "policy/toml_table.h"
 
@@ -86,6 +87,7 @@ Result<Profile> parse_profile(const std::string& path, const std::string& name, 
   for (const char* key : {"memory", "pids", "cpu", "open_files", "file_size", "scratch", "duration", "idle"}) {
     setters.emplace(std::string("limits.") + key, limit(profile.limits, key));
   }
+  add_adapter_setters(setters, profile.adapters);
   TRY(table::read(path, "profile." + name, node, setters));
   return profile;
 }
