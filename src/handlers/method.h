@@ -16,6 +16,7 @@
 #include "ledger/ledger.h"
 #include "os/peer.h"
 #include "permit/permit.h"
+#include "platform/adapters_link.h"
 #include "policy/policy.h"
 #include "wire/wire.h"
 
@@ -42,6 +43,7 @@ struct Host {
   EventHub& events;
   containers::Registry& containers;
   containers::Workers& workers;
+  platform::AdaptersLink& adapters;
   policy::Profiles& profiles;
   ledger::Ledger& ledger;
   const Clock& clock;
@@ -87,5 +89,6 @@ std::span<const Method> warden_methods();
 std::span<const Method> container_methods();
 std::span<const Method> audit_methods();
 std::span<const Method> fs_methods();
+std::span<const Method> platform_methods();
 
 }  // namespace sallyport::handlers

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "os/files.h"
+#include "platform/load.h"
 #include "policy/toml_table.h"
 
 namespace sallyport::warden {
@@ -30,6 +31,7 @@ Result<Config> parse_config(std::string_view text, const std::string& path) {
         {"token_methods", table::strings(config.host.token_methods)}}},
   };
   for (const auto& [key, value] : root) {
+    if (key.str() == "platform") continue;  // read by platform::load_config()
     const auto known = tables.find(std::string(key.str()));
     if (known == tables.end()) {
       return table::fault(path, key.source(), "unknown table [" + std::string(key.str()) + "]");
@@ -39,7 +41,9 @@ Result<Config> parse_config(std::string_view text, const std::string& path) {
   return config;
 }
 
-Result<Config> load_config(const std::string& path) {
+namespace {
+
+Result<Config> load_warden_config(const std::string& path) {
   // A link to the file is fine, as dotfile managers make them; a link to nothing is a fault, not a default.
   std::error_code fault;
   if (std::filesystem::symlink_status(path, fault).type() == std::filesystem::file_type::not_found) return Config();
@@ -48,6 +52,14 @@ Result<Config> load_config(const std::string& path) {
   const auto text = os::read_small_file(real, kMaxConfigBytes);
   if (text) return parse_config(*text, path);
   return Error::make(text.error().code, "cannot read " + path + ": " + text.error().message);
+}
+
+}  // namespace
+
+Result<Config> load_config(const std::string& path) {
+  TRY(Config config, load_warden_config(path));
+  TRY(config.platform, platform::load_config(path));
+  return config;
 }
 
 }  // namespace sallyport::warden

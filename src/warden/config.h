@@ -10,12 +10,14 @@
 //   [host]
 //   methods = ["*"]              # what the host itself may call
 //   token_methods = []           # of these, what also needs a capability token
+//   [platform]                   # adapters for workers: see platform/config.h. Or platform.json beside this file
 #pragma once
 
 #include <string>
 
 #include "base/base.h"
 #include "ipc/sessions.h"
+#include "platform/config.h"
 #include "policy/engine.h"
 
 namespace sallyport::warden {
@@ -27,6 +29,7 @@ struct Config {
   std::size_t max_in_flight = 4'096;
   bool require_pidfd = false;
   policy::HostPolicy host;
+  platform::Config platform;
 };
 
 // An absent file is the default configuration. A fault is INVALID_PARAMS naming file, line, column and

@@ -21,8 +21,8 @@ Error barrier(const std::exception& error) {
 }  // namespace
 
 Pipeline::Pipeline(handlers::Host& host) : host_(host), auditor_(host.ledger, host.sessions.log(), host.clock) {
-  for (const auto group :
-       {handlers::warden_methods(), handlers::container_methods(), handlers::fs_methods(), handlers::audit_methods()}) {
+  for (const auto group : {handlers::warden_methods(), handlers::container_methods(), handlers::fs_methods(),
+                           handlers::audit_methods(), handlers::platform_methods()}) {
     for (const Method& method : group) methods_.emplace(method.name, &method);
   }
 }

@@ -37,12 +37,14 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
                                    const auto& container) { open_container_connection(std::move(fd), container); },
            .on_event = [this](std::string_view event, const std::string& params) { events_.publish(event, params); }}),
       workers_(containers_, sessions_),
+      adapters_(sessions_, config_.platform, options_.paths.state_dir + "/platform"),
       host_{.sessions = sessions_,
             .engine = engine_,
             .tokens = tokens_,
             .events = events_,
             .containers = containers_,
             .workers = workers_,
+            .adapters = adapters_,
             .profiles = profiles_,
             .ledger = *ledger_,
             .clock = clock,
@@ -187,6 +189,7 @@ void Warden::run() {
   log_.info("ready", {{"socket", options_.paths.control_socket()}, {"pid", ::getpid()}});
   loop_.run();
   containers_.close();
+  adapters_.close();
   loop_.settle();
   if (const Status closed = ledger_->close(); !closed) {
     log_.error("ledger", {{"error", closed.error().describe()}});
@@ -197,6 +200,7 @@ void Warden::run() {
 void Warden::apply(const Config& config) {
   sessions_.set_limits(config.session);
   engine_.replace(config.host);
+  adapters_.set_config(config.platform);
   for (Door* door : {&control_, &loopback_, &stdio_}) {
     door->max_connections = config.max_connections;
     door->max_in_flight = config.max_in_flight;

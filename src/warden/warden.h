@@ -13,6 +13,7 @@
 #include "ipc/ipc.h"
 #include "ledger/ledger.h"
 #include "os/paths.h"
+#include "platform/adapters_link.h"
 #include "warden/config.h"
 #include "warden/pipeline.h"
 
@@ -72,6 +73,7 @@ class Warden {
   policy::Profiles profiles_;
   containers::Registry containers_;
   containers::Workers workers_;
+  platform::AdaptersLink adapters_;
   handlers::Host host_;
   Pipeline pipeline_;
   Door control_{.name = "control"}, loopback_{.name = "loopback"}, stdio_{.name = "stdio"};
