@@ -29,7 +29,7 @@ int main() {
   const Log log(STDERR_FILENO, LogFormat::text, LogLevel::info, clock);
   ipc::Loop loop;
   ipc::Sessions sessions(loop, log, {});
-  adapters::Machinery machinery{sessions, log, clock, {}};
+  adapters::Machinery machinery{sessions, log, clock};
   adapters::Service service(machinery);
   auto session = ipc::Session::open(sessions, UniqueFd(kSocket), UniqueFd(), wire::Side::accepting, "warden");
   if (!session) {

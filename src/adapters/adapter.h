@@ -1,6 +1,7 @@
 // One implementation of one role, as the service sees it.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -37,15 +38,20 @@ Result<Scope> scope_of(ipc::Call& call, std::string_view field);
 // What a backend said, for a caller: that it is not there, and that trying again may help.
 Error backend_down(std::string detail);
 
-// What all adapters of this process share.
+class Sandboxes;
+class ThirdParty;
+
+// What all adapters of this process share. Programs of others may have several roles, and run once.
 struct Machinery {
   ipc::Sessions& sessions;
   const Log& log;
   const Clock& clock;
-  std::string state_dir;
+  std::string state_dir = {};
+  std::shared_ptr<Sandboxes> sandboxes = {};
+  std::map<std::string, std::shared_ptr<ThirdParty>> third_party = {};
 };
 
-// Null and the reason if it cannot even be built. May not block.
+// UNIMPLEMENTED if there is none of that name. Does not block; `config` must outlive it.
 Result<std::unique_ptr<Adapter>> make_adapter(platform::Role role, const std::string& implementation,
                                               const platform::Config& config, Machinery& machinery);
 

@@ -71,6 +71,7 @@ int run(int argc, char** argv, const std::string& version) {
   add_warden_commands(app, context);
   add_policy_commands(app, context);
   add_audit_commands(app, context);
+  add_platform_commands(app, context);
   add_doctor_command(app, context);
 
   const std::string word = argc > 1 ? argv[1] : "";

@@ -31,6 +31,7 @@ void add_run_command(CLI::App& app, Context& context);
 void add_container_commands(CLI::App& app, Context& context);
 void add_policy_commands(CLI::App& app, Context& context);
 void add_audit_commands(CLI::App& app, Context& context);
+void add_platform_commands(CLI::App& app, Context& context);
 
 // Runs a command when it was named, and turns its error into an exit code.
 void on_run(CLI::App* command, Context& context, std::function<Status()> work);

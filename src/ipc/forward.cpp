@@ -70,9 +70,18 @@ Task<Result<wire::Message>> ask(Call& call, std::shared_ptr<Session> to, std::st
   const auto answered = std::make_shared<OneShot<Result<wire::Message>>>();
   Session::OnEvent on_event;
   if (relays_events) {
-    on_event = [&call](const wire::Message& event) {
+    on_event = [&call, lost = std::uint64_t{0}](const wire::Message& event) mutable {
       if (call.is_answered()) return;
-      call.session().send_event(call.message().id, event.method, event.params ? event.params.to_json() : "");
+      // A peer that does not read loses events rather than our memory.
+      if (call.session().unsent_bytes() > wire::kMaxUnsentBytes) {
+        ++lost;
+        return;
+      }
+      const std::string_view id = call.message().id;
+      if (lost != 0) {
+        call.session().send_event(id, "events.lost", "{\"count\":" + std::to_string(std::exchange(lost, 0)) + "}");
+      }
+      call.session().send_event(id, event.method, event.params ? event.params.to_json() : "");
     };
   }
   auto id = to->request(

@@ -17,7 +17,8 @@ Result<std::string> forward_params(Call& call, Session& to, std::span<const std:
                                    const std::function<void(wire::JsonWriter&)>& add = {});
 
 // Asks, and waits for the answer; the error inside a message is the other side's. If the call is given up, the
-// other side is told. With `relays_events`, events that belong to the request go to the call's own peer.
+// other side is told. With `relays_events`, events that belong to the request go to the call's own peer; one that
+// does not read loses some, and is told how many with `events.lost`.
 Task<Result<wire::Message>> ask(Call& call, std::shared_ptr<Session> to, std::string_view method,
                                 const std::string& params, bool relays_events = false);
 

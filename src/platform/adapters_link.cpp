@@ -35,7 +35,8 @@ std::vector<char*> named_variables(const Config& config) {
   std::vector<char*> variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const char* equals = std::strchr(*entry, '=');
-    if (equals != nullptr && names.contains(std::string(*entry, static_cast<std::size_t>(equals - *entry)))) variables.push_back(*entry);
+    if (equals != nullptr && names.contains(std::string(*entry, static_cast<std::size_t>(equals - *entry))))
+      variables.push_back(*entry);
   }
   variables.push_back(nullptr);
   return variables;
