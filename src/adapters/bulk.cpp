@@ -6,7 +6,8 @@ namespace sallyport::adapters {
 namespace {
 
 Fire send_all(std::shared_ptr<ipc::OutStream> to, std::string bytes) {
-  if (co_await to->write(as_bytes(bytes))) to->finish();
+  const Status sent = co_await to->write(as_bytes(bytes));
+  if (sent) to->finish();
 }
 
 }  // namespace

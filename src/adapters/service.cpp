@@ -87,7 +87,8 @@ Task<Reply> Service::configure(Call& call) {
       }
       slot.candidates.push_back(std::move(candidate));
     }
-    if (!co_await choose(role, slot)) choose_later(role);
+    const bool is_there = co_await choose(role, slot);
+    if (!is_there) choose_later(role);
   }
   co_return call.result([](wire::JsonWriter& json) { json.raw(R"({"configured":true})"); });
 }
@@ -95,8 +96,8 @@ Task<Reply> Service::configure(Call& call) {
 Task<bool> Service::choose(Role role, Slot& slot) {
   std::string problems;
   for (const Candidate& candidate : slot.candidates) {
-    const Status probed =
-        candidate.adapter ? co_await probe(*candidate.adapter, slot.latency_us) : Status(candidate.problem);
+    Status probed = candidate.problem;
+    if (candidate.adapter) probed = co_await probe(*candidate.adapter, slot.latency_us);
     if (probed) {
       slot.active = candidate.adapter;
       slot.implementation = candidate.implementation;
@@ -132,7 +133,7 @@ Fire Service::choose_later(Role role) {
   slot.is_waiting = true;
   while (!slot.active) {
     co_await machinery_.sessions.loop().sleep(platform::kProbeAgain);
-    if (co_await choose(role, slot)) break;
+    co_await choose(role, slot);
   }
   slot.is_waiting = false;
 }
@@ -143,7 +144,8 @@ Task<Reply> Service::report(Call& call) {
   if (call.params().get("probe").as_bool().value_or(false)) {
     for (auto& [role, slot] : slots_) {
       if (!slot.active) {
-        if (!slot.candidates.empty()) co_await choose(role, slot);
+        if (slot.candidates.empty()) continue;
+        co_await choose(role, slot);
         continue;
       }
       const std::shared_ptr<Adapter> adapter = slot.active;

@@ -323,7 +323,8 @@ class FileStorage final : public Adapter {
         to->finish();
         co_return;
       }
-      if (!co_await to->write(as_bytes(*piece))) co_return;
+      const Status sent = co_await to->write(as_bytes(*piece));
+      if (!sent) co_return;
     }
   }
 

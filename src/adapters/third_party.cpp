@@ -30,7 +30,7 @@ sandbox::Spec make_spec(const std::string& name, const std::string& copy, const 
   spec.environment = {"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"};
   spec.read = {"/usr", "/etc"};
   spec.deny = {"/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/ssl/private", "/etc/ssh"};
-  spec.exec = {"/usr", copy};
+  spec.exec = {"/usr", inside};
   spec.binds.push_back({copy, inside, false, true});
   spec.limits.memory_bytes = 1ULL << 30;
   spec.limits.processes = 64;

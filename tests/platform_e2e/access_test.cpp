@@ -65,7 +65,8 @@ TEST_F(PlatformAccess, SizesAndModelsAreTheProfiles) {
                  "permissions.adapters.llm = { models = [\"small\"], max_tokens = 2 }\n");
   Client worker = as_container(make_container());
   EXPECT_EQ(worker.outcome("storage.write", R"({"key":"a","value":"12345678901"})"), "PAYLOAD_TOO_LARGE");
-  EXPECT_EQ(worker.outcome("storage.write", R"({"key":"a","value":{"$stream":1},"size":11})"), "PAYLOAD_TOO_LARGE");
+  Client streaming = as_container(make_container());
+  EXPECT_EQ(streaming.outcome("storage.write", R"({"key":"a","value":{"$stream":1},"size":11})"), "PAYLOAD_TOO_LARGE");
   EXPECT_EQ(worker.outcome("llm.complete", R"({"model":"large","messages":[{"role":"user","content":"x"}]})"),
             "POLICY_DENIED");
   EXPECT_EQ(

@@ -62,14 +62,17 @@ class PlatformDoor : public Door {
   // The typed client, as a container or as the host.
   std::unique_ptr<platform::Platform> platform_of(const std::string& container = {}) {
     auto client = sallyport::Client::connect_unix(daemon().socket_path());
-    if (!client) return nullptr;
+    if (!client) std::abort();
     if (!container.empty()) {
       const auto narrowed = (*client)->call("session.narrow", R"({"container":")" + container + "\"}");
       EXPECT_TRUE(narrowed) << (narrowed ? "" : narrowed.error().message);
     }
     auto platform = platform::init_platform(std::move(*client));
-    EXPECT_TRUE(platform) << (platform ? "" : platform.error().message);
-    return platform ? std::move(*platform) : nullptr;
+    if (!platform) {
+      std::fprintf(stderr, "no platform: %s\n%s", platform.error().message.c_str(), daemon().log().c_str());
+      std::abort();
+    }
+    return std::move(*platform);
   }
   // A member of the answer's result, as JSON.
   static std::string member(Client& client, const char* method, const std::string& params, const char* name) {
