@@ -2,7 +2,9 @@
 
 #include "adapters/cache.h"
 #include "adapters/events.h"
+#include "adapters/http.h"
 #include "adapters/llm.h"
+#include "adapters/redis.h"
 #include "adapters/storage_files.h"
 #include "adapters/third_party.h"
 #include "adapters/vector_sqlite.h"
@@ -33,6 +35,10 @@ Result<std::unique_ptr<Adapter>> make_adapter(platform::Role role, const std::st
     if (!party) party = std::make_shared<ThirdParty>(implementation, config, machinery, machinery.sandboxes);
     return make_third_party(role, party, machinery);
   }
+  if (implementation == "redis" && !machinery.redis) machinery.redis = std::make_shared<Redis>(config, machinery);
+  if (implementation == "openai" && !machinery.http) {
+    machinery.http = std::make_shared<Http>(machinery.sessions.loop());
+  }
   const platform::Options& options = config.options_of(implementation);
   const auto directory = [&](const char* otherwise) {
     return options.directory.empty() ? machinery.state_dir + otherwise : options.directory;
@@ -41,7 +47,7 @@ Result<std::unique_ptr<Adapter>> make_adapter(platform::Role role, const std::st
   if (is(Role::storage, "files")) return make_file_storage(directory("/storage"), machinery);
   if (is(Role::cache, "memory")) return make_memory_cache(options, machinery);
   if (is(Role::cache, "sqlite")) return make_sqlite_cache(directory(""), machinery);
-  if (is(Role::cache, "redis")) return make_redis_cache(config, machinery);
+  if (is(Role::cache, "redis")) return make_redis_cache(machinery.redis);
   if (is(Role::vector, "sqlite")) return make_sqlite_vectors(directory(""), machinery);
   if (is(Role::llm, "echo")) return make_echo_llm();
   if (is(Role::llm, "openai")) return make_openai_llm(config, machinery);

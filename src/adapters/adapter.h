@@ -38,15 +38,20 @@ Result<Scope> scope_of(ipc::Call& call, std::string_view field);
 // What a backend said, for a caller: that it is not there, and that trying again may help.
 Error backend_down(std::string detail);
 
+class Http;
+class Redis;
 class Sandboxes;
 class ThirdParty;
 
-// What all adapters of this process share. Programs of others may have several roles, and run once.
+// What all adapters of this process share. A backend has one pool of connections, whatever roles it serves, and a
+// program of others runs once.
 struct Machinery {
   ipc::Sessions& sessions;
   const Log& log;
   const Clock& clock;
   std::string state_dir = {};
+  std::shared_ptr<Http> http = {};
+  std::shared_ptr<Redis> redis = {};
   std::shared_ptr<Sandboxes> sandboxes = {};
   std::map<std::string, std::shared_ptr<ThirdParty>> third_party = {};
 };

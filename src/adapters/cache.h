@@ -41,6 +41,6 @@ Result<std::int64_t> add_to(std::string_view value, std::int64_t by);
 
 std::unique_ptr<Adapter> make_memory_cache(const platform::Options& options, Machinery& machinery);
 std::unique_ptr<Adapter> make_sqlite_cache(const std::string& directory, Machinery& machinery);
-std::unique_ptr<Adapter> make_redis_cache(const platform::Config& config, Machinery& machinery);
+std::unique_ptr<Adapter> make_redis_cache(std::shared_ptr<Redis> redis);
 
 }  // namespace sallyport::adapters

@@ -36,8 +36,7 @@ Error refused(const RedisReply& reply) {
 
 class CacheInRedis final : public Cache {
  public:
-  CacheInRedis(const platform::Config& config, Machinery& machinery)
-      : redis_(std::make_shared<Redis>(config, machinery)) {}
+  explicit CacheInRedis(std::shared_ptr<Redis> redis) : redis_(std::move(redis)) {}
 
   Task<Status> probe() override {
     CO_TRY(co_await ask(words("PING")));
@@ -104,8 +103,8 @@ class CacheInRedis final : public Cache {
 
 }  // namespace
 
-std::unique_ptr<Adapter> make_redis_cache(const platform::Config& config, Machinery& machinery) {
-  return std::make_unique<CacheInRedis>(config, machinery);
+std::unique_ptr<Adapter> make_redis_cache(std::shared_ptr<Redis> redis) {
+  return std::make_unique<CacheInRedis>(std::move(redis));
 }
 
 }  // namespace sallyport::adapters

@@ -63,9 +63,7 @@ constexpr std::string_view kChannel = "sallyport-events:";
 class EventsInRedis final : public Adapter {
  public:
   EventsInRedis(const platform::Config& config, Machinery& machinery)
-      : machinery_(machinery),
-        commands_(std::make_shared<Redis>(config, machinery)),
-        messages_(std::make_shared<Redis>(config, machinery)) {
+      : machinery_(machinery), commands_(machinery.redis), messages_(std::make_shared<Redis>(config, machinery)) {
     messages_->on_message([this](const RedisReply& push) { hear(push); });
   }
 

@@ -5,8 +5,7 @@
 
 namespace sallyport::adapters {
 
-OpenAi::OpenAi(const platform::Config& config, Machinery& machinery)
-    : config_(config), http_(std::make_shared<Http>(machinery.sessions.loop())) {
+OpenAi::OpenAi(const platform::Config& config, Machinery& machinery) : config_(config), http_(machinery.http) {
   if (auto address = platform::parse_address(config.options_of("openai").url)) address_ = std::move(*address);
 }
 

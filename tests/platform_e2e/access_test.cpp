@@ -18,8 +18,8 @@ events = "memory"
 
 class PlatformAccess : public PlatformDoor {};
 
-TEST_F(PlatformAccess, AWorkerWritesAndReadsByNameThroughItsOwnDoor) {
-  start_platform(kLocal);
+TEST_F(PlatformAccess, AWorkerWritesAndReadsByNameAndSeesNothingOfTheHostsEnvironment) {
+  start_platform(kLocal, kAllGrants, [] { ::setenv("HOST_SECRET", "x", 1); });
   std::filesystem::create_directories(daemon().root() + "/workspace");
   const std::string id = make_container("plugin", R"({"workspace":")" + daemon().root() + R"(/workspace"})");
   std::ofstream(daemon().root() + "/workspace/ask.py") << R"(
@@ -46,6 +46,8 @@ print(call("platform.init", protocol=1)["tenant"], sorted(os.environ))
     if (auto message = decode(*body); message && message->type == wire::MessageType::response) break;
   }
   EXPECT_TRUE(out.starts_with("11 from inside\nprofile.plugin ")) << out;
+  EXPECT_EQ(out.find("HOST_SECRET"), std::string::npos);
+  EXPECT_NE(out.find("SALLYPORT_DOOR"), std::string::npos);
 }
 
 TEST_F(PlatformAccess, WithoutAGrantOrAMethodNothingIsDone) {

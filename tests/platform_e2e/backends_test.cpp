@@ -8,6 +8,7 @@
 
 #include "os/files.h"
 #include "platform_e2e/fixture.h"
+#include "support/attacker.h"
 #include "wire/crypto.h"
 
 namespace sallyport::testing {
@@ -549,6 +550,33 @@ TEST_F(PlatformThirdParty, OneThatDiesOrTalksNonsenseIsStartedAgain) {
     const std::string code = code_of(worker.next_message());
     EXPECT_TRUE(code == "UNAVAILABLE" || code == "TIMEOUT") << key << code;
   }
+}
+
+TEST_F(PlatformThirdParty, AnOrdinaryUserHasAllOfItToo) {
+  if (!is_root()) GTEST_SKIP() << "needs root to become somebody else; every other test is this one then";
+  const std::string text = config(sample_, hash(read_file(sample_)));
+  // In a child that is nobody, with a warden of its own; the number says which step failed.
+  EXPECT_EQ(in_child([&] {
+              become_ordinary();
+              Daemon own;
+              own.write_config(
+                  "[platform]\nallow_adapters = [\"mine\", \"files\"]\n[platform.adapters]\nstorage = \"files\"\n" +
+                  text.substr(text.find("cache = ")));
+              std::filesystem::create_directories(own.root() + "/profiles");
+              std::ofstream(own.root() + "/profiles/plugin.toml") << "[profile.plugin]" << kPluginProfile << kAllGrants;
+              if (!own.start()) return 1;
+              Client client = Client::unix_socket(own.socket_path());
+              const auto made = client.call("container.create", R"({"template":"plugin"})");
+              if (code_of(made) != "OK") return 2;
+              const std::string id(made->result.get("container").as_string().value_or(""));
+              if (client.outcome("session.narrow", R"({"container":")" + id + "\"}") != "OK") return 3;
+              if (client.outcome("storage.write", R"({"key":"a","value":"x"})") != "OK") return 4;
+              if (member(client, "storage.read", R"({"key":"a"})", "value") != "\"x\"") return 5;
+              if (member(client, "cache.set", R"({"key":"a","value":"x"})", "set") != "true") return 6;
+              if (member(client, "cache.get", R"({"key":"a"})", "value") != "\"x\"") return 7;
+              return own.stop() == 0 ? 0 : 8;
+            }),
+            0);
 }
 
 // ---- the command line ----
