@@ -12,12 +12,12 @@ using namespace sallyport;
 namespace {
 
 // In a container, behind its walls and its own: serves files until the warden hangs up.
-int serve_files(int socket, const char* workspace, char* const* environment) {
+int serve_files(int socket, const char* workspace, bool refuse_hard_links, char* const* environment) {
   const SystemClock clock;
   const Log log(STDERR_FILENO, LogFormat::text, LogLevel::error, clock);
   std::vector<std::string> directories = {"/"};
   if (workspace[0] != '\0') directories.insert(directories.begin(), workspace);
-  auto roots = worker::Roots::open(directories);
+  auto roots = worker::Roots::open(directories, {.refuse_hard_links = refuse_hard_links});
   if (!roots) return 1;
   const auto variable = [environment](const std::string& name) -> std::optional<std::string> {
     for (char* const* at = environment; *at != nullptr; ++at) {

@@ -39,7 +39,7 @@ void compare(wire::Message& first, wire::Message& second) {
   demand(first.type == second.type && first.id == second.id && first.method == second.method);
   demand(first.deadline_ms == second.deadline_ms && first.token == second.token);
   demand(first.params.exists() == second.params.exists() && first.params.to_json() == second.params.to_json());
-  demand(first.error.has_value() == second.error.has_value());
+  demand(static_cast<bool>(first.error) == static_cast<bool>(second.error));
   if (first.error) {
     demand(first.error->code == second.error->code && first.error->message == second.error->message);
     demand(first.error->details_json == second.error->details_json);

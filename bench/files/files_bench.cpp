@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "contest.h"
+#include "door.h"
 #include "tree.h"
 #include "wire/wire.h"
 #include "worker/worker.h"
@@ -212,9 +213,19 @@ void calls(const std::string& scratch, const std::string& tree) {
 
 int main(int argc, char** argv) {
   using namespace sallyport::bench;
-  const bool is_quick = argc > 1 && std::string_view(argv[1]) == "--quick";
+  bool is_quick = false;
+  DoorSetting door;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--quick") is_quick = true;
+    if (word == "--daemon" && i + 1 < argc) door.daemon = argv[++i];
+    if (word == "--peer" && i + 2 < argc) {
+      door.node = argv[++i];
+      door.peer_script = argv[++i];
+    }
+  }
   const char* base = std::getenv("SALLYPORT_BENCH_DIR");
-  const std::string top = std::string(base != nullptr ? base : "/dev/shm") + "/sallyport-bench-files";
+  const std::string top = std::string(base != nullptr ? base : "/tmp") + "/sallyport-bench-files";
   std::filesystem::create_directories(top);
   const std::size_t files = is_quick ? 10'000 : 100'000;
   const std::string tree = top + "/tree" + std::to_string(files);
@@ -224,6 +235,7 @@ int main(int argc, char** argv) {
   std::filesystem::create_directories(scratch);
   resolution(scratch);
   calls(scratch, tree);
+  door_rows(door, scratch, tree);
   searches(tree, is_quick ? 3 : 9);
   std::filesystem::remove_all(scratch);
   return 0;

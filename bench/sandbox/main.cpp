@@ -1,5 +1,5 @@
-// bench_sandbox_driver --bin DIR [--quick] [--json]: contenders are interleaved in every round, and
-// what is reported is the median over rounds of each one's ratio to the plain spawn of that round.
+// bench_sandbox_driver --bin DIR [--quick] [--json] [--peer NAME "PROGRAM ARGUMENTS"]...: contenders are interleaved in
+// every round, and what is reported is the median over rounds of each one's ratio to the plain spawn of that round.
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,7 +8,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
+#include <sstream>
 
 #include "contenders.h"
 
@@ -21,7 +23,9 @@ struct Options {
   std::string bin;
   int rounds = 200;
   int file_rounds = 15;
+  int peer_rounds = 10;  // of those that take long
   bool is_json = false;
+  std::vector<std::pair<std::string, Words>> peers;
 };
 
 struct Row {
@@ -74,6 +78,25 @@ std::string in_path(const char* program) {
   return {};
 }
 
+Words words_of(const std::string& line) {
+  std::istringstream words(line);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+// What takes a hundred times as long is measured in fewer rounds, beside a plain spawn of its own.
+void measure_slow_peers(const Options& options, const std::string& workspace, std::vector<Row>& rows) {
+  std::vector<Contender> contenders = {{"plain spawn", [] { return time_spawn({"/bin/true"}); }, {}}};
+  for (const auto& [name, words] : options.peers) {
+    Words command = words;
+    command.push_back("/bin/true");
+    contenders.push_back({name, [command] { return time_spawn(command); }, {}});
+  }
+  std::filesystem::current_path(workspace);
+  ::setenv("TMPDIR", workspace.c_str(), 1);  // one of them leaves sockets behind
+  const std::vector<Row> slow = measure(contenders, options.peer_rounds);
+  rows.insert(rows.end(), slow.begin() + 1, slow.end());
+}
+
 std::vector<Row> start_up(const Options& options, LauncherUnderTest& launcher, const std::string& workspace) {
   const std::string sallyport = options.bin + "/sallyport";
   sandbox::Spec one_command = default_spec(workspace);
@@ -106,6 +129,7 @@ std::vector<Row> start_up(const Options& options, LauncherUnderTest& launcher, c
   for (const Row& row : warm) {
     if (row.name != cold[0].name) rows.push_back(row);
   }
+  measure_slow_peers(options, workspace, rows);
   return rows;
 }
 
@@ -162,6 +186,10 @@ int main(int argc, char** argv) {
     if (std::strcmp(argv[i], "--bin") == 0 && i + 1 < argc) options.bin = argv[++i];
     if (std::strcmp(argv[i], "--quick") == 0) options.rounds = 40, options.file_rounds = 5;
     if (std::strcmp(argv[i], "--json") == 0) options.is_json = true;
+    if (std::strcmp(argv[i], "--peer") == 0 && i + 2 < argc) {
+      options.peers.emplace_back(argv[i + 1], words_of(argv[i + 2]));
+      i += 2;
+    }
   }
   std::string workspace = "/tmp/sallyport-bench-XXXXXX";
   if (::mkdtemp(workspace.data()) == nullptr) return 1;

@@ -28,11 +28,11 @@ Result<std::unique_ptr<Adapter>> make_adapter(platform::Role role, const std::st
                                               const platform::Config& config, Machinery& machinery) {
   using platform::Role;
   if (config.third_party.contains(implementation)) {
-    if (!machinery.sandboxes) {
-      machinery.sandboxes = std::make_shared<Sandboxes>(machinery.sessions.loop(), machinery.log);
+    if (!machinery.cells) {
+      machinery.cells = std::make_shared<containers::Cells>(machinery.sessions.loop(), machinery.log);
     }
     auto& party = machinery.third_party[implementation];
-    if (!party) party = std::make_shared<ThirdParty>(implementation, config, machinery, machinery.sandboxes);
+    if (!party) party = std::make_shared<ThirdParty>(implementation, config, machinery, machinery.cells);
     return make_third_party(role, party, machinery);
   }
   if (implementation == "redis" && !machinery.redis) machinery.redis = std::make_shared<Redis>(config, machinery);

@@ -10,6 +10,10 @@
 #include "ipc/ipc.h"
 #include "platform/config.h"
 
+namespace sallyport::containers {
+class Cells;
+}
+
 namespace sallyport::adapters {
 
 class Adapter {
@@ -40,7 +44,6 @@ Error backend_down(std::string detail);
 
 class Http;
 class Redis;
-class Sandboxes;
 class ThirdParty;
 
 // What all adapters of this process share. A backend has one pool of connections, whatever roles it serves, and a
@@ -52,7 +55,7 @@ struct Machinery {
   std::string state_dir = {};
   std::shared_ptr<Http> http = {};
   std::shared_ptr<Redis> redis = {};
-  std::shared_ptr<Sandboxes> sandboxes = {};
+  std::shared_ptr<containers::Cells> cells = {};
   std::map<std::string, std::shared_ptr<ThirdParty>> third_party = {};
 };
 

@@ -21,96 +21,11 @@ constexpr std::size_t kMaxProgramBytes = 64U << 20;
 constexpr Millis kGreetTimeout{10'000};
 // After it missed a deadline: time to notice that the call was given up.
 constexpr Millis kGrace{2'000};
-constexpr std::uint32_t kJob = 1;
-
-// What it needs to run at all: system programs and libraries to read. No workspace, home, door or network.
-sandbox::Spec make_spec(const std::string& name, const std::string& copy, const std::string& inside) {
-  sandbox::Spec spec;
-  spec.name = "adapter-" + name;
-  spec.environment = {"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"};
-  spec.read = {"/usr", "/etc"};
-  spec.deny = {"/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/ssl/private", "/etc/ssh"};
-  spec.exec = {"/usr", inside};
-  spec.binds.push_back({copy, inside, false, true});
-  spec.limits.memory_bytes = 1ULL << 30;
-  spec.limits.processes = 64;
-  spec.limits.scratch_bytes = 64ULL << 20;
-  spec.protect_workspace = false;
-  return spec;
-}
-
 }  // namespace
 
-// ---- sandboxes ----
-
-Status Sandboxes::open() {
-  if (launcher_) return ok();
-  TRY(launcher_, containers::LauncherLink::start(
-                     loop_, log_, [this](sandbox::FromLauncher notice, std::vector<UniqueFd>) { on_notice(notice); },
-                     [this] {
-                       for (const auto& [handle, starting] : std::exchange(starting_, {})) {
-                         starting->launched.resolve(backend_down("the launcher died"));
-                         starting->started.resolve(backend_down("the launcher died"));
-                       }
-                     }));
-  return ok();
-}
-
-void Sandboxes::on_notice(const sandbox::FromLauncher& notice) {
-  const sandbox::Handle handle = std::visit([](const auto& message) { return message.container; }, notice);
-  const auto found = starting_.find(handle);
-  if (found == starting_.end()) return;
-  const std::shared_ptr<Starting> starting = found->second;
-  if (std::holds_alternative<sandbox::Launched>(notice)) {
-    starting->launched.resolve(ok());
-  } else if (std::holds_alternative<sandbox::JobStarted>(notice)) {
-    starting->started.resolve(ok());
-  } else if (const auto* failed = std::get_if<sandbox::LaunchFailed>(&notice)) {
-    const Error error = backend_down(failed->message + " " + failed->detail);
-    starting->launched.resolve(error);
-    starting->started.resolve(error);
-  } else if (std::holds_alternative<sandbox::Ended>(notice)) {
-    starting->launched.resolve(backend_down("it ended at once"));
-    starting->started.resolve(backend_down("it ended at once"));
-  }
-}
-
-Task<Result<sandbox::Handle>> Sandboxes::start(sandbox::Spec spec, std::string program, int socket) {
-  CO_TRY(open());
-  const sandbox::Handle handle = ++last_;
-  const auto starting = std::make_shared<Starting>();
-  starting_[handle] = starting;
-  const UniqueFd nothing{::open("/dev/null", O_RDWR | O_CLOEXEC)};
-  const std::vector<int> quiet(3, nothing.get());
-  std::vector<int> with_socket = quiet;
-  with_socket.push_back(socket);
-  sandbox::ExecRequest exec;
-  exec.container = handle;
-  exec.job = kJob;
-  exec.arguments.push_back(std::move(program));
-  exec.environment = spec.environment;
-  Status status = launcher_->send(sandbox::LaunchRequest{handle, std::move(spec)}, quiet);
-  if (status) status = co_await starting->launched;
-  if (status) status = launcher_->send(exec, with_socket);
-  if (status) status = co_await starting->started;
-  starting_.erase(handle);
-  if (!status) {
-    kill(handle);
-    co_return std::move(status).error();
-  }
-  co_return handle;
-}
-
-void Sandboxes::kill(sandbox::Handle handle) {
-  if (launcher_) [[maybe_unused]]
-    const Status sent = launcher_->send(sandbox::KillRequest{handle});
-}
-
-// ---- one program ----
-
 ThirdParty::ThirdParty(std::string name, const platform::Config& config, Machinery& machinery,
-                       std::shared_ptr<Sandboxes> sandboxes)
-    : name_(std::move(name)), config_(config), machinery_(machinery), sandboxes_(std::move(sandboxes)) {}
+                       std::shared_ptr<containers::Cells> cells)
+    : name_(std::move(name)), config_(config), machinery_(machinery), cells_(std::move(cells)) {}
 
 Result<std::string> ThirdParty::pinned_copy() const {
   const platform::ThirdParty& party = config_.third_party.at(name_);
@@ -156,19 +71,25 @@ Task<Status> ThirdParty::start() {
   UniqueFd theirs{ends[1]};
   ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
   os::enlarge_buffers(theirs.get());
-  const std::string inside = "/run/adapter/" + name_;
-  CO_TRY(const sandbox::Handle handle,
-         co_await sandboxes_->start(make_spec(name_, copy, inside), inside, theirs.get()));
+  const UniqueFd nothing{::open("/dev/null", O_RDWR | O_CLOEXEC)};
+  containers::Cells::Command command;
+  command.argv.push_back(copy);
+  command.readable.push_back(copy);
+  command.fds.assign(3, nothing.get());
+  command.fds.push_back(theirs.get());
+  command.lifetime = Millis(0);
+  CO_TRY(cell_, cells_->start(command));
   theirs.reset();
   CO_TRY(const auto session, ipc::Session::open(machinery_.sessions, std::move(ours), UniqueFd(),
                                                 wire::Side::connecting, "third-party/" + name_));
-  listen(session, handle);
-  if (Status greeted = co_await greet(session); !greeted) {
+  listen(session);
+  Status greeted = co_await greet(session);
+  if (!greeted) {
     session->close();
+    cell_.reset();
     co_return greeted;
   }
   session_ = session;
-  handle_ = handle;
   co_return ok();
 }
 
@@ -201,7 +122,7 @@ Task<Status> ThirdParty::greet(std::shared_ptr<ipc::Session> session) {
 }
 
 // It only answers. What else it says is refused; its end is the end of its sandbox.
-Fire ThirdParty::listen(std::shared_ptr<ipc::Session> session, sandbox::Handle handle) {
+Fire ThirdParty::listen(std::shared_ptr<ipc::Session> session) {
   const auto self = shared_from_this();
   while (co_await session->receive()) {
     while (const auto request = session->next_request()) {
@@ -212,13 +133,13 @@ Fire ThirdParty::listen(std::shared_ptr<ipc::Session> session, sandbox::Handle h
   session->close();
   if (session_ == session) {
     session_.reset();
+    cell_.reset();
     machinery_.log.warn("a third-party adapter ended; the next call starts it again", {{"adapter", name_}});
   }
-  sandboxes_->kill(handle);
 }
 
 void ThirdParty::kill() {
-  if (handle_ != 0) sandboxes_->kill(std::exchange(handle_, 0));
+  cell_.reset();
   if (const auto session = std::exchange(session_, nullptr)) session->close();
 }
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <ctime>
@@ -91,6 +92,18 @@ std::string escape_for_display(std::string_view text) {
       out += text.substr(0, length);
     }
     text.remove_prefix(length);
+  }
+  return out;
+}
+
+std::string escape_text_for_display(std::string_view text) {
+  constexpr std::string_view kKept = "\n\t\"\\";
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t plain = std::min(text.find_first_of(kKept), text.size());
+    out += escape_for_display(text.substr(0, plain));
+    if (plain < text.size()) out.push_back(text[plain]);
+    text.remove_prefix(std::min(plain + 1, text.size()));
   }
   return out;
 }

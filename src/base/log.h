@@ -59,5 +59,9 @@ class Log {
 // Control characters, quotes, backslashes, bytes that are no UTF-8 and bidirectional overrides are
 // shown as \n, \", \x1b or \u202e: safe inside quotes and on a terminal.
 std::string escape_for_display(std::string_view text);
+// The same for text of several lines that is shown by itself: line ends, tabs, quotes and backslashes stay.
+std::string escape_text_for_display(std::string_view text);
+// Whether a reader would not see all of it as it is.
+inline bool is_deceptive_text(std::string_view text) { return escape_text_for_display(text) != text; }
 
 }  // namespace sallyport

@@ -5,14 +5,35 @@
 //   CO_TRY(...)                      // the same inside a coroutine
 #pragma once
 
-#include <cassert>
-#include <optional>
+#include <memory>
 #include <utility>
 #include <variant>
 
 #include "base/error.h"
 
 namespace sallyport {
+
+// An Error kept on the heap: what it costs to carry a Result is what its value costs.
+class ErrorBox {
+ public:
+  ErrorBox() = default;
+  explicit ErrorBox(Error error) : error_(std::make_unique<Error>(std::move(error))) {}
+  ErrorBox(const ErrorBox& other) : error_(other.error_ ? std::make_unique<Error>(*other.error_) : nullptr) {}
+  ErrorBox& operator=(const ErrorBox& other) {
+    if (this != &other) *this = ErrorBox(other);
+    return *this;
+  }
+  ErrorBox(ErrorBox&&) noexcept = default;
+  ErrorBox& operator=(ErrorBox&&) noexcept = default;
+  ~ErrorBox() = default;
+
+  explicit operator bool() const { return error_ != nullptr; }
+  Error& operator*() const { return *error_; }
+  Error* operator->() const { return error_.get(); }
+
+ private:
+  std::unique_ptr<Error> error_;
+};
 
 template <typename T>
 class [[nodiscard]] Result {
@@ -34,12 +55,12 @@ class [[nodiscard]] Result {
   T* operator->() { return std::get_if<0>(&state_); }
   const T* operator->() const { return std::get_if<0>(&state_); }
 
-  Error& error() & { return *std::get_if<1>(&state_); }
-  const Error& error() const& { return *std::get_if<1>(&state_); }
-  Error&& error() && { return std::move(*std::get_if<1>(&state_)); }
+  Error& error() & { return **std::get_if<1>(&state_); }
+  const Error& error() const& { return **std::get_if<1>(&state_); }
+  Error&& error() && { return std::move(**std::get_if<1>(&state_)); }
 
  private:
-  std::variant<T, Error> state_;
+  std::variant<T, ErrorBox> state_;
 };
 
 template <>
@@ -50,7 +71,7 @@ class [[nodiscard]] Result<void> {
   Result() = default;
   Result(Error error) : error_(std::move(error)) {}  // NOLINT(*-explicit-*)
 
-  bool has_value() const { return !error_.has_value(); }
+  bool has_value() const { return !error_; }
   explicit operator bool() const { return has_value(); }
   void value() const {}
 
@@ -59,7 +80,7 @@ class [[nodiscard]] Result<void> {
   Error&& error() && { return std::move(*error_); }
 
  private:
-  std::optional<Error> error_;
+  ErrorBox error_;
 };
 
 using Status = Result<void>;

@@ -1,14 +1,16 @@
-// Decides whether to poll for a moment before sleeping.
+// Waits for an event by looking for it for a moment before sleeping, where that pays.
 //
 // Waking an idle core costs far more than a small call, so a process whose next event is imminent does
-// better to look for it than to sleep. It must not burn a core for events that do not come: a few
-// misses end the spinning unless there are many more hits, and then only one wait in 64, later in 1,024,
-// tries again. With a single CPU to run on, spinning only keeps the peer from answering: never there.
+// better to look for it than to sleep. Beside busy neighbours, or for events that do not come, looking only
+// takes the CPU from whoever would bring the event. No rule knows this beforehand: both ways are tried and
+// measured, the better one is kept for a while, then both are tried again. With a single CPU to run on
+// there is nothing to try.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <utility>
 
 namespace sallyport {
 
@@ -19,58 +21,85 @@ inline void cpu_relax() {
 #endif
 }
 
-class Spinner {
+// Which way to wait, from how long the waits took. Pure.
+class SpinChoice {
  public:
-  static constexpr std::chrono::microseconds kLongest{50};
+  using Nanos = std::chrono::nanoseconds;
+  static constexpr Nanos kLongest = std::chrono::microseconds(50);  // of one spin
+  // Waits that are tried each way, and how many follow before both are tried again: twice as many each
+  // time that the answer is the same.
+  static constexpr std::uint32_t kTried = 16, kFirstKept = 1024, kLastKept = 16 * 1024;
 
-  enum class Mode : std::uint8_t { adaptive, never };
-  explicit Spinner(Mode mode = Mode::adaptive);
+  bool should_spin() const { return is_spinning_; }
 
-  // Asked once before each wait.
-  bool should_spin() {
-    if (!is_useful_) return false;
-    if (doubt_ < kTooMuchDoubt) return true;
-    return ++skipped_ >= retry_after_;
-  }
-  void hit() {
-    if (doubt_ > 0 && --doubt_ == 0) retry_after_ = kFirstRetry;
-  }
-  void miss() {
-    if (doubt_ >= kTooMuchDoubt && retry_after_ < kLastRetry) retry_after_ *= 2;
-    doubt_ = std::min(doubt_ + kDoubtOfAMiss, kTooMuchDoubt);
-    skipped_ = 0;
-  }
-
-  // Calls look() until it is true, for kLongest at most; false if it never was. An event that comes later
-  // than that, because we lost the CPU meanwhile, is found but counts as a miss: spinning did not help, and
-  // may have kept the peer from its turn.
-  template <typename Look>
-  bool spin(Look&& look) {
-    const auto until = std::chrono::steady_clock::now() + kLongest;
-    bool is_in_time = true;
-    while (is_in_time) {
-      const bool has_come = look();
-      is_in_time = std::chrono::steady_clock::now() < until;
-      if (has_come) {
-        is_in_time ? hit() : miss();
-        return true;
+  void learn(Nanos waited) {
+    // Nobody hurries during a long wait: its length must not hide what the short ones say.
+    total_ += std::min(waited, kLongWait);
+    if (++waits_ % kTried != 0) return;
+    const Nanos mean = std::exchange(total_, Nanos(0)) / kTried;
+    switch (stage_) {
+      case Stage::try_sleeping:
+        slept_ = mean;
+        return enter(Stage::try_spinning, true);
+      case Stage::try_spinning: {
+        // It burns a CPU, so it must be clearly better.
+        const bool is_better = mean * 5 < slept_ * 4;
+        kept_ = is_better == was_better_ ? std::min(kept_ * 2, kLastKept) : kFirstKept;
+        was_better_ = is_better;
+        return enter(Stage::keep, is_better);
       }
-      cpu_relax();
+      case Stage::keep:
+        useless_ = mean > kLongest ? useless_ + 1 : 0;
+        if (useless_ >= kTooUseless) is_spinning_ = false;
+        if (waits_ >= kept_) enter(Stage::try_sleeping, false);
     }
-    miss();
-    return false;
   }
 
  private:
-  // A miss costs as much time as several hits save, so most waits must be hits.
-  static constexpr std::uint32_t kDoubtOfAMiss = 4, kTooMuchDoubt = 16;
-  // Waits without spinning before it is tried again; doubled each time that it does not help.
-  static constexpr std::uint32_t kFirstRetry = 64, kLastRetry = 1024;
+  static constexpr Nanos kLongWait = std::chrono::milliseconds(2);
+  // A silence in between is no reason to give up; one that lasts for so many rounds is.
+  static constexpr std::uint32_t kTooUseless = 4;
+  enum class Stage : std::uint8_t { try_sleeping, try_spinning, keep };
+
+  void enter(Stage stage, bool spins) {
+    stage_ = stage;
+    is_spinning_ = spins;
+    waits_ = 0;
+    useless_ = 0;
+  }
+
+  Stage stage_ = Stage::try_sleeping;
+  bool is_spinning_ = false, was_better_ = false;
+  std::uint32_t waits_ = 0, useless_ = 0, kept_ = kFirstKept / 2;
+  Nanos total_{0}, slept_{0};
+};
+
+class Spinner {
+ public:
+  enum class Mode : std::uint8_t { adaptive, never };
+  explicit Spinner(Mode mode = Mode::adaptive);
+
+  // Returns when look() is true, or when sleep() has returned.
+  template <typename Look, typename Sleep>
+  void wait(Look&& look, Sleep&& sleep) {
+    if (!is_useful_) return static_cast<void>(sleep());
+    const auto begin = std::chrono::steady_clock::now();
+    if (!choice_.should_spin() || !spin(look, begin + SpinChoice::kLongest)) sleep();
+    choice_.learn(std::chrono::steady_clock::now() - begin);
+  }
+
+ private:
+  template <typename Look>
+  static bool spin(Look& look, std::chrono::steady_clock::time_point until) {
+    do {
+      if (look()) return true;
+      cpu_relax();
+    } while (std::chrono::steady_clock::now() < until);
+    return false;
+  }
 
   bool is_useful_;
-  std::uint32_t doubt_ = 0;
-  std::uint32_t skipped_ = 0;
-  std::uint32_t retry_after_ = kFirstRetry;
+  SpinChoice choice_;
 };
 
 }  // namespace sallyport

@@ -70,6 +70,7 @@ int run(int argc, char** argv, const std::string& version) {
   add_container_commands(app, context);
   add_warden_commands(app, context);
   add_policy_commands(app, context);
+  add_approval_commands(app, context);
   add_audit_commands(app, context);
   add_platform_commands(app, context);
   add_doctor_command(app, context);

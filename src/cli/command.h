@@ -32,6 +32,7 @@ void add_container_commands(CLI::App& app, Context& context);
 void add_policy_commands(CLI::App& app, Context& context);
 void add_audit_commands(CLI::App& app, Context& context);
 void add_platform_commands(CLI::App& app, Context& context);
+void add_approval_commands(CLI::App& app, Context& context);
 
 // Runs a command when it was named, and turns its error into an exit code.
 void on_run(CLI::App* command, Context& context, std::function<Status()> work);

@@ -1,4 +1,4 @@
-// sallyport policy check | show
+// sallyport policy check | show | explain
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -6,7 +6,10 @@
 #include <iterator>
 
 #include "cli/command.h"
+#include "cli/warden_link.h"
 #include "containers/launch_spec.h"
+#include "os/files.h"
+#include "policy/policy_file.h"
 #include "policy/profile.h"
 
 namespace sallyport::cli {
@@ -18,15 +21,26 @@ Status check(const Context& context, const std::string& file) {
   std::ifstream input(file, std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(input), {});
   if (!input) return Error::make(Code::io_error, "cannot read " + file);
-  TRY(const auto profiles, policy::parse_profiles(text, file));
+  TRY(const policy::PolicyFile found, policy::parse_policy_file(text, file));
   if (context.wants_json) {
+    const auto names = [](wire::JsonWriter& json, const char* key, const auto& list, const auto& name) {
+      json.key(key).begin_array();
+      for (const auto& item : list) json.value(name(item));
+      json.end_array();
+    };
     print(wire::to_json([&](wire::JsonWriter& json) {
-      json.begin_object().member("ok", true).key("profiles").begin_array();
-      for (const Profile& profile : profiles) json.value(profile.name);
-      json.end_array().end_object();
+      json.begin_object().member("ok", true);
+      names(json, "profiles", found.profiles, [](const Profile& profile) { return profile.name; });
+      names(json, "rules", found.rules, [](const policy::Rule& rule) { return rule.name; });
+      names(json, "not_checked", found.others, [](const std::string& key) { return key; });
+      json.end_object();
     }));
-  } else {
-    print(file + ": " + green("ok") + ", " + std::to_string(profiles.size()) + " profiles");
+    return ok();
+  }
+  print(file + ": " + green("ok") + ", " + std::to_string(found.profiles.size()) + " profiles, " +
+        std::to_string(found.rules.size()) + " rules");
+  for (const std::string& key : found.others) {
+    print(dim("  not checked here, because it is not policy: " + escape_for_display(key)));
   }
   return ok();
 }
@@ -43,6 +57,37 @@ std::string size_text(std::uint64_t bytes) {
   return std::to_string(bytes);
 }
 
+std::string effect_text(const policy::Rule& rule) {
+  std::string text;
+  const auto add = [&](bool is_set, const char* word) {
+    if (is_set) text += (text.empty() ? "" : " and ") + std::string(word);
+  };
+  add(rule.denies, "deny");
+  add(rule.needs_deputy, "deputy");
+  add(rule.needs_human, "human");
+  add(rule.allows, "allow");
+  if (rule.rate) {
+    text += (text.empty() ? "" : ", ") + std::to_string(rule.rate->count) + " per " +
+            std::to_string(rule.rate->period.count() / 1000) + " s";
+  }
+  return text;
+}
+
+void write_rule(wire::JsonWriter& json, const policy::Rule& rule) {
+  json.begin_object().member("name", rule.name).member("source", rule.source).key("match").begin_array();
+  for (const std::string& pattern : rule.match) json.value(pattern);
+  json.end_array().member("effect", effect_text(rule)).member("tests", rule.when.size() + rule.unless.size());
+  json.end_object();
+}
+
+void print_rule(const policy::Rule& rule) {
+  std::string names;
+  for (const std::string& pattern : rule.match) names += (names.empty() ? "" : " ") + pattern;
+  print("rule       " + escape_for_display(rule.name) + ": " + effect_text(rule) + " for " + names +
+        (rule.when.empty() && rule.unless.empty() ? "" : ", if its payload fits") +
+        dim("  (" + escape_for_display(rule.source) + ")"));
+}
+
 void write_json(wire::JsonWriter& json, const Profile& profile, const sandbox::Spec* spec) {
   const auto strings = [&](const char* name, const std::vector<std::string>& list) {
     json.key(name).begin_array();
@@ -56,6 +101,13 @@ void write_json(wire::JsonWriter& json, const Profile& profile, const sandbox::S
   strings("exec", spec != nullptr ? spec->exec : profile.exec);
   strings("net_allow", profile.net_allow);
   strings("methods", profile.methods);
+  strings("token_methods", profile.token_methods);
+  strings("signals", profile.signals);
+  strings("agent", profile.agent);
+  strings("deputy", profile.deputy.empty() ? std::vector<std::string>{"rules"} : profile.deputy);
+  json.key("rules").begin_array();
+  for (const policy::Rule& rule : profile.rules) write_rule(json, rule);
+  json.end_array();
   strings("env_pass", profile.env_pass);
   json.key("env").begin_object();
   for (const auto& [name, value] : profile.env) json.member(name, value);
@@ -77,6 +129,10 @@ void print_text(const Profile& profile, const sandbox::Spec& spec) {
   print("exec       " + join(spec.exec));
   print("network    " + join(profile.net_allow));
   print("methods    " + join(profile.methods));
+  print("signals    " + join(profile.signals));
+  print("agent      " + join(profile.agent));
+  print("deputy     " + (profile.deputy.empty() ? "rules" : join(profile.deputy)));
+  for (const policy::Rule& rule : profile.rules) print_rule(rule);
   print("env        " + join(spec.environment));
   print("limits     memory " + size_text(profile.limits.memory) + ", " + std::to_string(profile.limits.pids) +
         " processes, files up to " + size_text(profile.limits.file_size) + ", " +
@@ -90,16 +146,23 @@ struct ShowArguments {
 // Without a name: the list. With one: what it comes to on this machine, links and wildcards resolved.
 Status show(const Context& context, const ShowArguments& arguments) {
   TRY(const auto profiles, policy::Profiles::load(context.paths.profiles_dir()));
+  std::vector<policy::Rule> rules;
+  if (const auto text = os::read_small_file(context.paths.config_file, 1U << 20)) {
+    TRY(rules, policy::parse_rules(*text, context.paths.config_file));
+  }
   if (arguments.profile.empty()) {
     if (context.wants_json) {
       print(wire::to_json([&](wire::JsonWriter& json) {
         json.begin_object().key("profiles").begin_array();
         for (const auto& [name, profile] : profiles.all()) write_json(json, profile, nullptr);
+        json.end_array().key("rules").begin_array();
+        for (const policy::Rule& rule : rules) write_rule(json, rule);
         json.end_array().end_object();
       }));
       return ok();
     }
     for (const auto& [name, profile] : profiles.all()) print(name + dim("  (" + profile.source + ")"));
+    for (const policy::Rule& rule : rules) print_rule(rule);
     return ok();
   }
   const Profile* profile = profiles.find(arguments.profile);
@@ -120,20 +183,71 @@ Status show(const Context& context, const ShowArguments& arguments) {
   return ok();
 }
 
+struct ExplainArguments {
+  std::string container, method, params;
+};
+
+// Which rule decides, why, and what else matched.
+Status explain(const Context& context, const ExplainArguments& arguments) {
+  TRY(const Started warden, ensure_warden(context.paths));
+  if (!arguments.params.empty()) {
+    wire::Decoder decoder;
+    const auto parsed = decoder.parse(arguments.params);
+    if (!parsed || !parsed->root().is_object()) {
+      return Error::make(Code::invalid_params, "the payload must be a JSON object");
+    }
+  }
+  const std::string params = wire::to_json([&](wire::JsonWriter& json) {
+    json.begin_object().member("principal", arguments.container.empty() ? "host" : "container/" + arguments.container);
+    json.member("method", arguments.method);
+    if (!arguments.params.empty()) json.key("params").raw(arguments.params);
+    json.end_object();
+  });
+  TRY(const Answer answer, warden.client->call("policy.explain", params));
+  if (context.wants_json) {
+    print(answer.json());
+    return ok();
+  }
+  const wire::Value result = answer.value();
+  const auto text = [&](const char* key) { return escape_for_display(result.get(key).as_string().value_or("")); };
+  const std::string decision = text("decision");
+  print((decision == "allow"  ? green(decision)
+         : decision == "deny" ? red(decision)
+                              : yellow(decision)) +
+        "  " + text("method") + " for " + text("principal"));
+  print("why       " + text("why"));
+  for (const wire::Value rule : result.get("also_matched").items()) {
+    print("matched   " + escape_for_display(rule.as_string().value_or("")));
+  }
+  if (const wire::Value rate = result.get("rate")) {
+    print("rate      " + std::to_string(rate.get("count").as_int().value_or(0)) + " per " +
+          std::to_string(rate.get("period_ms").as_int().value_or(0) / 1000) + " s, by " +
+          escape_for_display(rate.get("rule").as_string().value_or("")));
+  }
+  return ok();
+}
+
 }  // namespace
 
 void add_policy_commands(CLI::App& app, Context& context) {
-  auto* group = app.add_subcommand("policy", "Check and show profiles");
+  auto* group = app.add_subcommand("policy", "Check, show and explain profiles and rules");
   group->require_subcommand(1);
-  auto* check_command = group->add_subcommand("check", "Check a file of profiles; a fault names line and word");
+  auto* check_command =
+      group->add_subcommand("check", "Check a file of profiles or rules; a fault names line and word");
   const auto file = std::make_shared<std::string>();
-  check_command->add_option("FILE", *file, "A TOML file with [profile.NAME] tables")->required();
+  check_command->add_option("FILE", *file, "A TOML file with [profile.NAME] or [[rule]] tables")->required();
   on_run(check_command, context, [&context, file] { return check(context, *file); });
   auto* show_command = group->add_subcommand("show", "Show the profiles, or what one comes to here");
   const auto arguments = std::make_shared<ShowArguments>();
   show_command->add_option("--profile", arguments->profile, "The profile");
   show_command->add_option("--workspace", arguments->workspace, "The workspace (default: this directory)");
   on_run(show_command, context, [&context, arguments] { return show(context, *arguments); });
+  auto* explain_command = group->add_subcommand("explain", "Say which rule decides about a method or signal, and why");
+  const auto asked = std::make_shared<ExplainArguments>();
+  explain_command->add_option("--container", asked->container, "Who would ask (default: the host)");
+  explain_command->add_option("METHOD", asked->method, "A method's or signal's name")->required();
+  explain_command->add_option("JSON", asked->params, "Its parameters or payload");
+  on_run(explain_command, context, [&context, asked] { return explain(context, *asked); });
 }
 
 }  // namespace sallyport::cli

@@ -168,26 +168,27 @@ Result<bool> Client::receive(SteadyTime until) {
   const auto room = reader_.writable();
   const int wait = poll_millis(until);
   ssize_t count = -1;
-  errno = EAGAIN;
-  if (is_socket_ && wait == 0) {
+  const auto look = [&] {
     count = receive_once(room, MSG_DONTWAIT);
-    if (count < 0 && errno == EAGAIN) return false;
-  } else if (is_socket_ && spinner_.should_spin()) {
-    spinner_.spin([&] {
-      count = receive_once(room, MSG_DONTWAIT);
-      return count >= 0 || errno != EAGAIN;
-    });
-  }
-  if (count < 0 && errno == EAGAIN) {
+    return count >= 0 || errno != EAGAIN;
+  };
+  const auto sleep = [&] {
     if (is_socket_ && wait >= kLongestReceive.count()) {
       count = receive_once(room, 0);
+    } else if (pollfd event{in_.get(), POLLIN, 0}; ::poll(&event, 1, wait) > 0) {
+      look();
     } else {
-      pollfd event{in_.get(), POLLIN, 0};
-      if (::poll(&event, 1, wait) <= 0) return false;
-      count = receive_once(room, MSG_DONTWAIT);
+      errno = EAGAIN;
     }
-    if (count < 0 && errno == EAGAIN) return false;
+  };
+  if (is_socket_ && wait == 0) {
+    look();
+  } else if (is_socket_) {
+    spinner_.wait(look, sleep);
+  } else {
+    sleep();
   }
+  if (count < 0 && errno == EAGAIN) return false;
   if (count < 0) return fail(lost(errno_name(errno)));
   if (count == 0) {
     if (const Status end = reader_.finish(); !end) return fail(lost(end.error().message));

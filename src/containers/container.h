@@ -23,6 +23,7 @@ struct Config {
   std::string workspace;             // absolute host path, or empty
   std::vector<std::string> command;  // empty: it waits for exec requests
   std::map<std::string, std::string> environment, labels;
+  std::string overrides;        // a JSON object: how its profile was narrowed for it; empty: not at all
   bool should_restart = false;  // started again by a warden that finds it lost
 };
 

@@ -117,6 +117,7 @@ Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchCont
   spec.home = context.home;
   spec.environment = make_environment(profile, context);
   spec.command = profile.command;
+  spec.refuse_hard_links = profile.refuse_hard_links;
   spec.use_all_landlock_rights = profile.all_landlock_rights;
   spec.limits = {.memory_bytes = profile.limits.memory,
                  .processes = profile.limits.pids,

@@ -46,6 +46,7 @@ Result<std::shared_ptr<Container>> parse_record(const std::string& id, const std
   container->config.profile = text(root.get("profile"));
   container->config.name = text(root.get("name"));
   container->config.workspace = text(root.get("workspace"));
+  if (const wire::Value overrides = root.get("overrides")) container->config.overrides = overrides.to_json();
   container->config.should_restart = root.get("restart").as_bool().value_or(false);
   for (const wire::Value item : root.get("command").items()) container->config.command.push_back(text(item));
   for (const auto& [key, value] : root.get("env").members()) {
@@ -112,6 +113,9 @@ Status write_record(const std::string& directory, const Container& container) {
                                   json.begin_object();
                                   describe(json, container);
                                   write_map(json, "env", container.config.environment);
+                                  if (!container.config.overrides.empty()) {
+                                    json.key("overrides").raw(container.config.overrides);
+                                  }
                                   json.end_object();
                                 }),
                                 os::Durability::unsynced);  // containers do not outlive the machine

@@ -22,14 +22,40 @@ Task<Result<std::shared_ptr<Container>>> start_container(Host& host, containers:
   if (found == nullptr) co_return Error::invalid_param("params.template", "names no profile");
   policy::Profile profile = *found;
   CO_TRY(narrow_profile(profile, overrides));
+  if (overrides) config.overrides = overrides.to_json();
   CO_TRY(sandbox::Spec spec, containers::make_spec(profile, {config.workspace, containers::host_home(),
                                                              [](const std::string&) { return std::nullopt; }}));
   if (config.command.empty()) config.command = profile.command;
   CO_TRY(const auto container, host.containers.prepare(std::move(config)));
-  host.engine.set_container(container->id, {profile.methods, profile.token_methods});
-  container->on_end.emplace_back([&host, id = container->id] { host.engine.remove_container(id); });
+  set_policy(host, *container);
+  container->on_end.emplace_back([&host, weak = std::weak_ptr(container)] {
+    if (const auto over = weak.lock()) set_policy(host, *over);
+  });
   CO_TRY(co_await host.containers.launch(container, std::move(spec)));
   co_return container;
+}
+
+Result<policy::Profile> profile_of(const policy::Profiles& profiles, const containers::Config& config) {
+  const policy::Profile* found = profiles.find(config.profile);
+  if (found == nullptr) return Error::make(Code::not_found, "no profile '" + config.profile + "'");
+  policy::Profile profile = *found;
+  if (config.overrides.empty()) return profile;
+  wire::Decoder decoder;
+  TRY(const wire::Document overrides, decoder.parse(config.overrides));
+  TRY(narrow_profile(profile, overrides.root()));
+  return profile;
+}
+
+void set_policy(Host& host, const Container& container) {
+  const auto profile = profile_of(host.profiles, container.config);
+  if (!profile) {
+    host.sessions.log().warn("a container may do nothing any more",
+                             {{"container", container.id}, {"error", profile.error().describe()}});
+    return host.engine.set_container(container.id, {});
+  }
+  policy::ContainerPolicy policy = policy::container_policy(*profile);
+  if (containers::is_over(container.state)) policy.methods.clear();
+  host.engine.set_container(container.id, std::move(policy));
 }
 
 Status narrow_profile(policy::Profile& profile, wire::Value overrides) {
@@ -51,16 +77,19 @@ Status narrow_profile(policy::Profile& profile, wire::Value overrides) {
     }
     profile.limits = wanted;
   }
-  if (const wire::Value methods = overrides.get("methods")) {
+  for (const auto& [key, list] : {std::pair{"methods", &profile.methods}, std::pair{"signals", &profile.signals}}) {
+    const wire::Value wanted = overrides.get(key);
+    if (!wanted) continue;
     std::vector<std::string> narrowed;
-    for (const wire::Value item : methods.items()) {
-      const std::string method(*item.as_string());
-      if (!policy::matches_any(profile.methods, method)) {
-        return Error::invalid_param("params.config.profile.methods", "may only name what the profile allows");
+    for (const wire::Value item : wanted.items()) {
+      const std::string name(*item.as_string());
+      if (!policy::matches_any(*list, name)) {
+        return Error::invalid_param("params.config.profile." + std::string(key),
+                                    "may only name what the profile allows");
       }
-      narrowed.push_back(method);
+      narrowed.push_back(name);
     }
-    profile.methods = std::move(narrowed);
+    *list = std::move(narrowed);
   }
   for (const wire::Value item : overrides.get("deny").items()) profile.fs_deny.emplace_back(*item.as_string());
   if (overrides.get("read_only").as_bool().value_or(false)) {
@@ -87,6 +116,7 @@ constexpr Millis kOutputGrace{250};
 
 constexpr Field kOverrides[] = {{.name = "limits", .type = Type::object},
                                 {.name = "methods", .type = Type::string_array},
+                                {.name = "signals", .type = Type::string_array},
                                 {.name = "deny", .type = Type::string_array},
                                 {.name = "read_only", .type = Type::boolean}};
 constexpr Field kConfig[] = {{.name = "name", .type = Type::string, .least = 1, .most = 48},
@@ -171,7 +201,7 @@ Reply adopt_new(Call& call, Host& host) {
   auto container = host.containers.prepare(std::move(*config));
   if (!container) return std::move(container).error();
   const std::string id = (*container)->id;
-  host.engine.set_container(id, {profile->methods, profile->token_methods});
+  set_policy(host, **container);
   call.session().on_close([&host, id] {
     if (const auto adopted = host.containers.find(id)) {
       host.containers.release(*adopted, adopted->wait_status.value_or(SIGKILL));
@@ -272,9 +302,9 @@ Task<Reply> wait(const Permit&, Call& call, RequestContext&, Host& host) {
 }
 
 Task<Reply> remove(const Permit&, Call& call, RequestContext&, Host& host) {
-  if (Status removed = host.containers.remove(text(call.params().get("container"))); !removed) {
-    return now(std::move(removed).error());
-  }
+  const std::string id = text(call.params().get("container"));
+  if (Status removed = host.containers.remove(id); !removed) return now(std::move(removed).error());
+  host.engine.remove_container(id);
   return now(call.result([](JsonWriter& json) { json.raw(R"({"removed":true})"); }));
 }
 

@@ -47,7 +47,6 @@ Task<Result<std::shared_ptr<Container>>> choose(Call& call, const RequestContext
     }
   }
   containers::Config config;
-  config.name = "files";
   config.workspace = directory;
   config.labels.emplace("files", directory);
   co_return co_await start_container(host, std::move(config), {});

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "approval/gate.h"
+#include "approval/review.h"
 #include "base/base.h"
 #include "containers/registry.h"
 #include "containers/workers.h"
@@ -46,6 +48,8 @@ struct Host {
   platform::AdaptersLink& adapters;
   policy::Profiles& profiles;
   ledger::Ledger& ledger;
+  approval::Reviewer& deputy;
+  approval::Gate& gate;
   const Clock& clock;
   std::string version;
   std::int64_t started_unix_ms = 0;
@@ -83,6 +87,11 @@ struct Method {
 Task<Result<std::shared_ptr<containers::Container>>> start_container(Host& host, containers::Config config,
                                                                      wire::Value overrides);
 Status narrow_profile(policy::Profile& profile, wire::Value overrides);
+// Its profile as it is now, narrowed as it was for this container. NOT_FOUND if there is none of its name.
+Result<policy::Profile> profile_of(const policy::Profiles& profiles, const containers::Config& config);
+// Tells the engine what a container may ask for. One that is over may call nothing, but what it asked for
+// before is still decided; one whose profile is gone or does not fit any more may do nothing at all.
+void set_policy(Host& host, const containers::Container& container);
 
 // One function per method group.
 std::span<const Method> warden_methods();
@@ -90,5 +99,7 @@ std::span<const Method> container_methods();
 std::span<const Method> audit_methods();
 std::span<const Method> fs_methods();
 std::span<const Method> platform_methods();
+std::span<const Method> policy_methods();
+std::span<const Method> approval_methods();
 
 }  // namespace sallyport::handlers

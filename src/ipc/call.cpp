@@ -1,6 +1,7 @@
 #include "ipc/call.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "ipc/streams.h"
 
@@ -42,9 +43,25 @@ void Call::answer(Reply reply) {
 void Call::enter_flight() {
   is_in_flight_ = true;
   session_->calls_.push_back(this);
+  start_timer();
+}
+
+void Call::set_timeout(Millis timeout) {
+  timeout_ = timeout;
+  if (is_in_flight_ && !is_answered_) start_timer();
+}
+
+void Call::replace_params(wire::Document params) {
+  replaced_ = std::move(params);
+  message_.params = replaced_->root();
+}
+
+void Call::start_timer() {
+  if (timer_ != 0) session_->shared_.loop().cancel(std::exchange(timer_, 0));
   Millis left = timeout_;
   if (message_.deadline_ms) {
-    const Millis wanted{*message_.deadline_ms};
+    const auto passed = std::chrono::duration_cast<Millis>(std::chrono::steady_clock::now() - started_);
+    const Millis wanted = std::max(Millis(*message_.deadline_ms) - passed, Millis(1));
     left = left.count() == 0 ? wanted : std::min(left, wanted);
   }
   if (left.count() == 0) return;

@@ -24,12 +24,12 @@ class [[nodiscard]] Reply {
   Reply(Error error) : error_(std::move(error)) {}  // NOLINT(*-explicit-*)
   explicit Reply(Bytes frame) : frame_(std::move(frame)) {}
 
-  const std::optional<Error>& error() const { return error_; }
+  const ErrorBox& error() const { return error_; }
   Bytes& frame() { return frame_; }
 
  private:
   Bytes frame_;
-  std::optional<Error> error_;
+  ErrorBox error_;
 };
 
 class Call {
@@ -44,8 +44,10 @@ class Call {
   Session& session() { return *session_; }
   std::shared_ptr<Session> share_session() { return session_; }
 
-  // The longest this call may take; the request's own deadline counts if it is shorter.
-  void set_timeout(Millis timeout) { timeout_ = timeout; }
+  // The longest this call may take from now on; the request's own deadline counts if it is shorter.
+  void set_timeout(Millis timeout);
+  // Other parameters than those that came: a reviewer changed them.
+  void replace_params(wire::Document params);
 
   // Builds a reply in place: call.result([](wire::JsonWriter& json) { ... one value ... }).
   template <typename Fill>
@@ -72,11 +74,13 @@ class Call {
 
  private:
   friend class Session;
-  void enter_flight();               // the turn is over and no answer is there: start the clock
+  void enter_flight();  // the turn is over and no answer is there: start the clock
+  void start_timer();
   void give_up(const Error& error);  // answered by someone else than the handler
 
   std::shared_ptr<Session> session_;
   wire::Message message_;
+  std::optional<wire::Document> replaced_;
   Millis timeout_{0};
   SteadyTime started_;
   Loop::TimerId timer_ = 0;

@@ -117,8 +117,8 @@ struct Loop::Impl {
     event_count = 0;
     if (has_posted) {
       event_count = look(0);
-    } else if (!spinner.should_spin() || !spinner.spin([this] { return (event_count = look(0)) != 0; })) {
-      event_count = look(-1);
+    } else {
+      spinner.wait([this] { return (event_count = look(0)) != 0; }, [this] { event_count = look(-1); });
     }
     // What a stop leaves unhandled is reported again.
     for (next_event = 0; next_event < event_count && !is_stopped;) {

@@ -96,6 +96,7 @@ Status Ledger::close() {
   queue_.push({.durability = Durability::buffered, .entries = {note("ledger.close", "")}});
   queue_.close();
   thread_.join();
+  is_over_ = true;
   const Health last = health();
   if (!last.is_writable) return Error::make(Code::unavailable, "the end of the audit log was lost", last.error);
   return ok();
@@ -124,6 +125,10 @@ Status Ledger::append(Entry entry) {
 }
 
 void Ledger::submit(Submission submission) {
+  if (is_over_) {
+    if (submission.done) submission.done(not_written(Error::make(Code::unavailable, "", "the ledger is closed")));
+    return;
+  }
   for (Entry& entry : submission.entries) {
     if (entry.time_ms == 0) entry.time_ms = clock_.unix_millis();
     entry.durability = submission.durability;

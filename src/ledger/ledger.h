@@ -13,6 +13,7 @@
 // Everything but rates() and quotas() may be called from any thread; those two belong to one.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -84,7 +85,8 @@ class Ledger {
   // writer thread. Before this, submissions only gather.
   using Post = std::function<void(std::function<void()>)>;
   void start(Post post);
-  // Writes what has gathered, signs the end, stops. The destructor does it too, and cannot tell.
+  // Writes what has gathered, signs the end, stops; what is submitted later is refused at once, on the caller's
+  // thread. The destructor does it too, and cannot tell.
   Status close();
 
   // A buffered entry. UNAVAILABLE if there is no room for it, because the disk has been failing for long.
@@ -124,6 +126,7 @@ class Ledger {
   Queue queue_;
   Post post_;
   std::thread thread_;
+  std::atomic<bool> is_over_{false};
 
   // Of the writer thread.
   std::uint64_t exported_on_disk_ = 0;  // what the database says about it

@@ -4,13 +4,17 @@
 namespace sallyport::policy {
 
 constexpr const char* kBuiltinProfiles = R"toml(
-# The workspace is writable; system programs run; no network; home is invisible.
+# The workspace is writable; system programs run; no network; home is invisible. It may raise every signal; those
+# that carry data are reviewed by the deputy and by a human.
 [profile.default]
 fs.read  = ["/usr", "/etc", "/opt"]
 fs.write = ["${workspace}"]
 fs.deny  = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*", "/etc/ssl/private", "/etc/krb5.keytab"]
 exec     = ["/usr/**", "/opt/**", "${workspace}/**"]
-methods  = ["test.*", "warden.hello", "fs.*", "env.get"]
+methods  = ["test.*", "warden.hello", "fs.*", "env.get", "signal.raise"]
+signals  = ["message_ready", "progress_ready", "context_reset", "refresh_groups", "schedule_task", "create_periodic_agent", "register_group", "deploy"]
+review   = { "schedule_task" = ["deputy", "human"], "create_periodic_agent" = ["deputy", "human"], "register_group" = ["deputy", "human"], "deploy" = ["deputy", "human"] }
+rates    = { "schedule_task" = "30/h", "create_periodic_agent" = "10/h", "register_group" = "10/h", "deploy" = "10/h" }
 env      = { PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG = "C.UTF-8" }
 env_pass = ["TERM", "COLORTERM", "NO_COLOR", "TZ"]
 
@@ -29,7 +33,10 @@ fs.read  = ["/usr", "/etc", "/opt", "~/.gitconfig", "~/.cargo", "~/.rustup"]
 fs.write = ["${workspace}", "~/.cache/ccache", "~/.ccache", "~/.cache/pip", "~/.npm", "~/.cargo/registry", "~/.gradle", "~/.m2"]
 fs.deny  = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*", "/etc/ssl/private", "/etc/krb5.keytab", "~/.cargo/credentials*"]
 exec     = ["/usr/**", "/opt/**", "${workspace}/**", "~/.cargo/bin/**", "~/.rustup/**"]
-methods  = ["test.*", "warden.hello", "fs.*", "env.get"]
+methods  = ["test.*", "warden.hello", "fs.*", "env.get", "signal.raise"]
+signals  = ["message_ready", "progress_ready", "context_reset", "refresh_groups", "schedule_task", "create_periodic_agent", "register_group", "deploy"]
+review   = { "schedule_task" = ["deputy", "human"], "create_periodic_agent" = ["deputy", "human"], "register_group" = ["deputy", "human"], "deploy" = ["deputy", "human"] }
+rates    = { "schedule_task" = "30/h", "create_periodic_agent" = "10/h", "register_group" = "10/h", "deploy" = "10/h" }
 env      = { PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG = "C.UTF-8" }
 env_pass = ["TERM", "COLORTERM", "NO_COLOR", "TZ", "CCACHE_DIR"]
 limits   = { memory = "8GiB", pids = 2048 }

@@ -1,22 +1,222 @@
 #include "policy/engine.h"
 
-namespace sallyport::policy {
+#include <algorithm>
 
-Result<Permit> Engine::decide(const Question& question) const {
-  const std::vector<std::string>* methods = &host_.methods;
-  const std::vector<std::string>* token_methods = &host_.token_methods;
-  if (!question.principal.is_host()) {
-    const auto found = containers_.find(question.principal.container_id());
-    methods = found == containers_.end() ? nullptr : &found->second.methods;
-    token_methods = found == containers_.end() ? nullptr : &found->second.token_methods;
+#include "wire/crypto.h"
+
+namespace sallyport::policy {
+namespace {
+
+Rule allow_rule(std::string name, std::string source, std::vector<std::string> match, Rule::Names names) {
+  Rule rule;
+  rule.name = std::move(name);
+  rule.source = std::move(source);
+  rule.match = std::move(match);
+  rule.allows = rule.permits = true;
+  rule.names = names;
+  return rule;
+}
+
+bool lets_fewer_pass(const RateLimit& a, const RateLimit& b) {
+  // a.period / a.count > b.period / b.count, without a division.
+  return a.period.count() * b.count > b.period.count() * a.count;
+}
+
+std::string because(const Decision& decision, const Rule* strictest) {
+  if (strictest == nullptr) return "no rule allows it (default deny)";
+  const std::string name = "'" + strictest->name + "' (" + strictest->source + ")";
+  if (strictest->denies) return name + " denies it";
+  if (decision.is_denied) return name + " matches, but nothing allows it (default deny)";
+  std::string who;
+  if (decision.needs_deputy) who = "the deputy";
+  if (decision.needs_human) who += who.empty() ? "a human" : " and a human";
+  return who.empty() ? name + " allows it" : name + " matches; it needs " + who;
+}
+
+Error denied(const Question& question, const std::string& why) {
+  return Error::make(
+      Code::policy_denied,
+      is_signal_name(question.method) ? "policy does not allow this signal" : "policy does not allow this method",
+      why + " for " + question.principal.to_string());
+}
+
+}  // namespace
+
+ContainerPolicy container_policy(const Profile& profile) {
+  return {.methods = profile.methods,
+          .token_methods = profile.token_methods,
+          .signals = profile.signals,
+          .profile = profile.name,
+          .rules = profile.rules};
+}
+
+// ---- compiling ----
+
+Engine::Engine(HostPolicy host, const Tokens& tokens) : tokens_(tokens) { replace(std::move(host)); }
+
+void Engine::Table::add(Rule rule) {
+  const auto index = static_cast<std::uint32_t>(rules.size());
+  for (const std::string& pattern : rule.match) {
+    auto& place = pattern == "*"            ? all
+                  : pattern.ends_with(".*") ? groups[pattern.substr(0, pattern.size() - 2)]
+                                            : exact[pattern];
+    if (place.empty() || place.back() != index) place.push_back(index);
   }
-  if (methods == nullptr || !matches_any(*methods, question.method)) {
-    return Error::make(Code::policy_denied, "policy does not allow this method",
-                       "default deny for " + question.principal.to_string());
+  rules.push_back(std::move(rule));
+}
+
+Engine::Table Engine::compile(const std::string& id, ContainerPolicy policy) const {
+  const Principal principal = Principal::container(id);
+  const std::string prefix = "profile." + policy.profile;
+  Table table;
+  table.token_methods = policy.token_methods;
+  table.add(allow_rule(prefix + ".methods", "profile", policy.methods, Rule::Names::methods));
+  table.add(allow_rule(prefix + ".signals", "profile", policy.signals, Rule::Names::signals));
+  for (const Rule& rule : policy.rules) table.add(rule);
+  for (const Rule& rule : rules_) {
+    if (rule.concerns(principal, policy.profile)) table.add(rule);
   }
-  if (matches_any(*token_methods, question.method)) {
-    TRY(tokens_.check(question.token, question.principal, question.process, question.method));
+  table.given = std::move(policy);
+  return table;
+}
+
+void Engine::compile_host() {
+  host_ = Table();
+  host_.token_methods = host_policy_.token_methods;
+  host_.add(allow_rule("host.methods", "[host]", host_policy_.methods, Rule::Names::all));
+  for (const Rule& rule : rules_) {
+    if (rule.concerns(Principal::host(), {})) host_.add(rule);
   }
+}
+
+void Engine::replace(HostPolicy host, std::vector<Rule> rules, const Profiles& profiles) {
+  host_policy_ = std::move(host);
+  rules_ = std::move(rules);
+  compile_host();
+  for (auto& [id, table] : containers_) table = compile(id, std::move(table.given));
+  const std::string all = wire::to_json([&](wire::JsonWriter& json) {
+    json.begin_array();
+    for (const auto* list : {&host_policy_.methods, &host_policy_.token_methods}) {
+      json.begin_array();
+      for (const std::string& item : *list) json.value(item);
+      json.end_array();
+    }
+    for (const Rule& rule : rules_) json.value(rule.text);
+    for (const auto& [name, profile] : profiles.all()) json.value(name).value(profile.text);
+    json.end_array();
+  });
+  hash_ = to_hex(wire::sha256(as_bytes(all)));
+}
+
+void Engine::set_container(const std::string& id, ContainerPolicy policy) {
+  containers_.insert_or_assign(id, compile(id, std::move(policy)));
+}
+
+// ---- deciding ----
+
+const Engine::Table* Engine::table_of(const Principal& principal) const {
+  if (principal.is_host()) return &host_;
+  const auto found = containers_.find(principal.container_id());
+  return found == containers_.end() ? nullptr : &found->second;
+}
+
+// Each matching rule once, though several of its patterns may match.
+template <typename Visit>
+void Engine::Table::visit(const Question& question, Visit&& visit) const {
+  const std::string_view name = question.method;
+  const bool is_signal = is_signal_name(name);
+  const auto look = [&](const std::vector<std::uint32_t>& indexes, auto&& was_seen) {
+    for (const std::uint32_t index : indexes) {
+      const Rule& rule = rules[index];
+      if (rule.names != Rule::Names::all && (rule.names == Rule::Names::signals) != is_signal) continue;
+      // A rule with several patterns could be found by more than one of them.
+      if (rule.match.size() > 1 && was_seen(rule)) continue;
+      if (rule.matches_payload(question.params)) visit(rule);
+    }
+  };
+  const auto is_exact = [&](const Rule& rule) {
+    return std::find(rule.match.begin(), rule.match.end(), name) != rule.match.end();
+  };
+  if (const auto found = exact.find(name); found != exact.end()) look(found->second, [](const Rule&) { return false; });
+  for (std::size_t dot = name.find('.'); dot != std::string_view::npos; dot = name.find('.', dot + 1)) {
+    const auto found = groups.find(name.substr(0, dot));
+    if (found == groups.end()) continue;
+    look(found->second, [&](const Rule& rule) {
+      if (is_exact(rule)) return true;
+      // A shorter group of the same rule was found before.
+      return std::any_of(rule.match.begin(), rule.match.end(), [&](const std::string& pattern) {
+        return pattern.size() - 2 < dot && pattern != "*" && policy::matches(pattern, name);
+      });
+    });
+  }
+  look(all, [&](const Rule& rule) {
+    return std::any_of(rule.match.begin(), rule.match.end(),
+                       [&](const std::string& pattern) { return pattern != "*" && policy::matches(pattern, name); });
+  });
+}
+
+Engine::Outcome Engine::weigh(const Table& table, const Question& question) {
+  Outcome outcome;
+  table.visit(question, [&](const Rule& rule) {
+    outcome.is_permitted |= rule.permits;
+    outcome.is_denied |= rule.denies;
+    outcome.needs_deputy |= rule.needs_deputy;
+    outcome.needs_human |= rule.needs_human;
+    if (outcome.strictest == nullptr || rule.strictness() > outcome.strictest->strictness()) outcome.strictest = &rule;
+    if (rule.rate && (outcome.rate == nullptr || lets_fewer_pass(*rule.rate, *outcome.rate))) {
+      outcome.rate = &*rule.rate;
+    }
+  });
+  return outcome;
+}
+
+Decision Engine::consider(const Question& question) const {
+  Decision decision;
+  const Table* table = table_of(question.principal);
+  if (table == nullptr) {
+    decision.why = "nothing is known of it (default deny)";
+    return decision;
+  }
+  const Outcome outcome = weigh(*table, question);
+  decision.is_denied = outcome.is_denied || !outcome.is_permitted;
+  decision.needs_deputy = !decision.is_denied && outcome.needs_deputy;
+  decision.needs_human = !decision.is_denied && outcome.needs_human;
+  if (outcome.rate != nullptr && !decision.is_denied) decision.rate = *outcome.rate;
+  if (outcome.strictest != nullptr) decision.rule = outcome.strictest->name;
+  table->visit(question, [&](const Rule& rule) {
+    if (&rule != outcome.strictest) decision.also_matched.push_back(rule.name);
+  });
+  decision.why = because(decision, outcome.strictest);
+  return decision;
+}
+
+Status Engine::check_token(const Table& table, const Question& question) const {
+  if (!matches_any(table.token_methods, question.method)) return ok();
+  return tokens_.check(question.token, question.principal, question.process, question.method);
+}
+
+Status Engine::check_token(const Question& question) const {
+  const Table* table = table_of(question.principal);
+  return table == nullptr ? ok() : check_token(*table, question);
+}
+
+Result<Permit> Engine::permit(const Question& question, const Decision& decision, const Granted& granted) const {
+  const Decision now = consider(question);
+  if (now.is_denied) return denied(question, now.why);
+  if (!(now == decision)) return denied(question, "the policy changed since it was decided: " + now.why);
+  if ((now.needs_deputy && !granted.deputy) || (now.needs_human && !granted.human)) {
+    return denied(question, "not granted: " + now.why);
+  }
+  TRY(check_token(*table_of(question.principal), question));
+  return Permit(question.principal, question.method);
+}
+
+std::optional<Permit> Engine::permit_at_once(const Question& question) const {
+  const Table* table = table_of(question.principal);
+  if (table == nullptr) return std::nullopt;
+  const Outcome outcome = weigh(*table, question);
+  const bool is_plain = outcome.is_permitted && !outcome.is_denied && !outcome.needs_deputy && !outcome.needs_human;
+  if (!is_plain || outcome.rate != nullptr || !check_token(*table, question)) return std::nullopt;
   return Permit(question.principal, question.method);
 }
 

@@ -3,4 +3,5 @@
 
 #include "policy/engine.h"
 #include "policy/profile.h"
+#include "policy/rule.h"
 #include "policy/tokens.h"

@@ -6,9 +6,12 @@
 #include <charconv>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include "policy/adapter_setters.h"
 #include "policy/builtin_profiles.h"
+#include "policy/policy_file.h"
+#include "policy/rule_toml.h"
 #include "policy/toml_table.h"
 
 namespace sallyport::policy {
@@ -66,18 +69,97 @@ table::Setter limit(ProfileLimits& limits, const std::string& name) {
   });
 }
 
+// A list of names or patterns; a word that could never match is a fault.
+table::Setter names(std::vector<std::string>& target, Rule::Names kind) {
+  return [&target, kind, list = table::strings(target)](const toml::node& node) -> std::optional<std::string> {
+    if (auto problem = list(node)) return problem;
+    for (const std::string& pattern : target) {
+      if (const auto problem = name_pattern_problem(pattern, kind)) return "has " + *problem;
+    }
+    return std::nullopt;
+  };
+}
+
+table::Setter duration(Millis& target) {
+  return table::parsed([&target](const std::string& text) -> std::optional<std::string> {
+    const auto time = parse_duration(text);
+    if (!time) return time.error().message;
+    target = *time;
+    return std::nullopt;
+  });
+}
+
+// "rules", or the argv of an executable.
+table::Setter deputy(std::vector<std::string>& argv) {
+  return [&argv](const toml::node& node) -> std::optional<std::string> {
+    if (node.value_exact<std::string>() == "rules") return std::nullopt;
+    if (!node.is_array() || table::strings(argv)(node) || argv.empty() || argv[0][0] != '/') {
+      return "must be \"rules\" or an array of strings that begins with an absolute path";
+    }
+    return std::nullopt;
+  };
+}
+
+// `review` and `rates`: a table of names, each of which becomes a rule that only demands.
+Status read_demands(const std::string& path, const std::string& word, const toml::node& node, Profile& profile) {
+  const toml::table* demands = node.as_table();
+  if (demands == nullptr) return table::fault(path, node.source(), "'" + word + "' must be a table");
+  for (const auto& [key, value] : *demands) {
+    const std::string pattern(key.str());
+    if (const auto problem = name_pattern_problem(pattern, Rule::Names::all)) {
+      return table::fault(path, key.source(), "'" + word + "' has " + *problem);
+    }
+    Rule rule;
+    rule.name = "profile." + profile.name + "." + word + "." + pattern;
+    rule.source = path + ":" + std::to_string(key.source().begin.line);
+    rule.match = {pattern};
+    if (word == "review") {
+      TRY(read_effects(path, value, rule));
+      if (rule.allows || rule.denies) {
+        return table::fault(path, value.source(), "'" + pattern + "' in review must be deputy, human or both");
+      }
+    } else {
+      auto rate = parse_rate(value.value_exact<std::string>().value_or(""));
+      if (!rate) return table::fault(path, value.source(), "'" + pattern + "' " + rate.error().message);
+      rule.rate = std::move(*rate);
+      rule.rate->rule = rule.name;
+    }
+    profile.rules.push_back(std::move(rule));
+  }
+  return ok();
+}
+
 Result<Profile> parse_profile(const std::string& path, const std::string& name, const toml::node& node) {
   Profile profile;
+  std::map<std::string, const toml::node*> later;
+  const auto keep = [&later](const char* word) -> table::Setter {
+    return [&later, word](const toml::node& value) -> std::optional<std::string> {
+      later[word] = &value;
+      return std::nullopt;
+    };
+  };
   profile.name = name;
   profile.source = path;
   table::Setters setters = {
       {"fs.read", paths(profile.fs_read, false)},
       {"fs.write", paths(profile.fs_write, false)},
       {"fs.deny", paths(profile.fs_deny, true)},
+      {"fs.refuse_hard_links", table::boolean(profile.refuse_hard_links)},
       {"exec", paths(profile.exec, false)},
       {"net.allow", table::strings(profile.net_allow)},
-      {"methods", table::strings(profile.methods)},
-      {"token_methods", table::strings(profile.token_methods)},
+      {"methods", names(profile.methods, Rule::Names::methods)},
+      {"token_methods", names(profile.token_methods, Rule::Names::methods)},
+      {"signals", names(profile.signals, Rule::Names::signals)},
+      {"review", keep("review")},
+      {"rates", keep("rates")},
+      {"rule", keep("rule")},
+      {"agent", table::strings(profile.agent)},
+      {"deputy", deputy(profile.deputy)},
+      {"deputy_limits.prompt_length", table::count(profile.deputy_limits.prompt_length)},
+      {"deputy_limits.forbidden", table::strings(profile.deputy_limits.forbidden)},
+      {"deputy_limits.interval", duration(profile.deputy_limits.interval)},
+      {"deputy_limits.protected_paths", table::strings(profile.deputy_limits.protected_paths)},
+      {"deputy_limits.timeout", duration(profile.deputy_limits.timeout)},
       {"command", table::strings(profile.command)},
       {"env", table::string_map(profile.env)},
       {"env_pass", table::strings(profile.env_pass)},
@@ -89,6 +171,16 @@ Result<Profile> parse_profile(const std::string& path, const std::string& name, 
   }
   add_adapter_setters(setters, profile.adapters);
   TRY(table::read(path, "profile." + name, node, setters));
+  for (const char* word : {"review", "rates"}) {
+    if (later.contains(word)) TRY(read_demands(path, word, *later[word], profile));
+  }
+  if (later.contains("rule")) {
+    TRY(auto rules, read_rules(path, *later["rule"], "profile." + name + ".rule.", name));
+    profile.rules.insert(profile.rules.end(), rules.begin(), rules.end());
+  }
+  std::ostringstream text;
+  text << toml::toml_formatter(*node.as_table());
+  profile.text = text.str();
   return profile;
 }
 
@@ -151,23 +243,38 @@ Status ProfileLimits::set(const std::string& name, const std::string& value) {
   return ok();
 }
 
-Result<std::vector<Profile>> parse_profiles(std::string_view text, const std::string& path) {
+Result<PolicyFile> parse_policy_file(std::string_view text, const std::string& path) {
   TRY(const toml::table root, table::parse(text, path));
-  std::vector<Profile> profiles;
+  PolicyFile file;
   for (const auto& [key, value] : root) {
-    const toml::table* named = value.as_table();
-    if (key.str() != "profile" || named == nullptr) {
-      return table::fault(path, key.source(), "unknown key '" + std::string(key.str()) + "'; expected [profile.NAME]");
-    }
-    for (const auto& [name, node] : *named) {
-      if (!is_profile_name(name.str())) {
-        return table::fault(path, name.source(), "'" + std::string(name.str()) + "' is no profile name (a-z 0-9 - _)");
+    if (key.str() == "rule") {
+      TRY(file.rules, read_rules(path, value, "rule."));
+    } else if (key.str() != "profile") {
+      file.others.emplace_back(key.str());
+    } else {
+      const toml::table* named = value.as_table();
+      if (named == nullptr) return table::fault(path, key.source(), "expected [profile.NAME]");
+      for (const auto& [name, node] : *named) {
+        if (!is_profile_name(name.str())) {
+          return table::fault(path, name.source(),
+                              "'" + std::string(name.str()) + "' is no profile name (a-z 0-9 - _)");
+        }
+        TRY(Profile profile, parse_profile(path, std::string(name.str()), node));
+        file.profiles.push_back(std::move(profile));
       }
-      TRY(Profile profile, parse_profile(path, std::string(name.str()), node));
-      profiles.push_back(std::move(profile));
     }
   }
-  return profiles;
+  return file;
+}
+
+Result<std::vector<Profile>> parse_profiles(std::string_view text, const std::string& path) {
+  TRY(const toml::table root, table::parse(text, path));
+  for (const auto& [key, value] : root) {
+    if (key.str() == "profile" && value.is_table()) continue;
+    return table::fault(path, key.source(), "unknown key '" + std::string(key.str()) + "'; expected [profile.NAME]");
+  }
+  TRY(PolicyFile file, parse_policy_file(text, path));
+  return std::move(file.profiles);
 }
 
 Result<Profiles> Profiles::load(const std::string& directory) {

@@ -9,8 +9,23 @@
 
 #include "base/base.h"
 #include "policy/adapter_grants.h"
+#include "policy/rule.h"
 
 namespace sallyport::policy {
+
+// What the built-in deputy accepts, and how long any deputy may take. See docs/approvals.md.
+struct DeputyLimits {
+  std::size_t prompt_length = 8192;  // bytes of a prompt or of instructions
+  // Words and phrases that no text may contain: letters of either case, * for anything between.
+  std::vector<std::string> forbidden = {
+      "ignore * previous instructions", "ignore previous instructions", "disregard * instructions",
+      "reveal * system prompt",         "do not tell the user",         "PRIVATE KEY-----",
+  };
+  Millis interval{5 * 60 * 1000};  // the least time between two runs of a schedule
+  // Paths that no deployed commit may touch: globs, relative to the repository.
+  std::vector<std::string> protected_paths = {".github/*", ".gitlab-ci.yml", ".git*", "*.pem", "*.key", ".env*"};
+  Millis timeout{60'000};
+};
 
 struct ProfileLimits {
   std::uint64_t memory = 4ULL << 30;  // bytes
@@ -35,13 +50,20 @@ struct Profile {
   std::vector<std::string> net_allow;
   std::vector<std::string> methods;        // what its door answers
   std::vector<std::string> token_methods;  // of these, what also needs a capability token
-  std::vector<std::string> command;        // a template's command; empty: none
+  std::vector<std::string> signals;        // what its mailbox takes
+  std::vector<Rule> rules;                 // from `review`, `rates` and its own [[profile.NAME.rule]]
+  std::vector<std::string> agent;          // what runs a scheduled prompt, which it gets on stdin; empty: none
+  std::vector<std::string> deputy;         // an executable deputy's argv; empty: the built-in rules
+  DeputyLimits deputy_limits;
+  std::vector<std::string> command;  // a template's command; empty: none
   std::map<std::string, std::string> env;
   std::vector<std::string> env_pass;  // names passed on from the caller's environment
   ProfileLimits limits;
   AdapterPermissions adapters;
+  bool refuse_hard_links = false;  // fs.* opens no file that has more than one name
   bool all_landlock_rights = false;
   bool allow_weak = false;  // accept Landlock and seccomp alone where user namespaces are forbidden
+  std::string text;         // all of it in one spelling, for the policy's hash
 };
 
 // The profiles in one file: its [profile.NAME] tables. Unknown keys and wrong types are faults.

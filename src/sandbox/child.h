@@ -22,7 +22,7 @@ enum class TerminalMode : std::uint8_t {
 // Code of the maker's own program that pid 1 can run in a process of its own: a file worker. Confined
 // further than commands are: no exec, no network, an allow-list of calls. Gets its socket, the directory that
 // relative paths start at ("" if none) and the container's environment; returns its exit status.
-using WorkerEntry = int (*)(int socket, const char* workspace, char* const* environment);
+using WorkerEntry = int (*)(int socket, const char* workspace, bool refuse_hard_links, char* const* environment);
 
 struct ChildContext {
   const Plan* plan;

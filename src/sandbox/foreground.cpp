@@ -192,8 +192,8 @@ bool ExitReport::was_signalled() const { return WIFSIGNALED(wait_status); }
 int ExitReport::exit_code() const { return was_signalled() ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status); }
 
 Result<ExitReport> run_foreground(const Spec& spec, const ForegroundOptions& options) {
-  Terminal terminal;
   SignalReader signals;
+  Terminal terminal;  // given back before SIGTTOU could stop us for it
   LaunchOptions launch_options = options.launch;
   launch_options.terminal = choose_mode(terminal, launch_options.machine);
   TRY(Running running, launch(spec, launch_options));

@@ -267,7 +267,7 @@ class Init {
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
     if (!plan_.directory.empty() && ::chdir(plan_.directory.c_str()) != 0) ::_exit(126);
     if (!confine_worker(plan_.landlock_abi)) ::_exit(126);
-    ::_exit(context_.worker(kSocket, plan_.workspace.c_str(), plan_.envp.data()));
+    ::_exit(context_.worker(kSocket, plan_.workspace.c_str(), plan_.refuse_hard_links, plan_.envp.data()));
   }
 
   void execute(const Request& request, std::size_t length, const int* fds, std::size_t fd_count) {

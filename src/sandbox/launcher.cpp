@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <chrono>
 #include <map>
 #include <optional>
@@ -107,7 +108,12 @@ class Launcher {
       return;
     }
     auto request = decode_request(packet->bytes.view());
-    if (!request) return;
+    if (!request) {
+      // Nobody would ever be answered; ended, the warden knows.
+      std::fputs("sallyport-launcher: the warden speaks another version; restart it\n", stderr);
+      is_open_ = false;
+      return;
+    }
     std::visit([&](auto& message) { serve(message, packet->fds); }, *request);
   }
 

@@ -342,6 +342,7 @@ void add_command(const Spec& spec, Plan& plan) {
   plan.argv.push_back(nullptr);
   plan.envp.push_back(nullptr);
   plan.is_traced = spec.explain;
+  plan.refuse_hard_links = spec.refuse_hard_links;
 }
 
 }  // namespace

@@ -58,6 +58,7 @@ struct Spec {
   // Files that may be executed, and directories below which everything may. The dynamic loader is
   // always among them (the kernel opens it for execution), so `ld.so PROGRAM` is not stopped.
   std::vector<std::string> exec;
+  bool refuse_hard_links = false;        // the file worker opens no file with more than one name
   bool use_all_landlock_rights = false;  // the mounts' rules a second time, by Landlock
 
   Limits limits;

@@ -4,7 +4,8 @@
 
 #include "os/files.h"
 #include "platform/load.h"
-#include "policy/toml_table.h"
+#include "policy/profile.h"
+#include "policy/rule_toml.h"
 
 namespace sallyport::warden {
 namespace {
@@ -29,9 +30,19 @@ Result<Config> parse_config(std::string_view text, const std::string& path) {
       {"host",
        {{"methods", table::strings(config.host.methods)},
         {"token_methods", table::strings(config.host.token_methods)}}},
+      {"approvals", {{"expiry", table::parsed([&](const std::string& given) -> std::optional<std::string> {
+                        const auto time = policy::parse_duration(given);
+                        if (!time || time->count() == 0) return "must be a time such as 30m or 24h";
+                        config.approval_expiry = *time;
+                        return std::nullopt;
+                      })}}},
   };
   for (const auto& [key, value] : root) {
     if (key.str() == "platform") continue;  // read by platform::load_config()
+    if (key.str() == "rule") {
+      TRY(config.rules, policy::read_rules(path, value, "rule."));
+      continue;
+    }
     const auto known = tables.find(std::string(key.str()));
     if (known == tables.end()) {
       return table::fault(path, key.source(), "unknown table [" + std::string(key.str()) + "]");

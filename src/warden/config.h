@@ -11,6 +11,9 @@
 //   methods = ["*"]              # what the host itself may call
 //   token_methods = []           # of these, what also needs a capability token
 //   [platform]                   # adapters for workers: see platform/config.h. Or platform.json beside this file
+//   [approvals]
+//   expiry = "24h"               # how long a human has to answer; after that it is a no
+//   [[rule]]                     # see docs/policy.md
 #pragma once
 
 #include <string>
@@ -30,6 +33,8 @@ struct Config {
   bool require_pidfd = false;
   policy::HostPolicy host;
   platform::Config platform;
+  Millis approval_expiry{24 * 60 * 60 * 1000};
+  std::vector<policy::Rule> rules;
 };
 
 // An absent file is the default configuration. A fault is INVALID_PARAMS naming file, line, column and

@@ -18,11 +18,32 @@ Error barrier(const std::exception& error) {
   return Error::make(Code::internal_error, "the request could not be handled", error.what());
 }
 
+policy::Question question_of(const Method* method, const RequestContext& context, const Call& call) {
+  return {context.principal, context.process, method != nullptr ? method->name : call.message().method,
+          call.message().token, call.params()};
+}
+
+// What a reviewer's verdict means for the caller; ok if it approved.
+Status refusal(const approval::Verdict& verdict) {
+  switch (verdict.kind) {
+    case approval::Verdict::Kind::approved:
+      return ok();
+    case approval::Verdict::Kind::expired:
+      return Error::make(Code::approval_expired, "nobody answered in time", "by " + verdict.by);
+    case approval::Verdict::Kind::modified:
+    case approval::Verdict::Kind::rejected:
+      return Error::make(Code::approval_denied, verdict.why.empty() ? "a reviewer rejected it" : verdict.why,
+                         "by " + verdict.by);
+  }
+  return Error::make(Code::approval_denied, "a reviewer rejected it");
+}
+
 }  // namespace
 
 Pipeline::Pipeline(handlers::Host& host) : host_(host), auditor_(host.ledger, host.sessions.log(), host.clock) {
-  for (const auto group : {handlers::warden_methods(), handlers::container_methods(), handlers::fs_methods(),
-                           handlers::audit_methods(), handlers::platform_methods()}) {
+  for (const auto group :
+       {handlers::warden_methods(), handlers::container_methods(), handlers::fs_methods(), handlers::audit_methods(),
+        handlers::policy_methods(), handlers::approval_methods(), handlers::platform_methods()}) {
     for (const Method& method : group) methods_.emplace(method.name, &method);
   }
 }
@@ -99,10 +120,20 @@ Fire Pipeline::answer(const std::shared_ptr<Session>& session, Door& door, std::
   Call call(session, std::move(request));
   const auto found = methods_.find(call.message().method);
   const Method* method = found == methods_.end() ? nullptr : found->second;
-  const auto permit = decide(method, door, *context, call.message());
+  // Policy first: whoever may call nothing learns nothing about which methods there are.
+  std::optional<Permit> permit = host_.engine.permit_at_once(question_of(method, *context, call));
+  Status allowed = permit ? check(method, door, *context, call.message()) : ok();
   if (!permit) {
-    auditor_.refused(*context, call, permit.error());
-    call.answer(permit.error());
+    auto granted = co_await grant(method, door, *context, call);
+    if (granted) {
+      permit.emplace(std::move(*granted));
+    } else {
+      allowed = std::move(granted).error();
+    }
+  }
+  if (!allowed) {
+    auditor_.refused(*context, call, allowed.error());
+    call.answer(allowed.error());
     co_return;
   }
   ++door.in_flight;
@@ -136,11 +167,8 @@ Task<Reply> Pipeline::handle_audited(const Method& method, const Permit& permit,
   co_return std::move(*reply);
 }
 
-Result<Permit> Pipeline::decide(const Method* method, const Door& door, const RequestContext& context,
-                                const wire::Message& request) {
-  // Policy first: whoever may call nothing learns nothing about which methods there are.
-  TRY(Permit permit, host_.engine.decide({context.principal, context.process,
-                                          method != nullptr ? method->name : request.method, request.token}));
+Status Pipeline::check(const Method* method, const Door& door, const RequestContext& context,
+                       const wire::Message& request) {
   if (method == nullptr) return Error::make(Code::method_not_found, "no such method");
   if (method->audit == Audit::durable && !context.is_place_known) {
     return Error::make(Code::policy_denied, "policy does not allow this method", "the peer's namespace is unknown");
@@ -149,7 +177,73 @@ Result<Permit> Pipeline::decide(const Method* method, const Door& door, const Re
   if (door.in_flight >= door.max_in_flight) {
     return Error::make(Code::rate_limited, "too many requests in flight");
   }
-  return permit;
+  return ok();
+}
+
+// ---- Request -> reviewed -> Permit ----
+
+Task<Result<Permit>> Pipeline::grant(const Method* method, Door& door, const RequestContext& context, Call& call) {
+  policy::Decision decision = host_.engine.consider(question_of(method, context, call));
+  policy::Granted granted;
+  if (!decision.is_denied) {
+    CO_TRY(host_.engine.check_token(question_of(method, context, call)));
+    CO_TRY(check(method, door, context, call.message()));
+    if (decision.rate) {
+      CO_TRY(host_.ledger.rates().take(context.principal.to_string(), decision.rate->rule,
+                                       {decision.rate->count, decision.rate->period}));
+    }
+    if (decision.needs_deputy || decision.needs_human) {
+      ++door.in_flight;
+      auto reviewed = co_await review(*method, decision, context, call);
+      --door.in_flight;
+      CO_TRY(granted, std::move(reviewed));
+    }
+  }
+  co_return host_.engine.permit(question_of(method, context, call), decision, granted);
+}
+
+// Waits for the deputy and the human, as the decision demands. A deputy may change the parameters, once: then
+// schema and policy are asked again, and so is the deputy.
+Task<Result<policy::Granted>> Pipeline::review(const Method& method, policy::Decision& decision,
+                                               const RequestContext& context, Call& call) {
+  policy::Granted granted;
+  approval::Matter matter{.container = context.container_id,
+                          .request_id = approval::make_call_id(),
+                          .subject = std::string(method.name),
+                          .payload = call.params() ? call.params().to_json() : "{}",
+                          .rule = decision.rule,
+                          .policy_hash = host_.engine.policy_hash(),
+                          .original = std::nullopt};
+  call.on_cancel([this, container = matter.container, id = matter.request_id] { host_.gate.withdraw(container, id); });
+  while (decision.needs_deputy && !granted.deputy) {
+    approval::Verdict verdict = co_await host_.deputy.review(matter);
+    if (verdict.kind == approval::Verdict::Kind::modified && matter.original) {
+      verdict = {.kind = approval::Verdict::Kind::rejected,
+                 .payload = {},
+                 .why = "the deputy changes it again and again",
+                 .by = verdict.by};
+    }
+    if (verdict.kind == approval::Verdict::Kind::modified) {
+      CO_TRY(wire::Document changed, host_.sessions.decoder().parse(verdict.payload));
+      if (!method.are_params_checked_by_handler) CO_TRY(wire::check_params(method.params, changed.root()));
+      call.replace_params(std::move(changed));
+      matter.original = std::exchange(matter.payload, call.params().to_json());
+      decision = host_.engine.consider(question_of(&method, context, call));
+      matter.rule = decision.rule;
+      if (decision.is_denied) co_return granted;  // which the engine turns into an error
+      continue;
+    }
+    CO_TRY(refusal(verdict));
+    granted.deputy = true;
+  }
+  if (decision.needs_human && !call.is_answered()) {
+    const approval::Verdict verdict = co_await host_.gate.review(matter);
+    CO_TRY(refusal(verdict));
+    granted.human = true;
+  }
+  call.on_cancel(nullptr);
+  if (call.is_answered()) co_return Error::make(Code::cancelled, "the request ended before it was reviewed");
+  co_return granted;
 }
 
 }  // namespace sallyport::warden

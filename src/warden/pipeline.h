@@ -46,8 +46,14 @@ class Pipeline {
   Fire serve(std::shared_ptr<ipc::Session> session, Door& door, handlers::RequestContext context);
   Fire answer(const std::shared_ptr<ipc::Session>& session, Door& door,
               std::shared_ptr<handlers::RequestContext> context, wire::Message&& request);
-  Result<Permit> decide(const handlers::Method* method, const Door& door, const handlers::RequestContext& context,
-                        const wire::Message& request);
+  // What policy does not know about: whether there is such a method and its parameters are right.
+  static Status check(const handlers::Method* method, const Door& door, const handlers::RequestContext& context,
+                      const wire::Message& request);
+  // For what needs more than a yes: a rate is counted, reviewers are asked, and policy has the last word.
+  Task<Result<Permit>> grant(const handlers::Method* method, Door& door, const handlers::RequestContext& context,
+                             ipc::Call& call);
+  Task<Result<policy::Granted>> review(const handlers::Method& method, policy::Decision& decision,
+                                       const handlers::RequestContext& context, ipc::Call& call);
   Task<ipc::Reply> handle_audited(const handlers::Method& method, const Permit& permit, ipc::Call& call,
                                   handlers::RequestContext& context);
 

@@ -38,6 +38,15 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
            .on_event = [this](std::string_view event, const std::string& params) { events_.publish(event, params); }}),
       workers_(containers_, sessions_),
       adapters_(sessions_, config_.platform, options_.paths.state_dir + "/platform"),
+      cells_(loop_, log),
+      deputy_(
+          sessions_, clock, [this](const std::string& container) { return find_sender(container); },
+          [this](const approval::CellCommand& command) {
+            return cells_.start({command.argv, command.readable, command.fds, command.lifetime});
+          }),
+      gate_(*ledger_, loop_, log,
+            {.policy_hash = [this] { return engine_.policy_hash(); },
+             .publish = [this](std::string_view event, const std::string& params) { events_.publish(event, params); }}),
       host_{.sessions = sessions_,
             .engine = engine_,
             .tokens = tokens_,
@@ -47,6 +56,8 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
             .adapters = adapters_,
             .profiles = profiles_,
             .ledger = *ledger_,
+            .deputy = deputy_,
+            .gate = gate_,
             .clock = clock,
             .version = options_.version,
             .started_unix_ms = clock.unix_millis(),
@@ -56,6 +67,7 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
       pipeline_(host_) {
   apply(config_);
   ledger_->start([this](std::function<void()> work) { loop_.post(std::move(work)); });
+  gate_.open();
 }
 
 Warden::~Warden() = default;
@@ -105,6 +117,7 @@ Status Warden::open_control_door(std::optional<ipc::PeerVerifier> verifier) {
 Status Warden::open_containers() {
   TRY(profiles_, policy::Profiles::load(options_.paths.profiles_dir()));
   TRY(const auto lost, containers_.open());
+  apply(config_);
   for (const auto& container : lost) restart(container);
   return ok();
 }
@@ -113,7 +126,12 @@ Status Warden::open_containers() {
 Fire Warden::restart(std::shared_ptr<containers::Container> lost) {
   const containers::Config config = lost->config;
   const Status removed = containers_.remove(lost->id);
-  const auto restarted = co_await handlers::start_container(host_, config, {});
+  engine_.remove_container(lost->id);
+  // As narrow as it was.
+  wire::Decoder decoder;
+  const auto overrides = decoder.parse(config.overrides.empty() ? "{}" : config.overrides);
+  const auto restarted = overrides ? co_await handlers::start_container(host_, config, overrides->root())
+                                   : Result<std::shared_ptr<containers::Container>>(overrides.error());
   if (!restarted || !removed) {
     log_.error(
         "cannot restart a container",
@@ -147,9 +165,9 @@ Status Warden::open_loopback_door() {
   TRY(binding.boot_id, os::boot_id());
   binding.pid = static_cast<std::uint64_t>(::getpid());
   TRY(binding.start_time, os::process_start_time(::getpid()));
-  gate_ = std::make_unique<ipc::LoopbackGate>(sessions_, token, binding);
+  loopback_gate_ = std::make_unique<ipc::LoopbackGate>(sessions_, token, binding);
   TRY(loopback_listener_, ipc::Listener::open(sessions_, std::move(listener.fd), loopback_.name, [this](UniqueFd fd) {
-        gate_->admit(std::move(fd), [this](UniqueFd admitted) {
+        loopback_gate_->admit(std::move(fd), [this](UniqueFd admitted) {
           pipeline_.accept_proven(std::move(admitted), UniqueFd(), loopback_, "proof");
         });
       }));
@@ -190,16 +208,36 @@ void Warden::run() {
   loop_.run();
   containers_.close();
   adapters_.close();
+  cells_.close();
   loop_.settle();
   if (const Status closed = ledger_->close(); !closed) {
     log_.error("ledger", {{"error", closed.error().describe()}});
   }
+  gate_.close();
   log_.info("stopped", {{"requests", sessions_.counters().requests}});
+}
+
+std::optional<approval::Sender> Warden::find_sender(const std::string& id) const {
+  approval::Sender sender;
+  if (id.empty()) {
+    sender.profile.name = "host";
+    sender.profile.methods = config_.host.methods;
+    return sender;
+  }
+  const auto container = containers_.find(id);
+  if (!container) return std::nullopt;
+  auto profile = handlers::profile_of(profiles_, container->config);
+  if (!profile) return std::nullopt;
+  sender.profile = std::move(*profile);
+  sender.workspace = container->config.workspace;
+  return sender;
 }
 
 void Warden::apply(const Config& config) {
   sessions_.set_limits(config.session);
-  engine_.replace(config.host);
+  engine_.replace(config.host, config.rules, profiles_);
+  for (const auto& [id, container] : containers_.all()) handlers::set_policy(host_, *container);
+  gate_.set_expiry(config.approval_expiry);
   adapters_.set_config(config.platform);
   for (Door* door : {&control_, &loopback_, &stdio_}) {
     door->max_connections = config.max_connections;
@@ -214,12 +252,15 @@ Status Warden::reload() {
   if (!config) {
     host_.config_error = config.error().message;
     log_.error("reload failed; the old configuration stays in force", {{"error", config.error().message}});
-    return std::move(config).error();
+    Error error = std::move(config).error();
+    error.message += "; the old configuration stays in force";
+    return error;
   }
   host_.config_error.clear();
   config_ = std::move(*config);
   profiles_ = std::move(*profiles);
   apply(config_);
+  gate_.policy_changed();
   log_.info("reloaded");
   events_.publish("warden.reloaded", "{}");
   return ok();

@@ -6,7 +6,10 @@
 #include <optional>
 #include <string>
 
+#include "approval/deputy.h"
+#include "approval/gate.h"
 #include "base/base.h"
+#include "containers/cells.h"
 #include "containers/registry.h"
 #include "containers/workers.h"
 #include "handlers/method.h"
@@ -58,6 +61,7 @@ class Warden {
   Fire restart(std::shared_ptr<containers::Container> lost);
   Status reload();
   void apply(const Config& config);
+  std::optional<approval::Sender> find_sender(const std::string& container) const;
   void shut_down();
 
   Claim claim_;  // goes last: everything below is protected by it
@@ -74,12 +78,15 @@ class Warden {
   containers::Registry containers_;
   containers::Workers workers_;
   platform::AdaptersLink adapters_;
+  containers::Cells cells_;
+  approval::Deputy deputy_;
+  approval::Gate gate_;
   handlers::Host host_;
   Pipeline pipeline_;
   Door control_{.name = "control"}, loopback_{.name = "loopback"}, stdio_{.name = "stdio"};
   std::map<std::string, std::unique_ptr<Door>> container_doors_;  // kept: sessions refer to them
   ipc::PeerVerifier verifier_;
-  std::unique_ptr<ipc::LoopbackGate> gate_;
+  std::unique_ptr<ipc::LoopbackGate> loopback_gate_;
   std::unique_ptr<ipc::Listener> control_listener_, loopback_listener_;
   bool is_stopping_ = false;
 };

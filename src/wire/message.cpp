@@ -1,5 +1,6 @@
 #include "wire/message.h"
 
+#include <algorithm>
 #include <array>
 
 namespace sallyport::wire {
@@ -8,12 +9,10 @@ namespace {
 Error invalid(std::string message) { return Error::make(Code::invalid_request, std::move(message)); }
 
 // Printable ASCII: names go into logs, file names and tables as they are.
+constexpr bool is_name_char(char c) { return c > ' ' && c <= '~'; }
+
 bool is_name(std::string_view text, std::size_t most) {
-  if (text.empty() || text.size() > most) return false;
-  for (const char c : text) {
-    if (c <= ' ' || c > '~') return false;
-  }
-  return true;
+  return !text.empty() && text.size() <= most && std::all_of(text.begin(), text.end(), is_name_char);
 }
 
 Status read_id(Message& message, Value value) {
@@ -60,7 +59,7 @@ Status read_result(Message& message, Value value) {
 }
 
 Status read_error_field(Message& message, Value value) {
-  message.error = read_error(value);
+  message.error = ErrorBox(read_error(value));
   return ok();
 }
 
@@ -130,7 +129,7 @@ Status check_required(const Message& message) {
       if (message.method.empty()) return invalid("method is missing");
       break;
     case MessageType::response:
-      if (message.result.exists() == message.error.has_value()) {
+      if (message.result.exists() == static_cast<bool>(message.error)) {
         return invalid("a response carries either a result or an error");
       }
       if (message.id.empty() && !message.error) return invalid("id is missing");
@@ -143,6 +142,13 @@ Status check_required(const Message& message) {
 }
 
 // ---- the short way ----
+
+// What may stand in a name that is written without escapes.
+constexpr std::array<bool, 256> kPlainName = [] {
+  std::array<bool, 256> table{};
+  for (char c = '!'; c <= '~' && c > 0; ++c) table.at(static_cast<unsigned char>(c)) = c != '"' && c != '\\';
+  return table;
+}();
 
 // Recognises the messages that our own writers make most: no white space, no escapes, fields in the usual
 // order, `params` or `result` last. It never refuses: what it does not recognise, all that is wrong
@@ -183,10 +189,7 @@ class PlainReader {
   // Up to the closing quote, which stays.
   bool name(std::string_view& found, std::size_t most) {
     std::size_t size = 0;
-    while (size < text_.size() && text_[size] > ' ' && text_[size] <= '~' && text_[size] != '"' &&
-           text_[size] != '\\') {
-      ++size;
-    }
+    while (size < text_.size() && kPlainName[static_cast<unsigned char>(text_[size])]) ++size;
     found = text_.substr(0, size);
     text_.remove_prefix(size);
     return size >= 1 && size <= most && text_.starts_with('"');

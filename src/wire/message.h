@@ -19,11 +19,11 @@ enum class MessageType : std::uint8_t { request, response, event };
 // A decoded message. It owns its document, so it may outlive the frame and wait as long as it must.
 struct Message {
   MessageType type = MessageType::request;
-  std::string_view id;         // empty only for an event that belongs to no request
-  std::string_view method;     // requests and events
-  Value params;                // an object, or absent
-  Value result;                // responses
-  std::optional<Error> error;  // responses
+  std::string_view id;      // empty only for an event that belongs to no request
+  std::string_view method;  // requests and events
+  Value params;             // an object, or absent
+  Value result;             // responses
+  ErrorBox error;           // responses
   std::optional<std::uint32_t> deadline_ms;
   std::string_view token;
   std::vector<std::uint32_t> streams;  // every {"$stream":n} in params or result

@@ -24,26 +24,18 @@ Channel::Channel(UniqueFd socket) : socket_(std::move(socket)) {}
 
 ssize_t Channel::receive_bytes(Wait wait) {
   const auto room = reader_.writable();
+  ssize_t count = -1;
   const auto once = [&](int flags) {
-    ssize_t count = -1;
     do count = ::recv(socket_.get(), room.data(), room.size(), flags);
     while (count < 0 && errno == EINTR);
-    return count;
+    return count >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
   };
-  if (wait == Wait::no) return once(MSG_DONTWAIT);
-  if (spinner_.should_spin()) {
-    const auto until = std::chrono::steady_clock::now() + Spinner::kLongest;
-    do {
-      const ssize_t count = once(MSG_DONTWAIT);
-      if (count >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) {
-        spinner_.hit();
-        return count;
-      }
-      cpu_relax();
-    } while (std::chrono::steady_clock::now() < until);
-    spinner_.miss();
+  if (wait == Wait::no) {
+    once(MSG_DONTWAIT);
+  } else {
+    spinner_.wait([&] { return once(MSG_DONTWAIT); }, [&] { once(0); });
   }
-  return once(0);
+  return count;
 }
 
 Result<bool> Channel::take_in(Wait wait) {

@@ -228,6 +228,17 @@ TEST_F(ContainerFiles, AreReadWrittenAndSearchedInsideTheWalls) {
   EXPECT_EQ(client.outcome("fs.read", "{" + where + R"(,"path":"a.txt","no_such":1})"), "INVALID_PARAMS");
 }
 
+TEST_F(ContainerFiles, EveryWorkspaceHasAWorkerOfItsOwn) {
+  Client client = connect();
+  for (const char* name : {"first", "second"}) {
+    const std::string directory = daemon().root() + "/" + name;
+    std::filesystem::create_directory(directory);
+    const std::string where = R"({"workspace":")" + directory + R"(","path":"file")";
+    EXPECT_EQ(client.outcome("fs.write", where + R"(,"content":"x"})"), "OK");
+    EXPECT_TRUE(std::filesystem::exists(directory + "/file"));
+  }
+}
+
 TEST_F(ContainerFiles, AttackPathsOutsideTheWallsAreNotThere) {
   Client client = connect();
   const std::string where = R"("workspace":")" + workspace() + "\"";
@@ -245,6 +256,24 @@ TEST_F(ContainerFiles, AContainerAsksOnlyForItself) {
   EXPECT_EQ(client.outcome("fs.stat", R"({"path":"mine"})"), "OK");
   EXPECT_EQ(client.outcome("fs.stat", R"({"path":"mine","container":")" + id + "\"}"), "INVALID_PARAMS");
   EXPECT_EQ(client.outcome("fs.stat", R"({"path":"mine","workspace":"/tmp"})"), "INVALID_PARAMS");
+}
+
+TEST_F(ContainerFiles, AProfileMayRefuseFilesWithMoreThanOneName) {
+  std::filesystem::create_directory(daemon().root() + "/profiles");
+  std::ofstream(daemon().root() + "/profiles/single.toml")
+      << "[profile.single]\nfs.read = [\"/usr\"]\nfs.write = [\"${workspace}\"]\nfs.refuse_hard_links = true\n";
+  std::ofstream(workspace() + "/one") << "text";
+  std::filesystem::create_hard_link(workspace() + "/one", workspace() + "/two");
+  Client client = connect();
+  ASSERT_EQ(client.outcome("warden.reload", "{}"), "OK");
+  const auto read_in = [&](const std::string& profile) {
+    const auto made = client.call(
+        "container.create", R"({"template":")" + profile + R"(","config":{"workspace":")" + workspace() + R"("}})");
+    const std::string id(made->result.get("container").as_string().value_or(""));
+    return client.outcome("fs.read", R"({"path":"two","container":")" + id + "\"}");
+  };
+  EXPECT_EQ(read_in("default"), "OK");
+  EXPECT_EQ(read_in("single"), "POLICY_DENIED");
 }
 
 TEST_F(ContainerFiles, AWorkerThatWasKilledOrSentAwayIsReplaced) {

@@ -21,7 +21,9 @@ class Policy : public ::testing::Test {
  protected:
   std::string decision(const Engine& engine, const Principal& principal, std::string_view method,
                        std::string_view token = {}, std::uint64_t process = 7) const {
-    const auto permit = engine.decide({principal, process, method, token});
+    const Question question{principal, process, method, token};
+    const auto permit = engine.permit(question, engine.consider(question), {});
+    EXPECT_EQ(engine.permit_at_once(question).has_value(), permit.has_value()) << "both ways say the same";
     if (!permit) return std::string(to_string(permit.error().code));
     EXPECT_EQ(permit->principal(), principal);
     EXPECT_EQ(permit->method(), method);
@@ -57,7 +59,8 @@ TEST_F(Policy, AnEmptyListAllowsNothing) {
 
 TEST_F(Policy, ADenialTellsTheCallerNothingOfTheRules) {
   const Engine engine({.methods = {"secret.rule"}, .token_methods = {}}, tokens_);
-  const auto permit = engine.decide({kContainer, 7, "test.ping", ""});
+  const Question question{kContainer, 7, "test.ping", ""};
+  const auto permit = engine.permit(question, engine.consider(question), {});
   ASSERT_FALSE(permit);
   EXPECT_EQ(permit.error().message, "policy does not allow this method");
   EXPECT_EQ(permit.error().details_json, "");

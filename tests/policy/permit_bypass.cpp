@@ -7,7 +7,8 @@ struct Forger {
   static bool act(const Permit& permit) { return permit.principal().is_host(); }
 
   static bool honest(const policy::Engine& engine, const Principal& principal) {
-    const auto permit = engine.decide({principal, 1, "test.ping", ""});
+    const policy::Question question{principal, 1, "test.ping", ""};
+    const auto permit = engine.permit(question, engine.consider(question), {.deputy = false, .human = false});
     return permit && act(*permit);
   }
 

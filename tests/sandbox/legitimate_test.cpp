@@ -70,6 +70,27 @@ TEST_P(LegitimateWork, PythonProcessesAndSockets) {
       "'");
 }
 
+TEST_P(LegitimateWork, Pytest) {
+  needs("/usr/bin/pytest-3");
+  write("workspace/test_sum.py",
+        "def test_sum():\n    assert 1 + 1 == 2\n\ndef test_text(tmp_path):\n    (tmp_path / 'a').write_text('a')\n");
+  works("pytest-3 -q > log 2>&1 || { cat log; exit 1; }\ngrep -q '2 passed' log");
+}
+
+#ifdef SALLYPORT_HAS_NPM
+// A package that is in npm's cache is installed without a network.
+TEST_P(LegitimateWork, NpmInstallFromACache) {
+  write("workspace/library/package.json", R"({"name":"library","version":"1.0.0"})");
+  write("workspace/library/index.js", "module.exports = 42\n");
+  write("workspace/package.json", R"({"name":"user","version":"1.0.0"})");
+  works(
+      "(cd library && npm pack --offline > ../log 2>&1) || { cat log; exit 1; }\n"
+      "npm cache add ./library/library-1.0.0.tgz >> log 2>&1 || { cat log; exit 1; }\n"
+      "npm install --offline ./library/library-1.0.0.tgz >> log 2>&1 || { cat log; exit 1; }\n"
+      "test \"$(node -p 'require(\"library\")')\" = 42");
+}
+#endif
+
 TEST_P(LegitimateWork, DebuggerOnAChild) { EXPECT_EQ(attack({"debug-child"}).code, 0); }
 
 TEST_P(LegitimateWork, GdbOnAProgram) {

@@ -1,0 +1,170 @@
+#include "approval/gate.h"
+
+#include <algorithm>
+
+namespace sallyport::approval {
+namespace {
+
+constexpr std::string_view kCallPrefix = "call-";
+
+Verdict refusal(const Error& error) {
+  return {.kind = Verdict::Kind::rejected, .payload = {}, .why = error.message, .by = "warden"};
+}
+
+}  // namespace
+
+std::string make_call_id() { return std::string(kCallPrefix) + random_hex(16); }
+
+// ---- the ledger ----
+
+template <typename T>
+Task<Result<T>> Gate::commit(std::function<Result<T>(ledger::Transaction&)> work) {
+  std::optional<Result<T>> result;
+  ipc::OneShot<Status> written;
+  ledger::Submission submission;
+  submission.work = [&](ledger::Transaction& transaction) -> Status {
+    result = work(transaction);
+    if (!*result) return result->error();
+    return ok();
+  };
+  submission.done = [&](Status status) { written.resolve(std::move(status)); };
+  ledger_.submit(std::move(submission));
+  if (Status status = co_await written; !status) co_return std::move(status).error();
+  co_return std::move(*result);
+}
+
+void Gate::open() {
+  settle_later(QuestionState::withdrawn, "whoever asked is gone",
+               [](const Question& question) { return question.matter.request_id.starts_with(kCallPrefix); });
+}
+
+void Gate::close() {
+  for (auto& [id, waiting] : std::exchange(waiting_, {})) {
+    if (waiting.timer != 0) loop_.cancel(waiting.timer);
+    for (const auto& waiter : waiting.waiters) {
+      waiter->resolve(refusal(Error::make(Code::unavailable, "the warden is stopping")));
+    }
+  }
+}
+
+Fire Gate::settle_later(QuestionState to, std::string why, std::function<bool(const Question&)> condition) {
+  const auto settled =
+      co_await commit<std::vector<Question>>([&](ledger::Transaction& transaction) -> Result<std::vector<Question>> {
+        TRY(create_questions_table(transaction.database()));
+        return settle_all(transaction, to, why, condition);
+      });
+  if (!settled) {
+    log_.error("cannot end questions", {{"error", settled.error().describe()}});
+    co_return;
+  }
+  for (const Question& question : *settled) ended(question);
+}
+
+// ---- asking ----
+
+Task<Verdict> Gate::review(Matter matter) {
+  const std::string id = random_hex(6);
+  const auto asked =
+      co_await commit<Asked>([&](ledger::Transaction& transaction) { return ask(transaction, matter, id, expiry_); });
+  if (!asked) co_return refusal(asked.error());
+  const Question& question = asked->question;
+  if (question.state != QuestionState::open) co_return question.verdict();
+  const auto waiter = std::make_shared<ipc::OneShot<Verdict>>();
+  Waiting& waiting = waiting_[question.id];
+  waiting.matter = std::move(matter);
+  waiting.waiters.push_back(waiter);
+  if (waiting.timer == 0) {
+    const Millis left(std::max<std::int64_t>(question.expires_ms - question.asked_ms, 1));
+    // After a restart some of that time has passed already, by the wall clock.
+    const Millis passed =
+        asked->is_new ? Millis(0) : Millis(std::max<std::int64_t>(asked->now_ms - question.asked_ms, 0));
+    waiting.timer = loop_.after(std::max(left - passed, Millis(1)), [this, id = question.id] { expire(id); });
+  }
+  if (asked->is_new) {
+    log_.info(
+        "a human is asked",
+        {{"question", question.id}, {"container", question.matter.container}, {"subject", question.matter.subject}});
+    publish("approval.asked", question);
+  }
+  co_return co_await *waiter;
+}
+
+void Gate::expire(const std::string& id) {
+  if (const auto found = waiting_.find(id); found != waiting_.end()) found->second.timer = 0;
+  settle_later(QuestionState::expired, "nobody answered in time",
+               [id](const Question& question) { return question.id == id; });
+}
+
+void Gate::withdraw(const std::string& container, const std::string& request_id) {
+  settle_later(QuestionState::withdrawn, "whoever asked is gone", [container, request_id](const Question& question) {
+    return question.matter.container == container && question.matter.request_id == request_id;
+  });
+}
+
+void Gate::policy_changed() {
+  settle_later(QuestionState::voided, "the policy changed before it was answered",
+               [hash = hooks_.policy_hash()](const Question& question) { return question.matter.policy_hash != hash; });
+}
+
+// ---- answering ----
+
+Task<Result<Question>> Gate::answer(std::string id, bool is_approved, std::string by, std::string why,
+                                    std::string sha256) {
+  const std::string policy = hooks_.policy_hash();
+  auto answered = co_await commit<Question>([&](ledger::Transaction& transaction) -> Result<Question> {
+    TRY(const auto found, find_question(transaction.database(), id));
+    if (found && !sha256.empty() && to_hex(found->payload_sha256) != sha256) {
+      return Error::make(Code::conflict, "the question is about another payload");
+    }
+    return approval::answer(transaction, id, is_approved, by, why, policy);
+  });
+  if (answered) ended(*answered);
+  co_return answered;
+}
+
+void Gate::ended(const Question& question) {
+  log_.info("a question is over", {{"question", question.id},
+                                   {"subject", question.matter.subject},
+                                   {"state", to_string(question.state)},
+                                   {"by", question.by}});
+  publish(question.state == QuestionState::expired ? "approval.expired" : "approval.answered", question);
+  const auto node = waiting_.extract(question.id);
+  if (node.empty()) return;
+  if (node.mapped().timer != 0) loop_.cancel(node.mapped().timer);
+  for (const auto& waiter : node.mapped().waiters) waiter->resolve(question.verdict());
+}
+
+void Gate::publish(std::string_view event, const Question& question) {
+  hooks_.publish(event, wire::to_json([&](wire::JsonWriter& json) {
+                   json.begin_object().member("id", question.id).member("container", question.matter.container);
+                   json.member("request_id", question.matter.request_id).member("signal", question.matter.subject);
+                   json.member("rule", question.matter.rule).member("state", to_string(question.state));
+                   json.member("expires_at", question.expires_ms);
+                   if (question.state != QuestionState::open) json.member("by", question.by);
+                   json.end_object();
+                 }));
+}
+
+// ---- looking ----
+
+Task<Result<std::vector<Question>>> Gate::list() {
+  std::optional<Result<std::vector<Question>>> found;
+  ipc::OneShot<bool> done;
+  ledger_.read({.work = [&](ledger::Database& database) { found = open_questions(database, kMaxListed); },
+                .done = [&] { done.resolve(true); }});
+  co_await done;
+  co_return std::move(*found);
+}
+
+Task<Result<Question>> Gate::find(std::string id) {
+  std::optional<Result<std::optional<Question>>> found;
+  ipc::OneShot<bool> done;
+  ledger_.read({.work = [&](ledger::Database& database) { found = find_question(database, id); },
+                .done = [&] { done.resolve(true); }});
+  co_await done;
+  if (!*found) co_return found->error();
+  if (!**found) co_return Error::make(Code::not_found, "there is no such question");
+  co_return std::move(***found);
+}
+
+}  // namespace sallyport::approval

@@ -1,0 +1,36 @@
+// Every limit of reviews, with its reason.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace sallyport::approval {
+
+// A human sees questions in the morning that were asked the evening before. Longer than this nobody remembers
+// why. The configuration may say otherwise.
+inline constexpr std::chrono::milliseconds kDefaultExpiry{24 * 60 * 60 * 1000};
+
+// What one container may have open at once: a human reads them all.
+inline constexpr std::int64_t kMaxOpenPerContainer = 64;
+// One page of the list: it must fit into one frame, payloads included.
+inline constexpr std::int64_t kMaxListed = 256;
+inline constexpr std::size_t kMaxListedBytes = 512U << 10;
+
+// Questions that are over are kept this long: so that asking again about the same matter gets the same answer.
+inline constexpr std::chrono::milliseconds kKept{7 * 24 * 60 * 60 * 1000};
+
+// An answer's reason goes to the requester and into the ledger.
+inline constexpr std::int64_t kMaxWhyBytes = 1024;
+
+// A deputy's answer: the payload once more, and a few words.
+inline constexpr std::size_t kMaxVerdictBytes = 256U << 10;
+// Of git's output, for the rule deputy.
+inline constexpr std::size_t kMaxOutputBytes = 4U << 20;
+// Deputies at work at once; the others wait.
+inline constexpr std::size_t kMaxDeputies = 8;
+
+// A diff of payloads beyond this many lines is not computed line by line.
+inline constexpr std::size_t kMaxDiffLines = 1000;
+
+}  // namespace sallyport::approval

@@ -1,0 +1,52 @@
+#include "containers/cells.h"
+
+namespace sallyport::containers {
+namespace {
+
+constexpr std::uint32_t kJob = 1;
+
+sandbox::Spec make_spec(const Cells::Command& command, sandbox::Handle handle) {
+  sandbox::Spec spec;
+  spec.name = "cell-" + std::to_string(handle);
+  spec.read = {"/usr", "/etc", "/opt"};
+  spec.read.insert(spec.read.end(), command.readable.begin(), command.readable.end());
+  spec.deny = {"/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private", "/etc/krb5.keytab"};
+  spec.exec = {"/usr", "/opt", command.argv.front()};
+  spec.environment = {"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8",        "HOME=/tmp", "GIT_CONFIG_NOSYSTEM=1",
+                      "GIT_CONFIG_GLOBAL=/dev/null",       "GIT_OPTIONAL_LOCKS=0"};
+  spec.limits.memory_bytes = 1ULL << 30;
+  spec.limits.processes = 64;
+  spec.limits.scratch_bytes = 64ULL << 20;
+  spec.limits.file_bytes = 64ULL << 20;
+  spec.limits.duration = command.lifetime;
+  spec.report_violations = false;
+  return spec;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<void>> Cells::start(const Command& command) {
+  if (command.argv.empty() || command.argv.front().empty() || command.argv.front()[0] != '/') {
+    return Error::make(Code::invalid_params, "a cell's program must be an absolute path");
+  }
+  if (!link_) {
+    const auto on_notice = [this](const sandbox::FromLauncher& notice, const std::vector<UniqueFd>&) {
+      const auto* failed = std::get_if<sandbox::LaunchFailed>(&notice);
+      if (failed != nullptr) log_.error("a cell failed", {{"error", failed->message}, {"detail", failed->detail}});
+    };
+    TRY(link_, LauncherLink::start(loop_, log_, on_notice, [] {}));
+  }
+  const sandbox::Handle handle = ++last_;
+  sandbox::Spec spec = make_spec(command, handle);
+  const std::vector<std::string> environment = spec.environment;
+  TRY(link_->send(sandbox::LaunchRequest{handle, std::move(spec)}));
+  const std::weak_ptr<LauncherLink> weak = link_;
+  std::shared_ptr<void> cell(nullptr, [weak, handle](void*) {
+    if (const auto link = weak.lock()) [[maybe_unused]]
+      const Status killed = link->send(sandbox::KillRequest{handle});
+  });
+  TRY(link_->send(sandbox::ExecRequest{handle, kJob, command.argv, environment, "/"}, command.fds));
+  return cell;
+}
+
+}  // namespace sallyport::containers

@@ -1,0 +1,39 @@
+// Cells: commands in sandboxes of their own that are no containers: no door, no mailbox, nothing writable but
+// what vanishes, no network. For those whose word the host listens to, such as deputies.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/base.h"
+#include "containers/launcher_link.h"
+#include "ipc/loop.h"
+
+namespace sallyport::containers {
+
+class Cells {
+ public:
+  Cells(ipc::Loop& loop, const Log& log) : loop_(loop), log_(log) {}
+  Cells(const Cells&) = delete;
+  Cells& operator=(const Cells&) = delete;
+
+  struct Command {
+    std::vector<std::string> argv;
+    std::vector<std::string> readable;  // host paths that it sees besides system programs
+    std::vector<int> fds;               // become 0, 1, 2 and 3
+    Millis lifetime{60'000};
+  };
+  // What is started ends, with all its children, when the handle goes or after its lifetime. Does not wait: a
+  // failure to start shows as the end of its descriptors, and in the log.
+  Result<std::shared_ptr<void>> start(const Command& command);
+  void close() { link_.reset(); }
+
+ private:
+  ipc::Loop& loop_;
+  const Log& log_;
+  std::shared_ptr<LauncherLink> link_;  // a launcher of its own, from the first cell on
+  sandbox::Handle last_ = 0;
+};
+
+}  // namespace sallyport::containers

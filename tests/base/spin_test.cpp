@@ -1,0 +1,67 @@
+#include "base/spin.h"
+
+#include <gtest/gtest.h>
+
+namespace sallyport {
+namespace {
+
+using Nanos = SpinChoice::Nanos;
+using std::chrono::microseconds;
+
+// Feeds it waits of a machine where sleeping and spinning take these times; how many of them were spins.
+int spins_among(SpinChoice& choice, int waits, Nanos sleeping, Nanos spinning) {
+  int spins = 0;
+  for (int i = 0; i < waits; ++i) {
+    const bool spun = choice.should_spin();
+    spins += spun ? 1 : 0;
+    choice.learn(spun ? spinning : sleeping);
+  }
+  return spins;
+}
+
+TEST(SpinChoice, SpinsWhereWakingACoreIsDear) {
+  SpinChoice choice;
+  EXPECT_GT(spins_among(choice, 100'000, microseconds(75), microseconds(7)), 97'000);
+}
+
+TEST(SpinChoice, SleepsBesideBusyNeighbours) {
+  SpinChoice choice;
+  EXPECT_LT(spins_among(choice, 100'000, microseconds(11), microseconds(20)), 500);
+}
+
+TEST(SpinChoice, SleepsWhenNothingIsGainedClearly) {
+  SpinChoice choice;
+  EXPECT_LT(spins_among(choice, 100'000, microseconds(11), microseconds(10)), 500);
+}
+
+TEST(SpinChoice, SleepsWhenEventsAreRare) {
+  SpinChoice choice;
+  EXPECT_LT(spins_among(choice, 100'000, std::chrono::milliseconds(20), std::chrono::milliseconds(20)), 500);
+}
+
+TEST(SpinChoice, GivesUpSpinningSoonAfterTheEventsStop) {
+  SpinChoice choice;
+  spins_among(choice, 10'000, microseconds(75), microseconds(7));
+  EXPECT_LE(spins_among(choice, 1'000, std::chrono::seconds(1), std::chrono::seconds(1)), 100);
+}
+
+TEST(SpinChoice, FindsOutThatTheNeighboursAreGone) {
+  SpinChoice choice;
+  spins_among(choice, 100'000, microseconds(11), microseconds(20));
+  spins_among(choice, 40'000, microseconds(75), microseconds(7));
+  EXPECT_GT(spins_among(choice, 10'000, microseconds(75), microseconds(7)), 9'000);
+}
+
+TEST(SpinChoice, ALongSilenceDoesNotHideManyShortWaits) {
+  SpinChoice choice;
+  int spins = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    const bool spun = choice.should_spin();
+    spins += spun ? 1 : 0;
+    choice.learn(i % 100 == 0 ? Nanos(std::chrono::seconds(3)) : Nanos(microseconds(spun ? 7 : 75)));
+  }
+  EXPECT_GT(spins, 50'000);
+}
+
+}  // namespace
+}  // namespace sallyport

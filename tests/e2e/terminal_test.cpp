@@ -1,0 +1,166 @@
+// `sallyport run` under a person's shell, on a real terminal: stopped, continued, resized, killed.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <pty.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "support/daemon.h"
+
+namespace sallyport::testing {
+namespace {
+
+// What is in a file of /proc; nothing if its process is gone.
+std::string slurp(const std::string& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text(4096, '\0');
+  const ssize_t count = file ? ::read(file.get(), text.data(), text.size()) : 0;
+  text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+  return text;
+}
+
+// The processes of the machine that have this word among their arguments.
+std::vector<pid_t> processes_with(const std::string& word) {
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (slurp(entry.path() / "cmdline").find(word) != std::string::npos)
+      found.push_back(static_cast<pid_t>(std::stol(name)));
+  }
+  return found;
+}
+
+std::vector<pid_t> children_of(pid_t parent) {
+  const std::string path = "/proc/" + std::to_string(parent) + "/task/" + std::to_string(parent) + "/children";
+  std::istringstream file(slurp(path));
+  std::vector<pid_t> found;
+  for (pid_t pid = 0; file >> pid;) found.push_back(pid);
+  return found;
+}
+
+// An interactive bash on a terminal of its own.
+class AtAShell : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string project = root_.path() + "/project";
+    std::filesystem::create_directory(project);
+    int leader = -1;
+    shell_ = ::forkpty(&leader, nullptr, nullptr, nullptr);
+    if (shell_ == 0) {
+      if (::chdir(project.c_str()) != 0) ::_exit(99);
+      ::setenv("PS1", "host> ", 1);
+      ::setenv("TERM", "dumb", 1);
+      ::setenv("HOME", root_.path().c_str(), 1);
+      ::setenv("SALLYPORT_RUNTIME_DIR", (root_.path() + "/run").c_str(), 1);
+      ::execlp("bash", "bash", "--norc", "--noediting", "-i", nullptr);
+      ::_exit(99);
+    }
+    leader_ = UniqueFd(leader);
+    ASSERT_TRUE(sees("host> "));
+  }
+  void TearDown() override {
+    leader_.reset();
+    ::kill(shell_, SIGKILL);
+    ::waitpid(shell_, nullptr, 0);
+    EXPECT_TRUE(eventually([&] { return processes_with(word_).empty(); })) << "something outlived its terminal";
+  }
+
+  void type(const std::string& text) const {
+    ASSERT_EQ(::write(leader_.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
+  // Reads until the text has come, after what was seen before.
+  bool sees(const std::string& wanted) {
+    for (;;) {
+      if (const std::size_t at = seen_.find(wanted, from_); at != std::string::npos) {
+        from_ = at + wanted.size();
+        return true;
+      }
+      pollfd event{leader_.get(), POLLIN, 0};
+      char block[1024];
+      const ssize_t count =
+          ::poll(&event, 1, static_cast<int>(kPatience.count())) > 0 ? ::read(leader_.get(), block, sizeof block) : -1;
+      if (count <= 0) {
+        ADD_FAILURE() << "'" << wanted << "' never came; the terminal shows:\n" << seen_;
+        return false;
+      }
+      seen_.append(block, static_cast<std::size_t>(count));
+    }
+  }
+  // Starts a sandboxed bash that runs the script; its command line holds a word of this test's own.
+  void run(const std::string& script) {
+    type(std::string(SALLYPORT_CLI) + " run --no-warden -- bash -c '" + script + "' " + word_ + "\n");
+    ASSERT_TRUE(sees("begin\r\n"));
+  }
+  // The run's own process: the shell's only child.
+  pid_t run_pid() const {
+    const auto children = children_of(shell_);
+    return children.size() == 1 ? children[0] : -1;
+  }
+
+  TemporaryDirectory root_;
+  pid_t shell_ = -1;
+  UniqueFd leader_;
+  std::string seen_;
+  std::size_t from_ = 0;
+  std::string word_ = "word-of-" + std::to_string(::getpid());
+};
+
+TEST_F(AtAShell, ControlZGivesThePromptBackAndFgGoesOn) {
+  run("echo be\"\"gin; read line; echo got $line");
+  type("\x1a");
+  ASSERT_TRUE(sees("Stopped"));
+  ASSERT_TRUE(sees("host> "));
+  type("fg\n");
+  ASSERT_TRUE(sees(word_));
+  type("hello\n");
+  EXPECT_TRUE(sees("got hello"));
+  EXPECT_TRUE(sees("host> "));
+}
+
+TEST_F(AtAShell, AResizeReachesTheCommand) {
+  run("trap \"stty size; exit\" WINCH; echo be\"\"gin; while :; do read -t 1 line; done");
+  const winsize size{.ws_row = 33, .ws_col = 77, .ws_xpixel = 0, .ws_ypixel = 0};
+  ASSERT_EQ(::ioctl(leader_.get(), TIOCSWINSZ, &size), 0);
+  EXPECT_TRUE(sees("33 77"));
+  EXPECT_TRUE(sees("host> "));
+}
+
+TEST_F(AtAShell, AKilledRunLeavesNoProcessBehind) {
+  run("echo be\"\"gin; sleep 1000 & setsid sleep 1000 & sleep 1000");
+  const pid_t run = run_pid();
+  ASSERT_GT(run, 0);
+  ::kill(run, SIGKILL);
+  EXPECT_TRUE(sees("Killed"));
+  EXPECT_TRUE(eventually([&] { return processes_with(word_).size() <= 1; })) << "more than the shell's own history";
+}
+
+TEST_F(AtAShell, AKilledPidOneEndsTheRun) {
+  run("echo be\"\"gin; setsid sleep 1000 & sleep 1000");
+  const auto inits = children_of(run_pid());
+  ASSERT_EQ(inits.size(), 1U);
+  ::kill(inits[0], SIGKILL);
+  ASSERT_TRUE(sees("host> "));
+  // 137; or another failure if it had not yet said that the command runs.
+  type("test $? -ne 0 && echo fa\"\"iled\n");
+  EXPECT_TRUE(sees("failed"));
+  EXPECT_TRUE(eventually([&] { return children_of(shell_).empty(); }));
+}
+
+TEST_F(AtAShell, AClosedTerminalEndsTheRun) {
+  run("echo be\"\"gin; sleep 1000");
+  leader_.reset();
+  EXPECT_TRUE(eventually([&] { return processes_with(word_).empty(); }));
+}
+
+}  // namespace
+}  // namespace sallyport::testing
