@@ -21,6 +21,7 @@ constexpr std::size_t kMaxProgramBytes = 64U << 20;
 constexpr Millis kGreetTimeout{10'000};
 // After it missed a deadline: time to notice that the call was given up.
 constexpr Millis kGrace{2'000};
+
 }  // namespace
 
 ThirdParty::ThirdParty(std::string name, const platform::Config& config, Machinery& machinery,
