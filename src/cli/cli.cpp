@@ -95,6 +95,7 @@ int run(int argc, char** argv, const std::string& version) {
   add_audit_commands(app, context);
   add_mcp_command(app, context);
   add_mailbox_commands(app, context);
+  add_platform_commands(app, context);
   add_doctor_command(app, context);
   add_completion_command(app, context);
 

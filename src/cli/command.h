@@ -35,6 +35,7 @@ void add_policy_commands(CLI::App& app, Context& context);
 void add_audit_commands(CLI::App& app, Context& context);
 void add_mailbox_commands(CLI::App& app, Context& context);
 void add_mcp_command(CLI::App& app, Context& context);
+void add_platform_commands(CLI::App& app, Context& context);
 void add_approval_commands(CLI::App& app, Context& context);
 
 // Runs a command when it was named, and turns its error into an exit code.

@@ -22,6 +22,7 @@
 #include "os/peer.h"
 #include "permit/permit.h"
 #include "pod/roster.h"
+#include "platform/adapters_link.h"
 #include "policy/policy.h"
 #include "scheduler/scheduler.h"
 #include "wire/wire.h"
@@ -54,6 +55,7 @@ struct Host {
   containers::Groups& groups;
   scheduler::Scheduler& scheduler;
   egress::Link& egress;
+  platform::AdaptersLink& adapters;
   policy::Profiles& profiles;
   ledger::Ledger& ledger;
   mailbox::Mailbox& mailbox;
@@ -116,6 +118,7 @@ std::span<const Method> audit_methods();
 std::span<const Method> fs_methods();
 std::span<const Method> pod_methods();
 std::span<const Method> mailbox_methods();
+std::span<const Method> platform_methods();
 std::span<const Method> policy_methods();
 std::span<const Method> approval_methods();
 

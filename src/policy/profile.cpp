@@ -8,6 +8,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "policy/adapter_setters.h"
 #include "policy/builtin_profiles.h"
 #include "policy/net_lists.h"
 #include "policy/policy_file.h"
@@ -187,6 +188,7 @@ Result<Profile> parse_profile(const std::string& path, const std::string& name, 
   for (const char* key : {"bytes", "requests", "tunnels", "idle", "duration"}) {
     setters.emplace(std::string("net.limits.") + key, limit(profile.net_limits, key));
   }
+  add_adapter_setters(setters, profile.adapters);
   TRY(table::read(path, "profile." + name, node, setters));
   for (const char* word : {"review", "rates"}) {
     if (later.contains(word)) TRY(read_demands(path, word, *later[word], profile));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/base.h"
+#include "policy/adapter_grants.h"
 #include "policy/net.h"
 #include "policy/rule.h"
 
@@ -61,6 +62,7 @@ struct Profile {
   std::map<std::string, std::string> env;
   std::vector<std::string> env_pass;  // names passed on from the caller's environment
   ProfileLimits limits;
+  AdapterPermissions adapters;
   bool refuse_hard_links = false;  // fs.* opens no file that has more than one name
   bool all_landlock_rights = false;
   bool allow_weak = false;  // accept Landlock and seccomp alone where user namespaces are forbidden

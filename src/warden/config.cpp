@@ -4,6 +4,7 @@
 
 #include "calendar/zone.h"
 #include "os/files.h"
+#include "platform/load.h"
 #include "policy/profile.h"
 #include "policy/rule_toml.h"
 #include "warden/signal_config.h"
@@ -64,6 +65,7 @@ Result<Config> parse_config(std::string_view text, const std::string& path) {
       TRY(config.deployments, read_deployments(path, value));
       continue;
     }
+    if (key.str() == "platform") continue;  // read by platform::load_config()
     if (key.str() == "rule") {
       TRY(config.rules, policy::read_rules(path, value, "rule."));
       continue;
@@ -77,7 +79,9 @@ Result<Config> parse_config(std::string_view text, const std::string& path) {
   return config;
 }
 
-Result<Config> load_config(const std::string& path) {
+namespace {
+
+Result<Config> load_warden_config(const std::string& path) {
   // A link to the file is fine, as dotfile managers make them; a link to nothing is a fault, not a default.
   std::error_code fault;
   if (std::filesystem::symlink_status(path, fault).type() == std::filesystem::file_type::not_found) return Config();
@@ -86,6 +90,14 @@ Result<Config> load_config(const std::string& path) {
   const auto text = os::read_small_file(real, kMaxConfigBytes);
   if (text) return parse_config(*text, path);
   return Error::make(text.error().code, "cannot read " + path + ": " + text.error().message);
+}
+
+}  // namespace
+
+Result<Config> load_config(const std::string& path) {
+  TRY(Config config, load_warden_config(path));
+  TRY(config.platform, platform::load_config(path));
+  return config;
 }
 
 }  // namespace sallyport::warden

@@ -17,6 +17,7 @@
 //   max_running = 4              # runs at once
 //   max_run_ms = 3600000         # a run that lasts longer is stopped
 //   [signal.NAME], [deploy.NAME] # see warden/signal_config.h
+//   [platform]                   # adapters for workers: see platform/config.h. Or platform.json beside this file
 //   [approvals]
 //   expiry = "24h"               # how long a human has to answer; after that it is a no
 //   [[rule]]                     # see docs/policy.md
@@ -26,6 +27,7 @@
 
 #include "base/base.h"
 #include "ipc/sessions.h"
+#include "platform/config.h"
 #include "policy/engine.h"
 #include "scheduler/declared.h"
 #include "scheduler/scheduler.h"
@@ -42,6 +44,7 @@ struct Config {
   scheduler::Limits schedule;
   std::vector<scheduler::DeclaredSignal> signals;
   scheduler::Deployments deployments;
+  platform::Config platform;
   Millis approval_expiry{24 * 60 * 60 * 1000};
   std::vector<policy::Rule> rules;
 };

@@ -69,10 +69,10 @@ Status refusal(const approval::Verdict& verdict) {
 }  // namespace
 
 Pipeline::Pipeline(handlers::Host& host) : host_(host), auditor_(host.ledger, host.sessions.log(), host.clock) {
-  for (const auto group :
-       {handlers::warden_methods(), handlers::container_methods(), handlers::group_methods(), handlers::fs_methods(),
-        handlers::schedule_methods(), handlers::audit_methods(), handlers::mailbox_methods(),
-        handlers::policy_methods(), handlers::approval_methods(), handlers::pod_methods()}) {
+  for (const auto group : {handlers::warden_methods(), handlers::container_methods(), handlers::group_methods(),
+                           handlers::fs_methods(), handlers::schedule_methods(), handlers::audit_methods(),
+                           handlers::mailbox_methods(), handlers::policy_methods(), handlers::approval_methods(),
+                           handlers::pod_methods(), handlers::platform_methods()}) {
     for (const Method& method : group) methods_.emplace(method.name, &method);
   }
 }

@@ -79,6 +79,7 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
                    .profile_of = [this](const containers::Config& of) { return handlers::profile_of(profiles_, of); }},
       egress_(loop_, log, options_.paths.egress_hosts,
               [this](const egress::Report& report) { handlers::record_connection(host_, report); }),
+      adapters_(sessions_, config_.platform, options_.paths.state_dir + "/platform"),
       cells_(loop_, log),
       deputy_(
           sessions_, clock, [this](const std::string& container) { return find_sender(container); },
@@ -106,6 +107,7 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
             .groups = groups_,
             .scheduler = scheduler_,
             .egress = egress_,
+            .adapters = adapters_,
             .profiles = profiles_,
             .ledger = *ledger_,
             .mailbox = mailbox_,
@@ -292,6 +294,7 @@ void Warden::run() {
   containers_.close();
   pods_.close();
   egress_.close();
+  adapters_.close();
   cells_.close();
   loop_.settle();
   if (const Status closed = ledger_->close(); !closed) {
@@ -329,6 +332,7 @@ void Warden::apply(const Config& config) {
   scheduler_.set_limits(config.schedule);
   mailbox_.replace_signals(all_signals(config));
   gate_.set_expiry(config.approval_expiry);
+  adapters_.set_config(config.platform);
   for (Door* door : {&control_, &loopback_, &stdio_}) limit(*door, config);
   for (const auto& [id, door] : container_doors_) limit(*door, config);
 }

@@ -19,6 +19,7 @@
 #include "ledger/ledger.h"
 #include "mailbox/mailbox.h"
 #include "os/paths.h"
+#include "platform/adapters_link.h"
 #include "scheduler/output_router.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/signals.h"
@@ -99,6 +100,7 @@ class Warden {
   scheduler::Scheduler scheduler_;
   scheduler::SignalHost signal_host_;
   egress::Link egress_;
+  platform::AdaptersLink adapters_;
   containers::Cells cells_;
   approval::Deputy deputy_;
   approval::Gate gate_;

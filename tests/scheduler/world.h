@@ -196,6 +196,8 @@ class World : public ::testing::Test {
                     .on_removed = [](const std::string&) {}}),
           workers(registry, sessions),
           pods(sessions, world.clock_, world.path("/pods"), world.publisher()),
+          egress(loop, world.log_, {}, [](const egress::Report&) {}),
+          adapters(sessions, {}, world.path("/platform")),
           groups(world.root_.path()),
           output(registry, *ledger, world.publisher()),
           scheduler(
@@ -233,6 +235,8 @@ class World : public ::testing::Test {
                                     .pods = pods,
                                     .groups = groups,
                                     .scheduler = scheduler,
+                                    .egress = egress,
+                                    .adapters = adapters,
                                     .profiles = profiles,
                                     .ledger = *ledger,
                                     .mailbox = mailboxes,
@@ -266,6 +270,8 @@ class World : public ::testing::Test {
     containers::Registry registry;
     containers::Workers workers;
     pod::Roster pods;
+    egress::Link egress;
+    platform::AdaptersLink adapters;
     containers::Groups groups;
     OutputRouter output;
     Scheduler scheduler;
