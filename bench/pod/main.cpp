@@ -73,7 +73,7 @@ Relayed relay_pty(const std::string& command, bool is_raw_outside, const std::fu
   OnPty terminal(command, is_raw_outside);
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   const double cpu_before = own_cpu() + other_cpu();
-  const auto start = Clock::now();
+  const auto start = SteadyClock::now();
   terminal.type("\r");
   Relayed relayed;
   while (!terminal.read().empty()) relayed.cpu = own_cpu() + other_cpu() - cpu_before;
@@ -90,7 +90,7 @@ Relayed relay_pod(const Bench& bench, bool with_tcp) {
   pod::TerminalFilter filter(pod::TerminalFilter::Queries::pass);
   Bytes shown;
   const double cpu_before = own_cpu() + cpu_of(pod->daemon());
-  const auto start = Clock::now();
+  const auto start = SteadyClock::now();
   pod->type("\r");
   std::size_t total = 0;
   while (const std::size_t count = pod->read()) {
@@ -152,7 +152,7 @@ double echo_pty(const std::string& command, bool is_raw_outside, int keys) {
   std::vector<double> samples;
   for (int i = 0; i < keys; ++i) {
     const char key = static_cast<char>('a' + i % 26);
-    const auto start = Clock::now();
+    const auto start = SteadyClock::now();
     terminal.type({&key, 1});
     while (terminal.read().find(key) == std::string_view::npos) {
     }
@@ -170,7 +170,7 @@ double echo_pod(const Bench& bench, bool with_tcp, int keys) {
   std::vector<double> samples;
   for (int i = 0; i < keys; ++i) {
     const char key = static_cast<char>('a' + i % 26);
-    const auto start = Clock::now();
+    const auto start = SteadyClock::now();
     pod->type({&key, 1});
     do {
       pod->read();
@@ -209,10 +209,10 @@ void echo(Bench& bench) {
 void starts(Bench& bench) {
   std::vector<double> ready, dead;
   for (int i = 0; i < (bench.is_quick ? 10 : 50); ++i) {
-    auto start = Clock::now();
+    auto start = SteadyClock::now();
     const auto pod = bench.pod("exec sleep 1000");
     ready.push_back(seconds_since(start) * 1e3);
-    start = Clock::now();
+    start = SteadyClock::now();
     const auto refused = bench.warden->call("pod.create", R"({"command":["/does/not/exist"]})");
     dead.push_back(seconds_since(start) * 1e3);
     if (refused) std::fprintf(stderr, "bench pod: a missing program was started\n");
@@ -231,7 +231,7 @@ double ctrl_c(const Bench& bench) {
                              bench.text_file() + "; done");
   OnPty person("exec " + bench.bin + "/sallyport pod attach " + pod->name(), true);
   const auto pace = [&](const std::string& until, double seconds) {
-    const auto start = Clock::now();
+    const auto start = SteadyClock::now();
     std::string tail;
     std::size_t taken = 0;
     while (seconds_since(start) < seconds) {
@@ -257,7 +257,7 @@ double ctrl_c(const Bench& bench) {
 double job(const Bench& bench, bool with_stalled_client) {
   const auto pod = bench.pod("read x; cat " + bench.text_file());
   pod->attach();
-  const auto start = Clock::now();
+  const auto start = SteadyClock::now();
   pod->type("\r");
   if (!with_stalled_client) pod->detach();
   pod->wait();
