@@ -67,11 +67,16 @@ struct Relayed {
 
 // ---- relay ----
 
-std::string relay_script(const Bench& bench) { return "read x; cat " + bench.text_file(); }
+std::string relay_script(const Bench& bench) { return "printf ready; read x; cat " + bench.text_file(); }
 
 Relayed relay_pty(const std::string& command, bool is_raw_outside, const std::function<double()>& other_cpu) {
   OnPty terminal(command, is_raw_outside);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  std::string seen;
+  while (seen.find("ready") == std::string::npos) {
+    const std::string_view came = terminal.read();
+    if (came.empty()) return {};
+    seen += came;
+  }
   const double cpu_before = own_cpu() + other_cpu();
   const auto start = SteadyClock::now();
   terminal.type("\r");
@@ -89,6 +94,7 @@ Relayed relay_pod(const Bench& bench, bool with_tcp) {
   const UniqueFd away{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
   pod::TerminalFilter filter(pod::TerminalFilter::Queries::pass);
   Bytes shown;
+  for (std::string seen; seen.find("ready") == std::string::npos && pod->read() > 0;) seen += pod->last();
   const double cpu_before = own_cpu() + cpu_of(pod->daemon());
   const auto start = SteadyClock::now();
   pod->type("\r");
@@ -343,7 +349,7 @@ int main(int argc, char** argv) {
     if (option == "--bin" && i + 1 < argc) bench.bin = argv[++i];
     if (option == "--row" && i + 1 < argc) only = argv[++i];
   }
-  std::string root = "/tmp/sallyport-bench-XXXXXX";
+  std::string root = "/tmp/sallyport-bench-pod-XXXXXX";
   if (::mkdtemp(root.data()) == nullptr) return 1;
   bench.root = root;
   std::filesystem::create_directories(root + "/texts");
