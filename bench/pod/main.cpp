@@ -67,13 +67,18 @@ struct Relayed {
 
 // ---- relay ----
 
-std::string relay_script(const Bench& bench) { return "read x; cat " + bench.text_file(); }
+std::string relay_script(const Bench& bench) { return "printf ready; read x; cat " + bench.text_file(); }
 
 Relayed relay_pty(const std::string& command, bool is_raw_outside, const std::function<double()>& other_cpu) {
   OnPty terminal(command, is_raw_outside);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  std::string seen;
+  while (seen.find("ready") == std::string::npos) {
+    const std::string_view came = terminal.read();
+    if (came.empty()) return {};
+    seen += came;
+  }
   const double cpu_before = own_cpu() + other_cpu();
-  const auto start = Clock::now();
+  const auto start = SteadyClock::now();
   terminal.type("\r");
   Relayed relayed;
   while (!terminal.read().empty()) relayed.cpu = own_cpu() + other_cpu() - cpu_before;
@@ -89,8 +94,9 @@ Relayed relay_pod(const Bench& bench, bool with_tcp) {
   const UniqueFd away{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
   pod::TerminalFilter filter(pod::TerminalFilter::Queries::pass);
   Bytes shown;
+  for (std::string seen; seen.find("ready") == std::string::npos && pod->read() > 0;) seen += pod->last();
   const double cpu_before = own_cpu() + cpu_of(pod->daemon());
-  const auto start = Clock::now();
+  const auto start = SteadyClock::now();
   pod->type("\r");
   std::size_t total = 0;
   while (const std::size_t count = pod->read()) {
@@ -152,7 +158,7 @@ double echo_pty(const std::string& command, bool is_raw_outside, int keys) {
   std::vector<double> samples;
   for (int i = 0; i < keys; ++i) {
     const char key = static_cast<char>('a' + i % 26);
-    const auto start = Clock::now();
+    const auto start = SteadyClock::now();
     terminal.type({&key, 1});
     while (terminal.read().find(key) == std::string_view::npos) {
     }
@@ -170,7 +176,7 @@ double echo_pod(const Bench& bench, bool with_tcp, int keys) {
   std::vector<double> samples;
   for (int i = 0; i < keys; ++i) {
     const char key = static_cast<char>('a' + i % 26);
-    const auto start = Clock::now();
+    const auto start = SteadyClock::now();
     pod->type({&key, 1});
     do {
       pod->read();
@@ -209,10 +215,10 @@ void echo(Bench& bench) {
 void starts(Bench& bench) {
   std::vector<double> ready, dead;
   for (int i = 0; i < (bench.is_quick ? 10 : 50); ++i) {
-    auto start = Clock::now();
+    auto start = SteadyClock::now();
     const auto pod = bench.pod("exec sleep 1000");
     ready.push_back(seconds_since(start) * 1e3);
-    start = Clock::now();
+    start = SteadyClock::now();
     const auto refused = bench.warden->call("pod.create", R"({"command":["/does/not/exist"]})");
     dead.push_back(seconds_since(start) * 1e3);
     if (refused) std::fprintf(stderr, "bench pod: a missing program was started\n");
@@ -231,7 +237,7 @@ double ctrl_c(const Bench& bench) {
                              bench.text_file() + "; done");
   OnPty person("exec " + bench.bin + "/sallyport pod attach " + pod->name(), true);
   const auto pace = [&](const std::string& until, double seconds) {
-    const auto start = Clock::now();
+    const auto start = SteadyClock::now();
     std::string tail;
     std::size_t taken = 0;
     while (seconds_since(start) < seconds) {
@@ -257,7 +263,7 @@ double ctrl_c(const Bench& bench) {
 double job(const Bench& bench, bool with_stalled_client) {
   const auto pod = bench.pod("read x; cat " + bench.text_file());
   pod->attach();
-  const auto start = Clock::now();
+  const auto start = SteadyClock::now();
   pod->type("\r");
   if (!with_stalled_client) pod->detach();
   pod->wait();
@@ -343,7 +349,7 @@ int main(int argc, char** argv) {
     if (option == "--bin" && i + 1 < argc) bench.bin = argv[++i];
     if (option == "--row" && i + 1 < argc) only = argv[++i];
   }
-  std::string root = "/tmp/sallyport-bench-XXXXXX";
+  std::string root = "/tmp/sallyport-bench-pod-XXXXXX";
   if (::mkdtemp(root.data()) == nullptr) return 1;
   bench.root = root;
   std::filesystem::create_directories(root + "/texts");

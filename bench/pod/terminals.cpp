@@ -37,7 +37,9 @@ T must(Result<T> result, const char* what) {
 
 }  // namespace
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(SteadyClock::time_point start) {
+  return std::chrono::duration<double>(SteadyClock::now() - start).count();
+}
 
 double cpu_of(pid_t pid) {
   // Nanoseconds on a CPU: the ticks of /proc/PID/stat are too coarse.

@@ -12,8 +12,8 @@
 
 namespace sallyport::bench {
 
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start);
+using SteadyClock = std::chrono::steady_clock;
+double seconds_since(SteadyClock::time_point start);
 // User and system time of a process so far, in seconds.
 double cpu_of(pid_t pid);
 

@@ -162,6 +162,11 @@ Fire Daemon::nudge() {
 // ---- clients ----
 
 void Daemon::attach(OutputPtr output) {
+  // Gone before its answer reached it: nobody would ever take it off the list.
+  if (output->session().is_closed()) {
+    if (controller_ == output) set_controller(nullptr);
+    return;
+  }
   output->session().set_never_idle(true);
   outputs_.push_back(output);
   if (output->role() != Role::log) {

@@ -1,4 +1,6 @@
 // Pods: made, attached, left alone, found again.
+#include <unistd.h>
+
 #include "pods.h"
 
 namespace sallyport::testing {
@@ -170,6 +172,24 @@ TEST_F(Pods, FollowTheLogToItsEnd) {
   EXPECT_EQ(followed.status, 0);
   EXPECT_NE(followed.output.find("line 1\r\n"), std::string::npos);
   EXPECT_TRUE(followed.output.ends_with("line 2000\r\n"));
+}
+
+// The other tests run as root where the machine's owner does; this one never does.
+TEST_F(Pods, WorkForAnOrdinaryUser) {
+  const std::string root = root_.path(), programs = std::filesystem::path(SALLYPORT_CLI).parent_path();
+  const std::string become = ::geteuid() == 0 ? "setpriv --reuid 65534 --regid 65534 --clear-groups " : "";
+  // Where that user can read them: a build directory may lie in somebody's home.
+  std::filesystem::create_directories(root + "/bin");
+  for (const char* program : {"sallyport", "sallyportd", "sallyport-pod", "sallyport-launcher"}) {
+    std::filesystem::copy_file(programs + "/" + program, root + "/bin/" + program);
+  }
+  ASSERT_EQ(std::system((become.empty() ? "true" : "chown -R 65534:65534 '" + root + "'").c_str()), 0);
+  const std::string here = "cd '" + root + "/project' && " + become + "env " + environment() + root + "/bin/sallyport ";
+  EXPECT_EQ(std::system((here + "pod new --name mine -- sh -c 'read x; exit $x' >/dev/null").c_str()), 0);
+  EXPECT_EQ(WEXITSTATUS(std::system(("echo 9 | (" + here + "pod attach mine >/dev/null)").c_str())), 9);
+  EXPECT_EQ(std::system((here + "pod new --name tcp --tcp -- sh -c 'exit 3' >/dev/null").c_str()), 0);
+  EXPECT_EQ(WEXITSTATUS(std::system((here + "pod wait tcp >/dev/null").c_str())), 3);
+  EXPECT_EQ(std::system((here + "down >/dev/null").c_str()), 0);
 }
 
 TEST_F(Pods, AreOutOfReachForAContainerUnlessItsProfileNamesThem) {
