@@ -66,7 +66,7 @@ struct Link::State {
 };
 
 Link::Link(ipc::Loop& loop, const Log& log, std::string hosts_file, OnReport on_report)
-    : state_(new State{loop, log, std::move(hosts_file), std::move(on_report), {}, {}, nullptr}) {}
+    : state_(new State{loop, log, std::move(hosts_file), std::move(on_report), wire::Decoder(), {}, nullptr}) {}
 
 Link::~Link() { close(); }
 
