@@ -11,6 +11,7 @@
 #include "client/client.h"
 #include "containers/launch_spec.h"
 #include "containers/registry.h"
+#include "os/peer.h"
 #include "policy/net_lists.h"
 #include "policy/profile.h"
 #include "sandbox/foreground.h"
@@ -209,8 +210,18 @@ class Adoption {
     client_ = std::move(*client);
   }
 
-  void started(pid_t pid) {
-    tell([&](wire::JsonWriter& json) { json.member("pid", pid); });
+  bool is_wanted() const { return client_ != nullptr; }
+  void started(const sandbox::Running& running) {
+    if (!client_) return;
+    const auto place = os::namespace_id(running.pid_namespace());
+    if (!place) {
+      std::fputs("sallyport: the warden cannot be told where this runs, and gives it no door\n", stderr);
+      return;
+    }
+    tell([&](wire::JsonWriter& json) {
+      json.member("pid", running.pid()).key("pid_namespace").begin_object();
+      json.member("device", place->device).member("inode", place->inode).end_object();
+    });
   }
   void talked(const egress::Tally& tally) {
     if (!tally.entries().empty()) tell([&](wire::JsonWriter& json) { tally.write(json.key("net")); });
@@ -223,11 +234,14 @@ class Adoption {
   void tell(const std::function<void(wire::JsonWriter&)>& what) {
     if (!client_) return;
     // A warden that is gone meanwhile takes the door along, and nothing else.
-    [[maybe_unused]] const auto told = client_->call("container.adopt", wire::to_json([&](wire::JsonWriter& json) {
-                                                       json.begin_object().member("container", id_);
-                                                       what(json);
-                                                       json.end_object();
-                                                     }));
+    const auto told = client_->call("container.adopt", wire::to_json([&](wire::JsonWriter& json) {
+                                      json.begin_object().member("container", id_);
+                                      what(json);
+                                      json.end_object();
+                                    }));
+    if (!told && told.error().code != Code::unavailable) {
+      std::fprintf(stderr, "sallyport: the warden does not take this run: %s\n", told.error().message.c_str());
+    }
   }
 
   std::unique_ptr<Client> client_;
@@ -245,9 +259,10 @@ void run(Context& context, const RunArguments& arguments) {
   Adoption adoption(context, arguments, spec);
   RunEgress egress(std::move(prepared->net), context.paths.egress_hosts);
   sandbox::ForegroundOptions options;
+  options.launch.wants_pid_namespace = adoption.is_wanted();
   options.on_started = [&](const sandbox::Running& running) {
     egress.take(running.proxy_listener());
-    adoption.started(running.pid());
+    adoption.started(running);
   };
   options.other_fd = [&] { return egress.poll_fd(); };
   options.on_other = [&] { egress.on_readable(); };

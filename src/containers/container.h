@@ -12,6 +12,7 @@
 #include "base/base.h"
 #include "containers/log_ring.h"
 #include "ipc/ipc.h"
+#include "os/peer.h"
 #include "sandbox/launcher_protocol.h"
 
 namespace sallyport::containers {
@@ -42,6 +43,7 @@ inline bool is_over(State state) { return state == State::exited || state == Sta
 
 // A command in a container: its own, or one of container.exec.
 struct Job {
+  bool is_worker = false;  // the file worker: nobody waits for its end
   std::uint32_t number = 0;
   ipc::OneShot<Status> started;
   ipc::OneShot<int> exited;  // a wait status
@@ -74,7 +76,9 @@ struct Container {
   std::vector<std::string> environment;  // of every command in it
   sandbox::Handle handle = 0;
   std::int32_t pid = 0;
-  UniqueFd pid_namespace;
+  os::NamespaceId pid_namespace;
+  UniqueFd held_namespace;  // keeps its numbers from being given to another; unless it was adopted
+  UniqueFd process, maker;  // of an adopted one: its pid 1, and who passes signals on to it
   UniqueFd proxy_listener;  // until the proxy has it
   std::map<std::uint32_t, std::shared_ptr<Job>> jobs;
   std::uint32_t last_job = 0;

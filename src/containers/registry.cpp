@@ -26,6 +26,9 @@ constexpr const char* kDoorInside = "/run/sallyport";
 // For programs inside: raises signals without anybody having to write the files.
 constexpr const char* kSignalProgram = "sallyport-signal";
 constexpr std::size_t kReadBytes = 64U << 10;
+// What is being deleted, beside the mailboxes.
+constexpr const char* kGonePrefix = ".gone-";
+constexpr std::size_t kRemovedAtOnce = 256;
 
 std::string make_id(const Config& config) {
   std::string base = config.name.empty() ? config.profile : config.name;
@@ -109,6 +112,10 @@ Result<std::vector<std::shared_ptr<Container>>> Registry::open() {
     containers_.emplace(container->id, std::move(container));
   }
   for (const std::string& fault : faults) sessions_.log().warn("unreadable container record", {{"error", fault}});
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(directories_.mailboxes, ignored)) {
+    if (entry.path().filename().string().starts_with(kGonePrefix)) delete_slowly(entry.path());
+  }
   return to_restart;
 }
 
@@ -245,13 +252,12 @@ Task<Status> Registry::launch(std::shared_ptr<Container> container, sandbox::Spe
   co_return ok();
 }
 
-Status Registry::adopt(Container& container, pid_t pid) {
-  const UniqueFd process{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
-  if (!process) return Error::make(Code::not_found, "no such process");
-  const std::string path = "/proc/" + std::to_string(pid) + "/ns/pid";
-  container.pid_namespace = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!container.pid_namespace) return Error::from_errno("cannot see the sandbox's namespace", errno);
-  container.pid = pid;
+Status Registry::adopt(Container& container, const Adopted& adopted) {
+  container.process = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, adopted.pid, 0)));
+  container.maker = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, adopted.maker, 0)));
+  if (!container.process || !container.maker) return Error::make(Code::not_found, "no such process");
+  container.pid_namespace = adopted.pid_namespace;
+  container.pid = adopted.pid;
   container.state = State::running;
   publish("container.started", container);
   save(container);
@@ -283,6 +289,7 @@ Result<std::shared_ptr<Job>> Registry::exec(Container& container, const sandbox:
 Result<std::shared_ptr<Job>> Registry::start_worker(Container& container, int socket) {
   const auto job = std::make_shared<Job>();
   job->number = ++container.last_job;
+  job->is_worker = true;
   TRY(launcher_->send(sandbox::WorkerRequest{container.handle, job->number}, {socket}));
   container.jobs.emplace(job->number, job);
   return job;
@@ -291,8 +298,11 @@ Result<std::shared_ptr<Job>> Registry::start_worker(Container& container, int so
 Status Registry::signal(Container& container, std::uint32_t job, int signal) {
   if (container.state != State::running) return Error::make(Code::conflict, "the container is not running");
   if (container.handle != 0) return launcher_->send(sandbox::SignalRequest{container.handle, job, signal});
-  // Adopted: its own maker passes signals on.
-  if (::kill(container.pid, signal) != 0) return Error::from_errno("cannot signal the container", errno);
+  // Adopted: its pid 1 listens to nobody but its maker, who passes signals on.
+  const UniqueFd& to = signal == SIGKILL ? container.process : container.maker;
+  if (::syscall(SYS_pidfd_send_signal, to.get(), signal, nullptr, 0) != 0) {
+    return Error::from_errno("cannot signal the container", errno);
+  }
   return ok();
 }
 
@@ -317,10 +327,42 @@ Status Registry::remove(const std::string& id) {
   hooks_.on_removed(id);
   std::error_code ignored;
   std::filesystem::remove_all(directories_.doors + "/" + id, ignored);
-  std::filesystem::remove_all(directories_.mailboxes + "/" + id, ignored);
+  const std::string gone = directories_.mailboxes + "/" + kGonePrefix + id;
+  std::filesystem::rename(directories_.mailboxes + "/" + id, gone, ignored);
+  delete_slowly(gone);
   remove_record(directories_.records, id);
   containers_.erase(id);
   return ok();
+}
+
+// A few at a time: a container may have left a million files behind, and others wait for the loop.
+Fire Registry::delete_slowly(std::string path) {
+  namespace fs = std::filesystem;
+  std::vector<fs::path> directories = {path};
+  while (!directories.empty() && !is_closed_) {
+    const fs::path here = directories.back();
+    std::error_code failed, ignored;
+    fs::permissions(here, fs::perms::owner_all, ignored);
+    std::size_t removed = 0;
+    fs::path below;
+    for (fs::directory_iterator entry(here, failed), end; !failed && entry != end && removed < kRemovedAtOnce;
+         entry.increment(failed)) {
+      if (entry->symlink_status(ignored).type() == fs::file_type::directory) {
+        below = entry->path();
+        break;
+      }
+      if (!fs::remove(entry->path(), failed)) break;
+      ++removed;
+    }
+    if (!below.empty()) {
+      directories.push_back(below);
+    } else if (failed || removed == 0) {
+      // Empty, or there is something in it that cannot be removed: then all of the way up to it stays.
+      if (!fs::remove(here, ignored)) directories.clear();
+      if (!directories.empty()) directories.pop_back();
+    }
+    co_await sessions_.loop().sleep(Millis(0));
+  }
 }
 
 std::shared_ptr<Container> Registry::find(const std::string& id) const {
@@ -345,7 +387,10 @@ void Registry::on_notice(sandbox::FromLauncher notice, std::vector<UniqueFd> fds
     container->pid = launched->pid;
     container->protections_json = launched->protections_json;
     std::size_t next = 0;
-    if (launched->has_pid_namespace && next < fds.size()) container->pid_namespace = std::move(fds[next++]);
+    if (launched->has_pid_namespace && next < fds.size()) {
+      container->held_namespace = std::move(fds[next++]);
+      if (const auto place = os::namespace_id(container->held_namespace.get())) container->pid_namespace = *place;
+    }
     if (launched->has_proxy_listener && next < fds.size()) container->proxy_listener = std::move(fds[next]);
     container->state = State::running;
     if (const auto found = launching_.find(handle); found != launching_.end()) {
@@ -409,7 +454,8 @@ void Registry::end(const std::shared_ptr<Container>& container, State state) {
   container->state = state;
   container->ended_unix_ms = clock_.unix_millis();
   container->handle = 0;
-  container->pid_namespace.reset();
+  container->pid_namespace = {};
+  for (UniqueFd* fd : {&container->held_namespace, &container->process, &container->maker}) fd->reset();
   container->proxy_listener.reset();
   container->listener.reset();
   for (const auto& [number, job] : std::exchange(container->jobs, {})) {
@@ -426,11 +472,13 @@ void Registry::end(const std::shared_ptr<Container>& container, State state) {
 void Registry::watch_idle(const std::shared_ptr<Container>& container) {
   if (container->idle_limit.count() == 0 || is_over(container->state)) return;
   const auto quiet = std::chrono::duration_cast<Millis>(clock_.steady() - container->last_activity);
-  if (quiet >= container->idle_limit && container->jobs.empty()) {
+  const bool has_jobs = std::any_of(container->jobs.begin(), container->jobs.end(),
+                                    [](const auto& entry) { return !entry.second->is_worker; });
+  if (quiet >= container->idle_limit && !has_jobs) {
     container->was_idle = true;
     return stop(container, Millis(0));
   }
-  const Millis next = std::max(Millis(10), container->idle_limit - quiet);
+  const Millis next = has_jobs ? container->idle_limit : std::max(Millis(10), container->idle_limit - quiet);
   sessions_.loop().after(next, [this, weak = std::weak_ptr(container)] {
     if (const auto still = weak.lock()) watch_idle(still);
   });

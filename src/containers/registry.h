@@ -55,7 +55,12 @@ class Registry {
   // container is `running` afterwards, or `failed` with the reason.
   Task<Status> launch(std::shared_ptr<Container> container, sandbox::Spec spec);
   // A sandbox that its caller makes itself: it counts as running until release().
-  Status adopt(Container& container, pid_t pid);
+  struct Adopted {
+    pid_t pid = 0;    // its pid 1
+    pid_t maker = 0;  // who made it and passes signals on
+    os::NamespaceId pid_namespace;
+  };
+  Status adopt(Container& container, const Adopted& adopted);
   void release(Container& container, int wait_status);
 
   // Takes what its command has written so far, and what waits in the pipe: whoever wrote something and then
@@ -85,6 +90,7 @@ class Registry {
   std::shared_ptr<Container> by_handle(sandbox::Handle handle) const;
   Result<std::vector<UniqueFd>> capture_output(const std::shared_ptr<Container>& container);
   Fire read_log(std::shared_ptr<Container> container, std::shared_ptr<ipc::Watch> pipe, LogRing& ring);
+  Fire delete_slowly(std::string path);
   void watch_idle(const std::shared_ptr<Container>& container);
   void publish(std::string_view event, const Container& container);
   void save(const Container& container);

@@ -227,11 +227,15 @@ Task<Reply> create(const Permit&, Call& call, RequestContext&, Host& host) {
 }
 
 // For a sandbox that its maker builds itself. First {template, config}: a door and a mailbox to put into it;
-// then {container, pid}: it runs; {container, net}: whom it talked to. It ends with the session that adopted it.
+// then {container, pid, pid_namespace}: it runs; {container, net}: whom it talked to. It ends with the session that
+// adopted it.
+constexpr Field kNamespace[] = {{.name = "device", .type = Type::integer, .required = true, .least = 0},
+                                {.name = "inode", .type = Type::integer, .required = true, .least = 1}};
 constexpr Field kAdopt[] = {{.name = "template", .type = Type::string, .least = 1, .most = 64},
                             {.name = "config", .type = Type::object, .fields = kConfig},
                             {.name = "container", .type = Type::string},
                             {.name = "pid", .type = Type::integer, .least = 1},
+                            {.name = "pid_namespace", .type = Type::object, .fields = kNamespace},
                             {.name = "wait_status", .type = Type::integer},
                             {.name = "net", .type = Type::any}};
 
@@ -264,7 +268,7 @@ Reply adopt_new(Call& call, Host& host) {
   });
 }
 
-Task<Reply> adopt(const Permit&, Call& call, RequestContext&, Host& host) {
+Task<Reply> adopt(const Permit&, Call& call, RequestContext& context, Host& host) {
   if (!call.params().get("container")) return now(adopt_new(call, host));
   auto container = find(host, call.params());
   if (!container) return now(std::move(container).error());
@@ -276,9 +280,13 @@ Task<Reply> adopt(const Permit&, Call& call, RequestContext&, Host& host) {
   } else if (const auto status = call.params().get("wait_status").as_int()) {
     (*container)->wait_status = static_cast<int>(*status);
   } else if (const auto pid = call.params().get("pid").as_int()) {
-    if (Status adopted = host.containers.adopt(**container, static_cast<pid_t>(*pid)); !adopted) {
-      return now(std::move(adopted).error());
-    }
+    const wire::Value place = call.params().get("pid_namespace");
+    if (!place) return now(Error::invalid_param("params.pid_namespace", "is missing"));
+    const containers::Registry::Adopted made{
+        .pid = static_cast<pid_t>(*pid),
+        .maker = context.peer.pid,
+        .pid_namespace = {place.get("device").as_uint().value_or(0), place.get("inode").as_uint().value_or(0)}};
+    if (Status adopted = host.containers.adopt(**container, made); !adopted) return now(std::move(adopted).error());
   } else {
     return now(Error::invalid_param("params.pid", "is missing"));
   }

@@ -236,7 +236,7 @@ void Warden::open_container_connection(UniqueFd connection, const std::shared_pt
                                        .max_in_flight_bytes = kContainerBytes});
   }
   limit(*door, config_);
-  pipeline_.accept(std::move(connection), *door, ipc::container_verifier(container->pid_namespace.get()));
+  pipeline_.accept(std::move(connection), *door, ipc::container_verifier(container->pid_namespace));
 }
 
 Status Warden::open_loopback_door() {
