@@ -1,4 +1,4 @@
-// storage.* cache.* vector.* llm.* embeddings.* events.*, log, platform.init, platform.status: decided here,
+// storage.* cache.* vector.* llm.* embeddings.* events.*, log.write, platform.init, platform.status: decided here,
 // done by the adapters. The tenant and the name that permissions were checked for are written by the warden;
 // what a worker says about who it is has no place in the parameters.
 #include "handlers/method.h"
@@ -130,7 +130,7 @@ Task<Reply> log_line(const Permit&, Call& call, RequestContext& context, Host& h
   const policy::AdapterGrant* grant = tenant->grant("log");
   if (grant == nullptr) return now(Error::make(Code::policy_denied, "the profile does not grant log", tenant->name));
   PlatformSpending spending(host.ledger, quota_key(*tenant));
-  static constexpr Operation kNothing{"log", platform::Role::events, "", Millis(0)};
+  static constexpr Operation kNothing{"log.write", platform::Role::events, "", Millis(0)};
   if (const Status reserved = spending.reserve(kNothing, {}, tenant->quotas); !reserved) return now(reserved.error());
   const std::string level = text(call.params().get("level"));
   const wire::Value fields = call.params().get("fields");
@@ -303,7 +303,7 @@ constexpr Row kRows[] = {
 
 std::vector<Method> make_methods() {
   std::vector<Method> methods = {
-      {.name = "log", .handle = log_line, .params = kLog, .audit = Audit::buffered},
+      {.name = "log.write", .handle = log_line, .params = kLog, .audit = Audit::buffered},
       {.name = "platform.init", .handle = init, .params = kInit},
       {.name = "platform.status", .handle = status, .params = kStatus},
   };

@@ -479,7 +479,7 @@ Status Platform::subscribe(const std::vector<std::string>& topics, OnMessage on_
 }
 
 Status Platform::log(std::string_view level, std::string_view message) {
-  TRY(client_->call("log", wire::to_json([&](JsonWriter& json) {
+  TRY(client_->call("log.write", wire::to_json([&](JsonWriter& json) {
                       json.begin_object().member("level", level).member("message", message).end_object();
                     })));
   return ok();

@@ -58,7 +58,7 @@ TEST_F(PlatformAccess, WithoutAGrantOrAMethodNothingIsDone) {
   EXPECT_EQ(worker.outcome("cache.get", R"({"key":"a"})"), "POLICY_DENIED") << "the default namespace is not granted";
   EXPECT_EQ(worker.outcome("cache.get", R"({"namespace":"mine","key":"a"})"), "OK");
   EXPECT_EQ(worker.outcome("cache.set", R"({"namespace":"mine","key":"a","value":"x"})"), "POLICY_DENIED");
-  EXPECT_EQ(worker.outcome("log", R"({"message":"x"})"), "POLICY_DENIED");
+  EXPECT_EQ(worker.outcome("log.write", R"({"message":"x"})"), "POLICY_DENIED");
 }
 
 TEST_F(PlatformAccess, SizesAndModelsAreTheProfiles) {
@@ -231,10 +231,10 @@ TEST_F(PlatformAccess, TheWardenLoadsNoneOfTheAdaptersLibraries) {
 TEST_F(PlatformAccess, LogLinesAreEscapedAndNamed) {
   start_platform(kLocal);
   Client worker = as_container(make_container());
-  EXPECT_EQ(worker.outcome("log", R"({"level":"warn","message":"one\ntwo\u001b[31m","fields":{"n":1}})"), "OK");
+  EXPECT_EQ(worker.outcome("log.write", R"({"level":"warn","message":"one\ntwo\u001b[31m","fields":{"n":1}})"), "OK");
   EXPECT_TRUE(daemon().logs("worker says"));
   EXPECT_EQ(daemon().log().find("\x1b"), std::string::npos);
-  EXPECT_EQ(worker.outcome("log", R"({"level":"shout","message":"x"})"), "INVALID_PARAMS");
+  EXPECT_EQ(worker.outcome("log.write", R"({"level":"shout","message":"x"})"), "INVALID_PARAMS");
 }
 
 TEST_F(PlatformAccess, AConfigurationWithASecretStopsTheStartAndTheReload) {

@@ -15,7 +15,7 @@ fs.read  = ["/usr", "/etc", "${workspace}"]
 fs.write = ["${workspace}"]
 exec     = ["/usr/**", "${workspace}/**"]
 env      = { PATH = "/usr/bin:/bin" }
-methods  = ["test.*", "platform.*", "storage.*", "cache.*", "vector.*", "llm.*", "embeddings.*", "events.*", "log"]
+methods  = ["test.*", "platform.*", "storage.*", "cache.*", "vector.*", "llm.*", "embeddings.*", "events.*", "log.write"]
 )";
 inline constexpr const char* kAllGrants = R"(
 [profile.plugin.permissions.adapters]
