@@ -26,7 +26,7 @@ wire::Value first_choice(wire::Value root) {
 // A stream under way: from the backend's pieces to events of the call.
 struct Streaming {
   Call& call;
-  wire::Decoder decoder = {};
+  wire::Decoder decoder{};
   SseReader reader = {};
   Completion completion = {};
   std::optional<Error> failure = {};
