@@ -129,7 +129,10 @@ Status Place::turn() {
     for (const auto& request : std::exchange(waiting_, {})) start(request);
   }
   if (!failure_) return ok();
-  return *std::exchange(failure_, std::nullopt);
+  const Error error = *failure_;
+  fail(error);  // whoever came to wait since
+  failure_.reset();
+  return error;
 }
 
 }  // namespace sallyport::mcp
