@@ -190,9 +190,8 @@ Status review_paths(std::string_view listing, const policy::DeputyLimits& limits
   return no("the commit does not exist in the repository");
 }
 
-Task<Status> RuleDeputy::check_commit(std::string commit, const Sender& sender) {
-  const std::string repository = sender.repository.empty() ? sender.workspace : sender.repository;
-  if (repository.empty()) co_return no("no repository is known that the commit could be in");
+Task<Status> RuleDeputy::check_commit(std::string commit, std::string repository, const Sender& sender) {
+  if (repository.empty()) co_return no("there is no such repository to deploy from");
   // What the commit itself changes, and what is new against what is checked out now.
   constexpr const char* kScript =
       R"(repository=$1 commit=$2
@@ -235,7 +234,8 @@ Task<Status> RuleDeputy::check(const Matter& matter, const Sender& sender) {
   CO_TRY(const wire::Document document, decoder.parse(matter.payload));
   CO_TRY(review_payload(matter.subject, document.root(), sender, clock_.unix_millis()));
   if (matter.subject == "deploy") {
-    CO_TRY(co_await check_commit(std::string(text_of(document.root(), "commit")), sender));
+    std::string repository = find_repository_(sender, text_of(document.root(), "repository"));
+    CO_TRY(co_await check_commit(std::string(text_of(document.root(), "commit")), std::move(repository), sender));
   }
   co_return ok();
 }

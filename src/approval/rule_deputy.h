@@ -2,6 +2,7 @@
 // knows no review for is rejected: name an executable deputy for it.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -16,9 +17,15 @@ namespace sallyport::approval {
 // Who asks, as the host knows it.
 struct Sender {
   policy::Profile profile;
-  std::string workspace;   // absolute host path, or empty
-  std::string repository;  // that deployments come from; empty: the workspace
+  std::string workspace;  // absolute host path, or empty
 };
+
+// Where the repository is that a payload names; "" is the name if it names none. Empty: there is no such one.
+using FindRepository = std::function<std::string(const Sender& sender, std::string_view name)>;
+// Without others there is only the sender's workspace, which has no name.
+inline std::string workspace_only(const Sender& sender, std::string_view name) {
+  return name.empty() ? sender.workspace : "";
+}
 
 // Prompt and instructions: length, forbidden phrases, characters that hide or reorder text. The error is a
 // sentence for the requester.
@@ -30,19 +37,20 @@ Status review_paths(std::string_view listing, const policy::DeputyLimits& limits
 
 class RuleDeputy {
  public:
-  RuleDeputy(ipc::Loop& loop, const Clock& clock, StartCell start_cell)
-      : loop_(loop), clock_(clock), start_cell_(std::move(start_cell)) {}
+  RuleDeputy(ipc::Loop& loop, const Clock& clock, StartCell start_cell, FindRepository find_repository)
+      : loop_(loop), clock_(clock), start_cell_(std::move(start_cell)), find_repository_(std::move(find_repository)) {}
 
   Task<Verdict> review(Matter matter, Sender sender);
 
  private:
   Task<Status> check(const Matter& matter, const Sender& sender);
   // In a cell, because the repository may be the requester's own work.
-  Task<Status> check_commit(std::string commit, const Sender& sender);
+  Task<Status> check_commit(std::string commit, std::string repository, const Sender& sender);
 
   ipc::Loop& loop_;
   const Clock& clock_;
   StartCell start_cell_;
+  FindRepository find_repository_;
 };
 
 }  // namespace sallyport::approval

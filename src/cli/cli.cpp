@@ -87,6 +87,7 @@ int run(int argc, char** argv, const std::string& version) {
   app.fallthrough();
   add_run_command(app, context);
   add_container_commands(app, context);
+  add_pod_commands(app, context);
   add_warden_commands(app, context);
   add_policy_commands(app, context);
   add_approval_commands(app, context);

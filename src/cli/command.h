@@ -29,6 +29,7 @@ void add_warden_commands(CLI::App& app, Context& context);
 void add_doctor_command(CLI::App& app, Context& context);
 void add_run_command(CLI::App& app, Context& context);
 void add_container_commands(CLI::App& app, Context& context);
+void add_pod_commands(CLI::App& app, Context& context);
 void add_policy_commands(CLI::App& app, Context& context);
 void add_audit_commands(CLI::App& app, Context& context);
 void add_mcp_command(CLI::App& app, Context& context);

@@ -18,6 +18,7 @@
 #include "ledger/ledger.h"
 #include "os/peer.h"
 #include "permit/permit.h"
+#include "pod/roster.h"
 #include "policy/policy.h"
 #include "wire/wire.h"
 
@@ -44,6 +45,7 @@ struct Host {
   EventHub& events;
   containers::Registry& containers;
   containers::Workers& workers;
+  pod::Roster& pods;
   policy::Profiles& profiles;
   ledger::Ledger& ledger;
   approval::Reviewer& deputy;
@@ -96,6 +98,7 @@ std::span<const Method> warden_methods();
 std::span<const Method> container_methods();
 std::span<const Method> audit_methods();
 std::span<const Method> fs_methods();
+std::span<const Method> pod_methods();
 std::span<const Method> policy_methods();
 std::span<const Method> approval_methods();
 

@@ -41,8 +41,9 @@ Status refusal(const approval::Verdict& verdict) {
 }  // namespace
 
 Pipeline::Pipeline(handlers::Host& host) : host_(host), auditor_(host.ledger, host.sessions.log(), host.clock) {
-  for (const auto group : {handlers::warden_methods(), handlers::container_methods(), handlers::fs_methods(),
-                           handlers::audit_methods(), handlers::policy_methods(), handlers::approval_methods()}) {
+  for (const auto group :
+       {handlers::warden_methods(), handlers::container_methods(), handlers::fs_methods(), handlers::audit_methods(),
+        handlers::policy_methods(), handlers::approval_methods(), handlers::pod_methods()}) {
     for (const Method& method : group) methods_.emplace(method.name, &method);
   }
 }
@@ -222,6 +223,7 @@ Task<Result<policy::Granted>> Pipeline::review(const Method& method, policy::Dec
                  .why = "the deputy changes it again and again",
                  .by = verdict.by};
     }
+    CO_TRY(auditor_.reviewed(context, call, matter, verdict));
     if (verdict.kind == approval::Verdict::Kind::modified) {
       CO_TRY(wire::Document changed, host_.sessions.decoder().parse(verdict.payload));
       if (!method.are_params_checked_by_handler) CO_TRY(wire::check_params(method.params, changed.root()));

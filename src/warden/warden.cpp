@@ -37,6 +37,8 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
                                    const auto& container) { open_container_connection(std::move(fd), container); },
            .on_event = [this](std::string_view event, const std::string& params) { events_.publish(event, params); }}),
       workers_(containers_, sessions_),
+      pods_(sessions_, clock, options_.paths.state_dir + "/pods",
+            [this](std::string_view event, const std::string& params) { events_.publish(event, params); }),
       cells_(loop_, log),
       deputy_(
           sessions_, clock, [this](const std::string& container) { return find_sender(container); },
@@ -52,6 +54,7 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
             .events = events_,
             .containers = containers_,
             .workers = workers_,
+            .pods = pods_,
             .profiles = profiles_,
             .ledger = *ledger_,
             .deputy = deputy_,
@@ -85,6 +88,7 @@ Result<std::unique_ptr<Warden>> Warden::start(Options options, const Log& log, c
   warden->watch_for_signals();
   TRY(warden->open_control_door(std::move(verifier)));
   TRY(warden->open_containers());
+  TRY(warden->pods_.open());
   if (warden->options_.with_loopback) TRY(warden->open_loopback_door());
   if (warden->options_.with_stdio) TRY(warden->open_stdio_door());
   return warden;
@@ -205,11 +209,14 @@ void Warden::run() {
   log_.info("ready", {{"socket", options_.paths.control_socket()}, {"pid", ::getpid()}});
   loop_.run();
   containers_.close();
+  pods_.close();
   cells_.close();
   loop_.settle();
   if (const Status closed = ledger_->close(); !closed) {
     log_.error("ledger", {{"error", closed.error().describe()}});
   }
+  // Whoever waited for the ledger's last words may ask a human now, who will not be told any more.
+  loop_.settle();
   gate_.close();
   log_.info("stopped", {{"requests", sessions_.counters().requests}});
 }

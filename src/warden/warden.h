@@ -76,6 +76,7 @@ class Warden {
   policy::Profiles profiles_;
   containers::Registry containers_;
   containers::Workers workers_;
+  pod::Roster pods_;
   containers::Cells cells_;
   approval::Deputy deputy_;
   approval::Gate gate_;
