@@ -45,12 +45,11 @@ Verdict read_verdict(const Matter& matter, wire::Value answer) {
   return {.kind = Verdict::Kind::modified, .payload = std::move(changed), .why = why, .by = {}};
 }
 
-Deputy::Deputy(ipc::Sessions& sessions, const Clock& clock, FindSender find_sender, StartCell start_cell,
-               FindRepository find_repository)
+Deputy::Deputy(ipc::Sessions& sessions, const Clock& clock, FindSender find_sender, StartCell start_cell)
     : sessions_(sessions),
       find_sender_(std::move(find_sender)),
       start_cell_(start_cell),
-      rules_(sessions.loop(), clock, std::move(start_cell), std::move(find_repository)) {}
+      rules_(sessions.loop(), clock, std::move(start_cell)) {}
 
 Task<Verdict> Deputy::review(Matter matter) {
   const auto sender = find_sender_(matter.container);

@@ -28,8 +28,7 @@ class Deputy final : public Reviewer {
   // The host's own requests have no container; a container that is unknown has no sender.
   using FindSender = std::function<std::optional<Sender>(const std::string& container)>;
 
-  Deputy(ipc::Sessions& sessions, const Clock& clock, FindSender find_sender, StartCell start_cell,
-         FindRepository find_repository = workspace_only);
+  Deputy(ipc::Sessions& sessions, const Clock& clock, FindSender find_sender, StartCell start_cell);
 
   Task<Verdict> review(Matter matter) override;
 

@@ -2,7 +2,7 @@
 // knows no review for is rejected: name an executable deputy for it.
 #pragma once
 
-#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -18,14 +18,9 @@ namespace sallyport::approval {
 struct Sender {
   policy::Profile profile;
   std::string workspace;  // absolute host path, or empty
+  // That deployments come from, by name; none: the workspace.
+  std::map<std::string, std::string, std::less<>> repositories;
 };
-
-// Where the repository is that a payload names; "" is the name if it names none. Empty: there is no such one.
-using FindRepository = std::function<std::string(const Sender& sender, std::string_view name)>;
-// Without others there is only the sender's workspace, which has no name.
-inline std::string workspace_only(const Sender& sender, std::string_view name) {
-  return name.empty() ? sender.workspace : "";
-}
 
 // Prompt and instructions: length, forbidden phrases, characters that hide or reorder text. The error is a
 // sentence for the requester.
@@ -37,8 +32,8 @@ Status review_paths(std::string_view listing, const policy::DeputyLimits& limits
 
 class RuleDeputy {
  public:
-  RuleDeputy(ipc::Loop& loop, const Clock& clock, StartCell start_cell, FindRepository find_repository)
-      : loop_(loop), clock_(clock), start_cell_(std::move(start_cell)), find_repository_(std::move(find_repository)) {}
+  RuleDeputy(ipc::Loop& loop, const Clock& clock, StartCell start_cell)
+      : loop_(loop), clock_(clock), start_cell_(std::move(start_cell)) {}
 
   Task<Verdict> review(Matter matter, Sender sender);
 
@@ -50,7 +45,6 @@ class RuleDeputy {
   ipc::Loop& loop_;
   const Clock& clock_;
   StartCell start_cell_;
-  FindRepository find_repository_;
 };
 
 }  // namespace sallyport::approval

@@ -88,11 +88,14 @@ int run(int argc, char** argv, const std::string& version) {
   add_run_command(app, context);
   add_container_commands(app, context);
   add_pod_commands(app, context);
+  add_schedule_commands(app, context);
   add_warden_commands(app, context);
   add_policy_commands(app, context);
   add_approval_commands(app, context);
   add_audit_commands(app, context);
   add_mcp_command(app, context);
+  add_mailbox_commands(app, context);
+  add_platform_commands(app, context);
   add_doctor_command(app, context);
   add_completion_command(app, context);
 

@@ -58,8 +58,7 @@ Session::~Session() { close(); }
 // ---- reading ----
 
 bool Session::may_read() const {
-  return open_calls_ < wire::kMaxInFlight && open_bytes_ < wire::kMaxInFlightBytes &&
-         unsent_bytes() < wire::kMaxUnsentBytes;
+  return open_calls_ < capacity_.calls && open_bytes_ < capacity_.call_bytes && unsent_bytes() < capacity_.unsent_bytes;
 }
 
 Task<bool> Session::receive() {
@@ -201,7 +200,7 @@ void Session::accept_response(wire::Message response) {
   if (!response.streams.empty()) {
     if (const Status announced = streams().announce(response.streams); !announced) return break_off(announced.error());
   }
-  const OnAnswer on_answer = std::move(found->second);
+  const OnAnswer on_answer = std::move(found->second.on_answer);
   asked_.erase(found);
   const std::vector<std::uint32_t> named = response.streams;
   on_answer(std::move(response));
@@ -209,12 +208,12 @@ void Session::accept_response(wire::Message response) {
 }
 
 Result<std::string> Session::request(std::string_view method, std::string_view params,
-                                     std::optional<std::uint32_t> deadline_ms, OnAnswer on_answer) {
+                                     std::optional<std::uint32_t> deadline_ms, OnAnswer on_answer, OnEvent on_event) {
   if (is_closed_) return Error::make(Code::unavailable, "the other side is gone; try again");
   std::string id = std::to_string(++last_asked_);
   Bytes frame = shared_.take_buffer();
   TRY(wire::append_request(frame, {.id = id, .method = method, .deadline_ms = deadline_ms, .token = {}}, params));
-  asked_.emplace(id, std::move(on_answer));
+  asked_.emplace(id, Asked{std::move(on_answer), std::move(on_event)});
   send(std::move(frame));
   return id;
 }
@@ -231,6 +230,8 @@ void Session::accept_event(const wire::Message& event) {
     status = streams().credit(event.params);
   } else if (event.method == "stream.reset") {
     status = streams().reset(event.params);
+  } else if (const auto asked = asked_.find(event.id); asked != asked_.end() && asked->second.on_event) {
+    asked->second.on_event(event);
   } else if (on_event_) {
     if (!event.streams.empty()) status = streams().announce(event.streams);
     if (status) on_event_(event);
@@ -416,8 +417,8 @@ void Session::close() {
   if (out_) out_->cancel();
   if (is_socket_) ::shutdown(in_->fd(), SHUT_RDWR);
   for (const auto& work : std::exchange(on_close_, {})) work();
-  for (const auto& [id, on_answer] : std::exchange(asked_, {})) {
-    on_answer(Error::make(Code::unavailable, "the other side is gone; try again"));
+  for (const auto& [id, asked] : std::exchange(asked_, {})) {
+    asked.on_answer(Error::make(Code::unavailable, "the other side is gone; try again"));
   }
   if (side_ == wire::Side::accepting) shared_.remove(*this);
   wake_reader();
@@ -433,7 +434,7 @@ void Session::close_if_idle(SteadyTime now) {
 }
 
 StreamHub& Session::streams() {
-  if (!streams_) streams_ = std::make_unique<StreamHub>(*this, side_, window_);
+  if (!streams_) streams_ = std::make_unique<StreamHub>(*this, side_, window_, capacity_.streams);
   return *streams_;
 }
 

@@ -84,7 +84,8 @@ class OutStream {
 
 class StreamHub {
  public:
-  StreamHub(Session& session, wire::Side side, wire::StreamWindow window) : session_(session), book_(side, window) {}
+  StreamHub(Session& session, wire::Side side, wire::StreamWindow window, std::size_t most_open)
+      : session_(session), book_(side, window, most_open) {}
 
   // Called by the session for what arrives.
   Status announce(const std::vector<std::uint32_t>& streams);

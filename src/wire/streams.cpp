@@ -3,7 +3,7 @@
 namespace sallyport::wire {
 
 Result<std::uint32_t> Streams::open() {
-  if (sending_.size() >= kMaxOpenStreams) return Error::make(Code::rate_limited, "too many open streams");
+  if (sending_.size() >= most_open_) return Error::make(Code::rate_limited, "too many open streams");
   if (next_own_ > UINT32_MAX - 2) return Error::make(Code::unavailable, "stream numbers are used up; reconnect");
   const std::uint32_t stream = next_own_;
   next_own_ += 2;
@@ -37,7 +37,7 @@ Status Streams::announce(std::uint32_t stream) {
   if (stream == 0 || is_own(stream) || stream <= last_announced_) {
     return Error::make(Code::protocol_error, "stream numbers rise, and each side has its own parity");
   }
-  if (receiving_.size() >= kMaxOpenStreams) return Error::make(Code::rate_limited, "too many open streams");
+  if (receiving_.size() >= most_open_) return Error::make(Code::rate_limited, "too many open streams");
   last_announced_ = stream;
   receiving_.emplace(stream, Inbound{.granted = window_.credit});
   return ok();

@@ -17,11 +17,11 @@ enum class Side : std::uint8_t { connecting, accepting };
 
 class Streams {
  public:
-  explicit Streams(Side side, StreamWindow window = {})
-      : next_own_(side == Side::connecting ? 1 : 2), window_(window) {}
+  explicit Streams(Side side, StreamWindow window = {}, std::size_t most_open = kMaxOpenStreams)
+      : next_own_(side == Side::connecting ? 1 : 2), window_(window), most_open_(most_open) {}
 
   // ---- streams we send on ----
-  Result<std::uint32_t> open();                        // RATE_LIMITED beyond kMaxOpenStreams
+  Result<std::uint32_t> open();                        // RATE_LIMITED beyond most_open
   std::uint32_t sendable(std::uint32_t stream) const;  // bytes of credit; 0 if it is not open
   void sent(std::uint32_t stream, std::uint32_t bytes);
   // The peer granted more. A stream already closed is ignored; nonsense is a protocol error.
@@ -51,6 +51,7 @@ class Streams {
 
   std::uint32_t next_own_;
   StreamWindow window_;
+  std::size_t most_open_;
   std::uint32_t last_announced_ = 0;
   std::map<std::uint32_t, std::uint32_t> sending_;  // stream -> credit
   std::map<std::uint32_t, Inbound> receiving_;
