@@ -4,7 +4,8 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # The programs find each other beside themselves.
-install(TARGETS sallyport sallyportd sallyport-launcher RUNTIME)
+get_property(programs DIRECTORY ${CMAKE_SOURCE_DIR}/apps PROPERTY BUILDSYSTEM_TARGETS)
+install(TARGETS ${programs} RUNTIME)
 
 # One archive out of the modules that a client needs; their headers include each other as base/..., wire/...
 add_library(sallyport_client STATIC $<TARGET_OBJECTS:sp_base> $<TARGET_OBJECTS:sp_os> $<TARGET_OBJECTS:sp_wire>

@@ -46,6 +46,7 @@ Bridge::Bridge(Place::Connect connect, const BridgeOptions& options)
       server_({"sallyport", "Sallyport", options.version, instructions(options.place)}, *this) {}
 
 void Bridge::call(std::shared_ptr<ToolCall> call) {
+  last_call_ = std::chrono::steady_clock::now();
   if (call->name() == "exec") {
     if (auto operation = start_exec(call, place_, workspace_)) operations_.push_back(std::move(operation));
     return;
@@ -67,7 +68,7 @@ Status Bridge::run() {
   place_.open();
   SteadyTime until_end = SteadyTime::max();
   for (;;) {
-    const Status placed = place_.turn();
+    const Status placed = place_.turn(expects_answer() ? kAnswerWait : Millis(0));
     const SteadyTime next = turn_operations();
     write_output();
     if (!placed && !place_.has_been_ready()) return placed;
@@ -90,6 +91,18 @@ SteadyTime Bridge::turn_operations() {
   return next;
 }
 
+bool Bridge::has_input() const {
+  pollfd event{in_, POLLIN, 0};
+  return ::poll(&event, 1, 0) > 0;
+}
+
+// Most calls are answered within a fraction of a millisecond: the connection itself waits for that, which is
+// quicker than poll because it spins first. Long ones are left to poll.
+bool Bridge::expects_answer() const {
+  return !operations_.empty() && !is_behind() && !has_input_ended_ &&
+         std::chrono::steady_clock::now() < last_call_ + kHotTime && !has_input();
+}
+
 void Bridge::wait(SteadyTime until) const {
   std::array<pollfd, 3> events = {{{has_input_ended_ || is_behind() ? -1 : in_, POLLIN, 0},
                                    {server_.output().empty() ? -1 : out_, POLLOUT, 0},
@@ -103,9 +116,7 @@ void Bridge::wait(SteadyTime until) const {
 }
 
 void Bridge::read_input() {
-  if (has_input_ended_ || is_behind()) return;
-  pollfd event{in_, POLLIN, 0};
-  if (::poll(&event, 1, 0) <= 0) return;
+  if (has_input_ended_ || is_behind() || !has_input()) return;
   const auto room = server_.input().writable();
   const ssize_t count = ::read(in_, room.data(), room.size());
   if (count < 0 && (errno == EINTR || errno == EAGAIN)) return;

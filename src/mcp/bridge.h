@@ -34,6 +34,8 @@ class Bridge final : public Tools {
   void read_input();
   void write_output();
   SteadyTime turn_operations();
+  bool has_input() const;
+  bool expects_answer() const;
   void wait(SteadyTime until) const;
   bool is_behind() const { return server_.output().size() > kMaxUnsentBytes; }
 
@@ -43,6 +45,7 @@ class Bridge final : public Tools {
   Place place_;
   mutable Server server_;
   std::vector<std::shared_ptr<Operation>> operations_;
+  SteadyTime last_call_;
   bool has_input_ended_ = false, is_client_gone_ = false;
 };
 

@@ -29,6 +29,9 @@ inline constexpr std::chrono::milliseconds kLongestCommandTime{60 * 60 * 1000};
 // than they cost us.
 inline constexpr std::chrono::milliseconds kProgressInterval{100};
 inline constexpr std::size_t kProgressBytes = 8U << 10;
+// A call is hot for a moment after it came: its answer is waited for by the connection itself, this long at a time.
+inline constexpr std::chrono::milliseconds kHotTime{3};
+inline constexpr std::chrono::milliseconds kAnswerWait{1};
 // How often a call that waits for a human says so again, and how long it waits silently for a client that
 // wants no progress: clients give up after 60 s.
 inline constexpr std::chrono::milliseconds kReminderInterval{10'000};

@@ -116,10 +116,10 @@ Result<Bytes> Place::read(std::uint32_t stream) {
   return client_->read_stream(stream, Millis(0));
 }
 
-Status Place::turn() {
+Status Place::turn(Millis wait) {
   if (client_) {
     // The end of the connection answers everything that was asked on it.
-    if (const Status dispatched = client_->dispatch(Millis(0)); !dispatched || failure_) {
+    if (const Status dispatched = client_->dispatch(wait); !dispatched || failure_) {
       client_.reset();
       is_ready_ = false;
       container_.clear();
@@ -129,7 +129,10 @@ Status Place::turn() {
     for (const auto& request : std::exchange(waiting_, {})) start(request);
   }
   if (!failure_) return ok();
-  return *std::exchange(failure_, std::nullopt);
+  const Error error = *failure_;
+  fail(error);  // whoever came to wait since
+  failure_.reset();
+  return error;
 }
 
 }  // namespace sallyport::mcp

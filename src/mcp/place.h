@@ -43,8 +43,9 @@ class Place {
   // What came of a stream so far: TIMEOUT if nothing, empty at its end.
   Result<Bytes> read(std::uint32_t stream);
 
-  // Handles what has arrived; never waits. The error, once, of a container that could not be made.
-  Status turn();
+  // Handles what has arrived, waiting for something at most `wait`. The error, once, of a container that could not
+  // be made.
+  Status turn(Millis wait = Millis(0));
   int fd() const { return client_ ? client_->fd() : -1; }
   bool has_been_ready() const { return has_been_ready_; }
 
