@@ -162,6 +162,7 @@ class Adoption {
     place.id = answer->value().get("container").as_string().value_or("");
     place.door_dir = answer->value().get("door").as_string().value_or("");
     place.mailbox_dir = answer->value().get("mailbox").as_string().value_or("");
+    place.session_dir = answer->value().get("session").as_string().value_or("");
     containers::Registry::add_door(place, spec);
     id_ = place.id;
     client_ = std::move(*client);

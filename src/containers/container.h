@@ -23,7 +23,9 @@ struct Config {
   std::string workspace;             // absolute host path, or empty
   std::vector<std::string> command;  // empty: it waits for exec requests
   std::map<std::string, std::string> environment, labels;
-  std::string overrides;        // a JSON object: how its profile was narrowed for it; empty: not at all
+  std::string group;            // whose session it gets; empty: one of its own
+  std::string overrides;        // of the profile, which they only narrow; a JSON object, or empty
+  std::string input;            // for its command's stdin; not recorded
   bool should_restart = false;  // started again by a warden that finds it lost
   bool is_temporary = false;    // forgotten when it is over and nothing of it is left to answer
 };
@@ -50,7 +52,7 @@ struct Container {
   Config config;
   State state = State::starting;
   std::int64_t created_unix_ms = 0, ended_unix_ms = 0;
-  std::string door_dir, mailbox_dir;  // host paths
+  std::string door_dir, mailbox_dir, session_dir;  // host paths
   std::string protections_json = "{}";
   std::string failure;  // of a launch
   std::optional<int> wait_status;
@@ -58,6 +60,8 @@ struct Container {
   std::vector<std::string> reports;
   std::uint64_t violations = 0;
   LogRing out, err;
+  bool is_output_captured = false;  // an adopted one writes to its maker's terminal
+  std::uint64_t output_taken = 0;   // of `out`, as structured output; see containers/output.h
 
   // Its labels as "key=value": what handlers see as capability tags.
   std::vector<std::string> tags() const {
@@ -74,6 +78,7 @@ struct Container {
   std::map<std::uint32_t, std::shared_ptr<Job>> jobs;
   std::uint32_t last_job = 0;
   std::unique_ptr<ipc::Listener> listener;
+  std::shared_ptr<ipc::Watch> out_pipe;       // until its end
   std::vector<std::function<void()>> on_end;  // each runs once
   SteadyTime last_activity;
   Millis idle_limit{0};

@@ -1,6 +1,7 @@
 #include "containers/registry.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -34,6 +35,34 @@ std::string make_id(const Config& config) {
   });
   if (base.empty() || base[0] == '-' || base[0] == '_') base.insert(0, "c");
   return base.substr(0, 48) + "-" + random_hex(4);
+}
+
+// A prompt and the like: there in full before the command begins, whatever its size.
+Result<UniqueFd> sealed_input(const std::string& input) {
+  if (input.empty()) return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  UniqueFd file{::memfd_create("stdin", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (!file) return Error::from_errno("cannot make a command's input", errno);
+  std::string_view left = input;
+  while (!left.empty()) {
+    const ssize_t count = ::write(file.get(), left.data(), left.size());
+    if (count <= 0) return Error::from_errno("cannot write a command's input", errno);
+    left.remove_prefix(static_cast<std::size_t>(count));
+  }
+  constexpr int kAll = F_SEAL_SEAL | F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;
+  if (::lseek(file.get(), 0, SEEK_SET) != 0 || ::fcntl(file.get(), F_ADD_SEALS, kAll) != 0) {
+    return Error::from_errno("cannot seal a command's input", errno);
+  }
+  return file;
+}
+
+// Some of what a pipe holds, into the ring. False at its end.
+bool read_some(int pipe, LogRing& ring, std::size_t& count) {
+  thread_local std::string block(kReadBytes, '\0');
+  const ssize_t got = ::read(pipe, block.data(), block.size());
+  count = got > 0 ? static_cast<std::size_t>(got) : 0;
+  if (got < 0) return errno == EAGAIN || errno == EINTR;
+  ring.append({block.data(), count});
+  return got > 0;
 }
 
 Status make_directory(const std::string& path) {
@@ -75,6 +104,7 @@ Result<std::vector<std::shared_ptr<Container>>> Registry::open() {
     std::error_code ignored;
     std::filesystem::remove_all(directories_.doors + "/" + container->id, ignored);
     container->mailbox_dir = directories_.mailboxes + "/" + container->id;
+    if (container->config.group.empty()) container->session_dir = container->mailbox_dir + "/session";
     if (container->state == State::lost && container->config.should_restart) to_restart.push_back(container);
     containers_.emplace(container->id, std::move(container));
   }
@@ -103,8 +133,14 @@ Result<std::shared_ptr<Container>> Registry::prepare(Config config) {
   }
   TRY(make_directory(container->door_dir + "/bin"));
   TRY(os::write_private_file(container->door_dir + "/bin/" + kSignalProgram, "", os::Durability::unsynced));
-  for (const char* below : {"/in", "/in/tmp", "/in/new", "/out", "/session"}) {
+  for (const char* below : {"/in", "/in/tmp", "/in/new", "/out"}) {
     TRY(make_directory(container->mailbox_dir + below));
+  }
+  if (container->config.group.empty()) {
+    container->session_dir = container->mailbox_dir + "/session";
+    TRY(make_directory(container->session_dir));
+  } else {
+    TRY(container->session_dir, hooks_.session_of(container->config.group));
   }
   TRY(const UniqueFd directory, os::open_private_directory(container->door_dir));
   TRY(UniqueFd listening, os::listen_unix(directory.get(), kDoorName));
@@ -127,7 +163,7 @@ void Registry::add_door(const Container& container, sandbox::Spec& spec) {
   spec.binds.push_back({container.door_dir, inside, false, false});
   spec.binds.push_back({container.mailbox_dir + "/in", inside + "/mailbox/in", true, false});
   spec.binds.push_back({container.mailbox_dir + "/out", inside + "/mailbox/out", false, false});
-  spec.binds.push_back({container.mailbox_dir + "/session", inside + "/session", true, false});
+  spec.binds.push_back({container.session_dir, inside + "/session", true, false});
   spec.environment.push_back("SALLYPORT_DOOR=" + inside + "/" + kDoorName);
   spec.environment.push_back("SALLYPORT_MAILBOX=" + inside + "/mailbox");
   spec.environment.push_back("SALLYPORT_CONTAINER=" + container.id);
@@ -142,28 +178,36 @@ void Registry::add_door(const Container& container, sandbox::Spec& spec) {
 
 Result<std::vector<UniqueFd>> Registry::capture_output(const std::shared_ptr<Container>& container) {
   std::vector<UniqueFd> child;
-  child.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  TRY(UniqueFd input, sealed_input(std::exchange(container->config.input, {})));
+  child.push_back(std::move(input));
   for (LogRing* ring : {&container->out, &container->err}) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) return Error::from_errno("cannot make a pipe", errno);
     UniqueFd read_end{ends[0]};
     child.emplace_back(ends[1]);
     ::fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
-    read_log(container, std::move(read_end), *ring);
+    TRY(std::shared_ptr<ipc::Watch> pipe, ipc::Watch::open(sessions_.loop(), std::move(read_end)));
+    if (ring == &container->out) container->out_pipe = pipe;
+    read_log(container, std::move(pipe), *ring);
   }
+  container->is_output_captured = true;
   return child;
 }
 
-Fire Registry::read_log(std::shared_ptr<Container> container, UniqueFd pipe, LogRing& ring) {
-  auto watch = ipc::Watch::open(sessions_.loop(), std::move(pipe));
-  if (!watch) co_return;
-  std::string block(kReadBytes, '\0');
-  while (co_await (*watch)->readable()) {
-    const ssize_t count = ::read((*watch)->fd(), block.data(), block.size());
-    if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (count <= 0) co_return;
-    ring.append({block.data(), static_cast<std::size_t>(count)});
-    container->last_activity = std::chrono::steady_clock::now();
+Fire Registry::read_log(std::shared_ptr<Container> container, std::shared_ptr<ipc::Watch> pipe, LogRing& ring) {
+  std::size_t count = 0;
+  while (co_await pipe->readable() && read_some(pipe->fd(), ring, count)) {
+    if (count > 0) container->last_activity = std::chrono::steady_clock::now();
+  }
+  if (container->out_pipe == pipe) container->out_pipe.reset();
+}
+
+void Registry::drain_output(Container& container) {
+  if (!container.out_pipe) return;
+  // A writer that does not stop must not keep the loop: a full ring is all that anybody can take.
+  std::size_t count = 1;
+  for (std::size_t total = 0; count > 0 && total < LogRing::kMostBytes; total += count) {
+    if (!read_some(container.out_pipe->fd(), container.out, count)) return;
   }
 }
 

@@ -71,7 +71,7 @@ Task<Result<std::shared_ptr<Container>>> choose(Call& call, const RequestContext
   containers::Config config;
   config.workspace = directory;
   config.labels.emplace("files", directory);
-  co_return co_await start_container(host, std::move(config), {});
+  co_return co_await start_container(host, std::move(config));
 }
 
 // Streams that the request carries flow on to the worker.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "ipc/call.h"
@@ -230,6 +231,10 @@ void Session::accept_event(const wire::Message& event) {
     status = streams().credit(event.params);
   } else if (event.method == "stream.reset") {
     status = streams().reset(event.params);
+  } else if (on_event_) {
+    if (!event.streams.empty()) status = streams().announce(event.streams);
+    if (status) on_event_(event);
+    if (!event.streams.empty()) streams().drop_untaken(event.streams);
   } else {
     status = Error::make(Code::protocol_error, "an event nobody asked for");
   }
@@ -297,8 +302,22 @@ void Session::send(Bytes frame) {
 
 void Session::send_chunk(std::uint32_t stream, ByteView data) {
   if (is_closed_) return;
+  std::size_t sent = 0;
+  const wire::ChunkHead head = wire::chunk_head(stream, data.size());
+  if (unsent_.empty() && !is_in_turn_ && !is_draining_output_ && is_output_socket_) {
+    // Straight from the caller's memory; only what the socket does not take at once is copied.
+    std::array<iovec, 2> parts{{{const_cast<std::uint8_t*>(head.data()), head.size()},    // NOLINT(*-const-cast)
+                                {const_cast<std::uint8_t*>(data.data()), data.size()}}};  // NOLINT(*-const-cast)
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = parts.size();
+    const ssize_t count = ::sendmsg(output().fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    sent = count > 0 ? static_cast<std::size_t>(count) : 0;  // an error shows again when the rest is flushed
+    if (sent == head.size() + data.size()) return;
+  }
   if (unsent_.empty()) unsent_ = shared_.take_buffer();
-  [[maybe_unused]] const Status appended = wire::append_chunk(unsent_, stream, data);
+  if (sent < head.size()) unsent_.append(ByteView(head).subspan(sent));
+  unsent_.append(data.subspan(sent > head.size() ? sent - head.size() : 0));
   if (!is_in_turn_) flush();
 }
 
@@ -414,7 +433,7 @@ void Session::close_if_idle(SteadyTime now) {
 }
 
 StreamHub& Session::streams() {
-  if (!streams_) streams_ = std::make_unique<StreamHub>(*this, side_);
+  if (!streams_) streams_ = std::make_unique<StreamHub>(*this, side_, window_);
   return *streams_;
 }
 

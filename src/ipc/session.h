@@ -48,6 +48,12 @@ class Session : public std::enable_shared_from_this<Session> {
   Result<std::string> request(std::string_view method, std::string_view params,
                               std::optional<std::uint32_t> deadline_ms, OnAnswer on_answer);
 
+  // Events beyond those of calls and streams, which are refused if nobody listens for them.
+  void on_event(std::function<void(const wire::Message&)> handle) { on_event_ = std::move(handle); }
+
+  // Both sides must agree on it; before the first stream.
+  void set_window(wire::StreamWindow window) { window_ = window; }
+
   // Queues a frame. It leaves with flush(), which the turn's end calls, or by itself outside a turn.
   void send(Bytes frame);
   void send_chunk(std::uint32_t stream, ByteView data);  // at most wire::kMaxChunkBytes
@@ -111,6 +117,8 @@ class Session : public std::enable_shared_from_this<Session> {
   Call* newest_call_ = nullptr;
   std::map<std::string, OnAnswer, std::less<>> asked_;
   std::uint64_t last_asked_ = 0;
+  std::function<void(const wire::Message&)> on_event_;
+  wire::StreamWindow window_;
   std::unique_ptr<StreamHub> streams_;
   std::coroutine_handle<> paused_reader_;
   SteadyTime last_activity_;

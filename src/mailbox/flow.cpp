@@ -50,9 +50,14 @@ std::string interim_json(std::string_view request_id, std::string_view state) {
 
 Flow::Flow(Parts parts, std::vector<Signal> signals, Quarantine& quarantine)
     : parts_(std::move(parts)), quarantine_(quarantine) {
+  replace_signals(std::move(signals));
+}
+
+void Flow::replace_signals(std::vector<Signal> signals) {
+  signals_.clear();
   for (Signal& signal : signals) {
     const std::string name = signal.name;
-    signals_.emplace(name, std::move(signal));
+    signals_.emplace(name, std::make_shared<const Signal>(std::move(signal)));
   }
 }
 
@@ -81,13 +86,13 @@ Result<Flow::Arrival> Flow::examine(const Desk& desk, std::string_view name, std
   const auto found = signals_.find(name);
   const Principal who = Principal::container(desk.container());
   const Judgement judgement =
-      parts_.judge.consider(who, found == signals_.end() ? name : std::string_view(found->second.name), payload);
+      parts_.judge.consider(who, found == signals_.end() ? name : std::string_view(found->second->name), payload);
   // Policy first: whoever may raise nothing learns nothing about which signals there are and what they take.
   if (found == signals_.end()) {
     return judgement.is_denied ? denied(judgement) : Error::make(Code::method_not_found, "no such signal");
   }
   Arrival arrival;
-  arrival.signal = &found->second;
+  arrival.signal = found->second;
   const Status fits = check_shape(*arrival.signal, request_id, payload);
   if (judgement.is_denied) {
     // What has no id, or none that can be answered, leaves nothing in the journal.

@@ -37,7 +37,7 @@ struct Parts {
 // A request that is not answered yet.
 struct Request {
   ledger::JournalRow row;
-  const Signal* signal = nullptr;  // null: the table has it no more
+  std::shared_ptr<const Signal> signal;  // null: the table has it no more
   std::shared_ptr<Desk> desk;
   std::shared_ptr<ipc::OneShot<approval::Verdict>> asked;  // while somebody reviews it
   struct Waiter {
@@ -61,9 +61,11 @@ class Flow {
  public:
   Flow(Parts parts, std::vector<Signal> signals, Quarantine& quarantine);
 
+  void replace_signals(std::vector<Signal> signals);
+
   // A message, not yet accepted: examined and, if nothing is wrong with it, on its way.
   struct Arrival {
-    const Signal* signal = nullptr;
+    std::shared_ptr<const Signal> signal;
     ledger::JournalRow row;  // as it will be inserted
     ledger::Entry entry;     // recorded with it
     std::optional<Permit> permit;
@@ -116,7 +118,7 @@ class Flow {
   void publish_answer(const ledger::JournalRow& row, const Error* error);
 
   Parts parts_;
-  std::map<std::string, Signal, std::less<>> signals_;
+  std::map<std::string, std::shared_ptr<const Signal>, std::less<>> signals_;
   Quarantine& quarantine_;
   std::map<ledger::JournalKey, std::shared_ptr<Request>> pending_;
   bool is_closing_ = false;

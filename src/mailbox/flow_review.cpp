@@ -147,7 +147,7 @@ Task<std::optional<Error>> Flow::ask_human(Request& request) {
 void Flow::resume(std::shared_ptr<Desk> desk, JournalRow row) {
   const auto request = std::make_shared<Request>();
   const auto found = signals_.find(row.subject);
-  request->signal = found == signals_.end() ? nullptr : &found->second;
+  request->signal = found == signals_.end() ? nullptr : found->second;
   request->row = std::move(row);
   request->desk = std::move(desk);
   if (!pending_.emplace(request->row.key, request).second) return;

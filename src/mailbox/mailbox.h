@@ -22,6 +22,9 @@ class Mailbox {
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
 
+  // Another table, for what comes from now on.
+  void replace_signals(std::vector<Signal> signals) { flow_.replace_signals(std::move(signals)); }
+
   // Takes up what an earlier warden left, then begins to take in messages. All mailboxes of that time must
   // have been added before.
   Fire start();

@@ -18,7 +18,17 @@ rates    = { "schedule_task" = "30/h", "create_periodic_agent" = "10/h", "regist
 env      = { PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG = "C.UTF-8" }
 env_pass = ["TERM", "COLORTERM", "NO_COLOR", "TZ"]
 
-# The same without a place to write but /tmp and home, which are private and vanish.
+# The same for `sallyport mcp`, whose tools may also run commands in their own container.
+[profile.mcp]
+fs.read  = ["/usr", "/etc", "/opt"]
+fs.write = ["${workspace}"]
+fs.deny  = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*", "/etc/ssl/private", "/etc/krb5.keytab"]
+exec     = ["/usr/**", "/opt/**", "${workspace}/**"]
+methods  = ["test.*", "warden.hello", "fs.*", "env.get", "container.exec"]
+env      = { PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG = "C.UTF-8" }
+env_pass = ["TERM", "COLORTERM", "NO_COLOR", "TZ"]
+
+# As default, without a place to write but /tmp and home, which are private and vanish.
 [profile.read-only]
 fs.read  = ["/usr", "/etc", "/opt", "${workspace}"]
 fs.deny  = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*", "/etc/ssl/private", "/etc/krb5.keytab"]

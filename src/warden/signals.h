@@ -1,10 +1,7 @@
-// What the mailbox asks of the rest of the warden: policy, and the table of signals.
+// What the mailbox asks of policy.
 #pragma once
 
-#include <vector>
-
 #include "mailbox/judge.h"
-#include "mailbox/signal.h"
 #include "policy/policy.h"
 
 namespace sallyport::warden {
@@ -21,7 +18,5 @@ class EngineJudge final : public mailbox::Judge {
  private:
   const policy::Engine& engine_;
 };
-
-std::vector<mailbox::Signal> builtin_signals();
 
 }  // namespace sallyport::warden

@@ -10,6 +10,7 @@
 #include "approval/gate.h"
 #include "base/base.h"
 #include "containers/cells.h"
+#include "containers/groups.h"
 #include "containers/registry.h"
 #include "containers/workers.h"
 #include "handlers/method.h"
@@ -17,6 +18,9 @@
 #include "ledger/ledger.h"
 #include "mailbox/mailbox.h"
 #include "os/paths.h"
+#include "scheduler/output_router.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/signals.h"
 #include "warden/config.h"
 #include "warden/pipeline.h"
 #include "warden/signals.h"
@@ -65,8 +69,12 @@ class Warden {
   void take_up_mailbox(const containers::Container& container);
   void remove_when_idle(const std::string& id);
   Fire restart(std::shared_ptr<containers::Container> lost);
+  Fire open_scheduler();
+  scheduler::Publish publisher();
+  std::vector<mailbox::Signal> all_signals(const Config& config);
   Status reload();
   void apply(const Config& config);
+  static void limit(Door& door, const Config& config);
   std::optional<approval::Sender> find_sender(const std::string& container) const;
   void shut_down();
 
@@ -83,6 +91,11 @@ class Warden {
   policy::Profiles profiles_;
   containers::Registry containers_;
   containers::Workers workers_;
+  pod::Roster pods_;
+  containers::Groups groups_;
+  scheduler::OutputRouter output_;
+  scheduler::Scheduler scheduler_;
+  scheduler::SignalHost signal_host_;
   containers::Cells cells_;
   approval::Deputy deputy_;
   approval::Gate gate_;

@@ -127,7 +127,8 @@ struct Findings {
 // Parses, and owns the parser's scratch memory. One per thread; documents outlive the next parse.
 class Decoder {
  public:
-  Decoder();
+  // `most` is the longest text that is parsed.
+  explicit Decoder(std::size_t most = kMaxFrameBytes);
   Decoder(Decoder&&) noexcept;
   Decoder& operator=(Decoder&&) noexcept;
   Decoder(const Decoder&) = delete;

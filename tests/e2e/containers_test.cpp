@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "e2e/door.h"
 #include "os/process.h"
@@ -129,6 +130,32 @@ TEST_F(Containers, AttackOneContainerCannotReachAnothersDoor) {
   const std::string one = create(client, R"(,"name":"one")"), two = create(client, R"(,"name":"two")");
   EXPECT_EQ(exec(client, one, "ls " + daemon().runtime_dir() + "/containers/" + two + " 2>/dev/null").out, "");
   EXPECT_EQ(exec(client, one, "find / -name door.sock 2>/dev/null").out, "/run/sallyport/door.sock\n");
+}
+
+TEST_F(Containers, ACommandsOutputIsWholeThoughItsReaderPausesBehindItsEnd) {
+  Client client = connect();
+  const std::string id = create(client, "");
+  ASSERT_TRUE(client.send_request("exec", "container.exec",
+                                  R"({"container":")" + id + R"(","command":["head","-c","1148576","/dev/zero"]})"));
+  std::size_t came = 0;
+  bool has_paused = false;
+  while (const auto body = client.next_body()) {
+    if (const auto chunk = wire::parse_chunk(as_bytes(*body))) {
+      came += chunk->data.size();
+      if (came < wire::kInitialCredit || std::exchange(has_paused, true)) continue;
+      // Longer than the grace that a command's pipes get.
+      std::this_thread::sleep_for(std::chrono::milliseconds(600));
+      Bytes credit;
+      ASSERT_TRUE(wire::append_event(credit, {}, "stream.credit",
+                                     R"({"stream":)" + std::to_string(chunk->stream) + R"(,"bytes":1048576})"));
+      ASSERT_TRUE(client.send(as_text(credit.view())));
+      continue;
+    }
+    auto message = decode(*body);
+    ASSERT_TRUE(message);
+    if (message->type == wire::MessageType::response) break;
+  }
+  EXPECT_EQ(came, 1'148'576U);
 }
 
 TEST_F(Containers, StopEndsEverythingInside) {
