@@ -225,9 +225,12 @@ TEST_F(MailAttack, ReplayAfterARestart) {
 TEST_F(MailAttack, FilesDroppedDuringTheSweepAndAQueueThatOverflows) {
   // More than the kernel's queue of notices holds, while the daemon is busy with the first of them.
   const int count = static_cast<int>(scaled(20'000));
-  run("cd $SALLYPORT_MAILBOX/in; i=0; while [ $i -lt " + std::to_string(count) +
-      " ]; do printf '{\"signal\":\"test_note\"}' > tmp/$i; i=$((i+1)); done; cd tmp; for f in *; do echo $f; done | "
-      "xargs mv -t ../new");
+  const std::string in = mailbox(container()) + "/in";
+  for (int i = 0; i < count; ++i) std::ofstream(in + "/tmp/" + std::to_string(i)) << R"({"signal":"test_note"})";
+  for (int i = 0; i < count; ++i) {
+    const std::string name = "/" + std::to_string(i);
+    ASSERT_EQ(::rename((in + "/tmp" + name).c_str(), (in + "/new" + name).c_str()), 0);
+  }
   EXPECT_TRUE(eventually([&] { return actions().size() == static_cast<std::size_t>(count); }, 4 * kPatience));
   EXPECT_TRUE(is_emptied());
 }

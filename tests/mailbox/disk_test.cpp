@@ -47,6 +47,9 @@ TEST_F(MailDisk, AFullDiskExecutesNothingAndLosesNothing) {
 TEST_F(MailDisk, ExhaustedInodesCostTheReplyAndOnlyUntilThereIsOne) {
   start_on_tmpfs("size=16m,nr_inodes=200");
   prepare_message();
+  // Held open, so that its own inode does not become the reply's.
+  const UniqueFd held{::open((mailbox(container()) + "/in/tmp/ready").c_str(), O_RDONLY | O_CLOEXEC)};
+  ASSERT_TRUE(held);
   int count = 0;
   const auto filler = [&](int i) { return state_dir() + "/filler" + std::to_string(i); };
   for (;; ++count) {

@@ -112,8 +112,13 @@ TEST_F(Mail, RandomKillsLoseNothingAndRepeatNothing) {
   for (int i = 0; i < number; ++i) {
     const std::string settled = settle(id_of(i));
     const bool was_unknown = settled == kUnknown;
-    EXPECT_TRUE(settled == "OK" || was_unknown) << i << ": " << settled;
     const int count = acted(id_of(i));
+    // More than 64 wait for a review when a backlog is swept: those beyond were refused, and never accepted.
+    if (settled == "RATE_LIMITED" && i % 3 == 2) {
+      EXPECT_EQ(count, 0) << i;
+      continue;
+    }
+    EXPECT_TRUE(settled == "OK" || was_unknown) << i << ": " << settled;
     if (i % 3 == 0) {
       EXPECT_GE(count, 1) << i;
     } else {
