@@ -212,7 +212,9 @@ Fire Redis::write_rest(std::shared_ptr<Connection> connection) {
 Fire Redis::listen(std::shared_ptr<Connection> connection) {
   const auto self = shared_from_this();
   std::string block(64U << 10, '\0');
-  while (co_await connection->watch->readable()) {
+  for (;;) {
+    const bool is_readable = co_await connection->watch->readable();
+    if (!is_readable) break;
     const ssize_t count = ::recv(connection->watch->fd(), block.data(), block.size(), MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (count <= 0) {

@@ -106,7 +106,9 @@ Task<bool> send_all(ipc::Watch& to, std::string_view bytes) {
 Task<bool> relay(ipc::Watch& from, ipc::Watch& to, RelayMemory& memory, const Meter& meter) {
   RelayMemory::Pipe pipe;
   // Waiting each time, though more may be there: the others have their turn in between.
-  while (co_await from.readable()) {
+  for (;;) {
+    const bool is_readable = co_await from.readable();
+    if (!is_readable) break;
     Moved moved = Moved::failed;
     if (pipe.in) {
       moved = co_await splice_block(from, to, pipe, meter);
