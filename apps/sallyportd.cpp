@@ -9,6 +9,10 @@
 
 #include "warden/warden.h"
 
+#ifdef SALLYPORT_FAULTS
+#include "mailbox/test_signals.h"
+#endif
+
 using namespace sallyport;
 
 namespace {
@@ -114,5 +118,8 @@ int main(int argc, char** argv) {
   }
   arguments->options.paths = std::move(*paths);
   arguments->options.version = SALLYPORT_VERSION;
+#ifdef SALLYPORT_FAULTS
+  testing::add_test_signals(arguments->options);
+#endif
   return serve(*arguments);
 }

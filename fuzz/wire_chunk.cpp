@@ -19,7 +19,8 @@ constexpr std::uint32_t kCredit = 1000;
 
 class Model {
  public:
-  explicit Model(wire::Side side) : streams_(side, kCredit), own_parity_(side == wire::Side::connecting ? 1 : 0) {}
+  explicit Model(wire::Side side)
+      : streams_(side, {kCredit, kCredit / 2}), own_parity_(side == wire::Side::connecting ? 1 : 0) {}
 
   void apply(std::uint8_t command, std::uint32_t stream, std::uint32_t amount) {
     switch (command % 7) {

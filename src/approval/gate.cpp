@@ -69,6 +69,7 @@ Task<Verdict> Gate::review(Matter matter) {
   if (!asked) co_return refusal(asked.error());
   const Question& question = asked->question;
   if (question.state != QuestionState::open) co_return question.verdict();
+  if (matter.on_asked) matter.on_asked(question.id);
   const auto waiter = std::make_shared<ipc::OneShot<Verdict>>();
   Waiting& waiting = waiting_[question.id];
   waiting.matter = std::move(matter);

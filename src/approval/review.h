@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -20,6 +21,8 @@ struct Matter {
   std::string rule;        // why it is reviewed
   std::string policy_hash;
   std::optional<std::string> original;  // the payload as it came, if a deputy changed it
+  // Runs when a human is asked, with the question's id: so that whoever waits can be told.
+  std::function<void(const std::string& question)> on_asked = {};
 };
 
 struct Verdict {

@@ -8,7 +8,7 @@
 #include <cerrno>
 
 #include "approval/limits.h"
-#include "approval/schedule.h"
+#include "calendar/schedule.h"
 #include "policy/rule.h"
 #include "policy/tokens.h"
 #include "wire/json.h"
@@ -110,13 +110,15 @@ Status review_config(wire::Value value, const policy::DeputyLimits& limits) {
 }
 
 Status review_schedule(std::string_view text, const policy::DeputyLimits& limits, std::int64_t now_ms) {
-  auto schedule = parse_schedule(text);
+  const auto schedule = calendar::Schedule::parse(text);
   if (!schedule) return no(schedule.error().message);
-  if (schedule->is_once && schedule->at_unix_ms <= now_ms) return no("the scheduled time is over");
-  if (schedule->is_once && schedule->at_unix_ms > now_ms + kFurthestMs) return no("the scheduled time is too far away");
-  if (!schedule->is_once && schedule->least_interval < limits.interval) {
-    return no("the schedule runs every " + std::to_string(schedule->least_interval.count() / 1000) +
-              " s, more often than every " + std::to_string(limits.interval.count() / 1000) + " s");
+  if (!schedule->is_periodic()) {
+    const auto moment = schedule->next_ms(now_ms, {});
+    if (!moment) return no("the scheduled time is over");
+    if (*moment > now_ms + kFurthestMs) return no("the scheduled time is too far away");
+  } else if (const Millis interval = schedule->least_interval(); interval < limits.interval) {
+    return no("the schedule runs every " + std::to_string(interval.count() / 1000) + " s, more often than every " +
+              std::to_string(limits.interval.count() / 1000) + " s");
   }
   return ok();
 }
@@ -128,6 +130,14 @@ std::string_view text_of(wire::Value payload, std::string_view key) {
 bool is_commit(std::string_view text) {
   return (text.size() == 40 || text.size() == 64) &&
          std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+// The one that the payload names; one is meant when there is but one. Empty: none.
+std::string repository_of(const Sender& sender, wire::Value name) {
+  if (!name && sender.repositories.empty()) return sender.workspace;
+  if (!name && sender.repositories.size() == 1) return sender.repositories.begin()->second;
+  const auto found = sender.repositories.find(name.as_string().value_or(""));
+  return found == sender.repositories.end() ? "" : found->second;
 }
 
 }  // namespace
@@ -190,8 +200,7 @@ Status review_paths(std::string_view listing, const policy::DeputyLimits& limits
   return no("the commit does not exist in the repository");
 }
 
-Task<Status> RuleDeputy::check_commit(std::string commit, const Sender& sender) {
-  const std::string repository = sender.repository.empty() ? sender.workspace : sender.repository;
+Task<Status> RuleDeputy::check_commit(std::string commit, std::string repository, const Sender& sender) {
   if (repository.empty()) co_return no("no repository is known that the commit could be in");
   // What the commit itself changes, and what is new against what is checked out now.
   constexpr const char* kScript =
@@ -235,7 +244,8 @@ Task<Status> RuleDeputy::check(const Matter& matter, const Sender& sender) {
   CO_TRY(const wire::Document document, decoder.parse(matter.payload));
   CO_TRY(review_payload(matter.subject, document.root(), sender, clock_.unix_millis()));
   if (matter.subject == "deploy") {
-    CO_TRY(co_await check_commit(std::string(text_of(document.root(), "commit")), sender));
+    CO_TRY(co_await check_commit(std::string(text_of(document.root(), "commit")),
+                                 repository_of(sender, document.root().get("repository")), sender));
   }
   co_return ok();
 }

@@ -2,6 +2,7 @@
 // knows no review for is rejected: name an executable deputy for it.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -16,8 +17,9 @@ namespace sallyport::approval {
 // Who asks, as the host knows it.
 struct Sender {
   policy::Profile profile;
-  std::string workspace;   // absolute host path, or empty
-  std::string repository;  // that deployments come from; empty: the workspace
+  std::string workspace;  // absolute host path, or empty
+  // That deployments come from, by name; none: the workspace.
+  std::map<std::string, std::string, std::less<>> repositories;
 };
 
 // Prompt and instructions: length, forbidden phrases, characters that hide or reorder text. The error is a
@@ -38,7 +40,7 @@ class RuleDeputy {
  private:
   Task<Status> check(const Matter& matter, const Sender& sender);
   // In a cell, because the repository may be the requester's own work.
-  Task<Status> check_commit(std::string commit, const Sender& sender);
+  Task<Status> check_commit(std::string commit, std::string repository, const Sender& sender);
 
   ipc::Loop& loop_;
   const Clock& clock_;

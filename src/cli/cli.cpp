@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "cli/command.h"
+#include "cli/help.h"
 
 namespace sallyport::cli {
 namespace {
@@ -24,26 +25,43 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
   return row[b.size()];
 }
 
-// "did you mean" for an unknown first word.
+// "did you mean" for a word that is no command of `app`.
 std::string nearest_command(const CLI::App& app, const std::string& word) {
   std::string nearest;
   std::size_t best = 3;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    const std::size_t distance = edit_distance(word, command->get_name());
+  for (const HelpEntry& command : commands_of(app)) {
+    const std::size_t distance = edit_distance(word, command.name);
     if (distance < best) {
       best = distance;
-      nearest = command->get_name();
+      nearest = command.name;
     }
   }
   return nearest;
 }
 
-int usage_error(const CLI::App& app, const std::string& problem, const std::string& word) {
-  const std::string nearest = nearest_command(app, word);
-  const bool is_unknown = !word.empty() && word[0] != '-' && nearest != word;
-  std::fprintf(stderr, "sallyport: %s\n", is_unknown ? ("unknown command: " + word).c_str() : problem.c_str());
-  if (is_unknown && !nearest.empty()) std::fprintf(stderr, "Did you mean: sallyport %s\n", nearest.c_str());
-  std::fprintf(stderr, "See: sallyport --help\n");
+const CLI::App* find_command(const CLI::App& app, const std::string& name) {
+  const auto found = app.get_subcommands([&](const CLI::App* command) { return command->get_name() == name; });
+  return found.empty() ? nullptr : found.front();
+}
+
+int usage_error(const CLI::App& program, const std::string& problem, const std::vector<std::string>& words) {
+  // As far as the words name commands.
+  const CLI::App* app = &program;
+  std::string path = "sallyport", unknown;
+  for (const std::string& word : words) {
+    if (word.starts_with('-')) continue;
+    const CLI::App* next = find_command(*app, word);
+    if (next == nullptr) {
+      if (!commands_of(*app).empty()) unknown = word;
+      break;
+    }
+    app = next;
+    path += " " + word;
+  }
+  std::fprintf(stderr, "sallyport: %s\n", unknown.empty() ? problem.c_str() : ("unknown command: " + unknown).c_str());
+  const std::string nearest = unknown.empty() ? "" : nearest_command(*app, unknown);
+  if (!nearest.empty()) std::fprintf(stderr, "Did you mean: %s %s\n", path.c_str(), nearest.c_str());
+  std::fprintf(stderr, "See: %s --help\n", path.c_str());
   return static_cast<int>(Exit::usage);
 }
 
@@ -62,21 +80,28 @@ int run(int argc, char** argv, const std::string& version) {
   CLI::App app("One narrow, authenticated, audited door between a host and its sandboxes.", "sallyport");
   Context context;
   context.version = version;
+  set_help(app);
   app.set_version_flag("--version", "sallyport " + version);
   app.add_flag("--json", context.wants_json, "Print JSON, for scripts");
   app.require_subcommand(1);
   app.fallthrough();
   add_run_command(app, context);
   add_container_commands(app, context);
+  add_pod_commands(app, context);
+  add_schedule_commands(app, context);
   add_warden_commands(app, context);
   add_policy_commands(app, context);
   add_approval_commands(app, context);
   add_audit_commands(app, context);
+  add_mcp_command(app, context);
+  add_mailbox_commands(app, context);
+  add_platform_commands(app, context);
   add_doctor_command(app, context);
+  add_completion_command(app, context);
 
-  const std::string word = argc > 1 ? argv[1] : "";
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   auto paths = os::paths_from_environment();
-  if (!paths) return usage_error(app, paths.error().message, "");
+  if (!paths) return usage_error(app, paths.error().message, {});
   context.paths = std::move(*paths);
   try {
     app.parse(argc, argv);
@@ -90,7 +115,7 @@ int run(int argc, char** argv, const std::string& version) {
     std::printf("%s\n", version_text.what());
     return 0;
   } catch (const CLI::ParseError& error) {
-    return usage_error(app, error.what(), word);
+    return usage_error(app, error.what(), words);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "sallyport: %s\n", error.what());
     return static_cast<int>(Exit::failed);

@@ -29,8 +29,13 @@ void add_warden_commands(CLI::App& app, Context& context);
 void add_doctor_command(CLI::App& app, Context& context);
 void add_run_command(CLI::App& app, Context& context);
 void add_container_commands(CLI::App& app, Context& context);
+void add_pod_commands(CLI::App& app, Context& context);
+void add_schedule_commands(CLI::App& app, Context& context);
 void add_policy_commands(CLI::App& app, Context& context);
 void add_audit_commands(CLI::App& app, Context& context);
+void add_mailbox_commands(CLI::App& app, Context& context);
+void add_mcp_command(CLI::App& app, Context& context);
+void add_platform_commands(CLI::App& app, Context& context);
 void add_approval_commands(CLI::App& app, Context& context);
 
 // Runs a command when it was named, and turns its error into an exit code.

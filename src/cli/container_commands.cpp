@@ -28,7 +28,7 @@ void write_words(wire::JsonWriter& json, const char* name, const std::vector<std
 std::string text(wire::Value value) { return std::string(value.as_string().value_or("")); }
 
 struct CreateArguments {
-  std::string profile = "default", name, workspace = ".";
+  std::string profile = "default", name, workspace = ".", group;
   std::vector<std::string> command;
   bool restart = false;
 };
@@ -38,8 +38,10 @@ Status create(const Context& context, const CreateArguments& arguments) {
   std::error_code ignored;
   const std::string workspace = std::filesystem::absolute(arguments.workspace, ignored).lexically_normal();
   const std::string params = wire::to_json([&](wire::JsonWriter& json) {
-    json.begin_object().member("template", arguments.profile).key("config").begin_object();
-    json.member("workspace", workspace).member("restart", arguments.restart);
+    json.begin_object();
+    if (arguments.group.empty()) json.member("template", arguments.profile);
+    json.key("config").begin_object().member("restart", arguments.restart);
+    arguments.group.empty() ? json.member("workspace", workspace) : json.member("group", arguments.group);
     if (!arguments.name.empty()) json.member("name", arguments.name);
     write_words(json, "command", arguments.command);
     json.end_object().end_object();
@@ -141,9 +143,12 @@ void add_container_commands(CLI::App& app, Context& context) {
 
   auto* command = group->add_subcommand("create", "Make a container; with CMD it runs that, else it waits for exec");
   const auto wanted = std::make_shared<CreateArguments>();
-  command->add_option("--profile", wanted->profile, "What it may do")->capture_default_str();
+  auto* profile = command->add_option("--profile", wanted->profile, "What it may do")->capture_default_str();
   command->add_option("--name", wanted->name, "A name, from which its id is made");
-  command->add_option("--workspace", wanted->workspace, "The directory it works in (default: this one)");
+  auto* workspace =
+      command->add_option("--workspace", wanted->workspace, "The directory it works in (default: this one)");
+  auto* group_name = command->add_option("--group", wanted->group, "The group it belongs to, which says both");
+  group_name->excludes(profile)->excludes(workspace);
   command->add_flag("--restart", wanted->restart, "Start it again when a warden finds it lost");
   command->add_option("CMD", wanted->command, "The command and its arguments, behind --");
   command->positionals_at_end();

@@ -153,22 +153,21 @@ void show(const Context& context, const std::vector<Finding>& findings) {
 }  // namespace
 
 void add_doctor_command(CLI::App& app, Context& context) {
-  app.add_subcommand("doctor", "Check what this machine offers, and say how to mend what is missing")
-      ->callback([&context] {
-        const std::vector<Finding> findings = {check_kernel(),
-                                               check_peer_identity(),
-                                               check_user_namespaces(),
-                                               check_landlock(),
-                                               check_seccomp(),
-                                               check_cgroups(),
-                                               check_open_files(),
-                                               check_runtime_directory(context.paths),
-                                               check_warden(context.paths)};
-        show(context, findings);
-        for (const Finding& finding : findings) {
-          if (finding.health == Health::bad) context.exit_code = static_cast<int>(Exit::failed);
-        }
-      });
+  app.add_subcommand("doctor", "Check what this machine offers, and how to mend what is missing")->callback([&context] {
+    const std::vector<Finding> findings = {check_kernel(),
+                                           check_peer_identity(),
+                                           check_user_namespaces(),
+                                           check_landlock(),
+                                           check_seccomp(),
+                                           check_cgroups(),
+                                           check_open_files(),
+                                           check_runtime_directory(context.paths),
+                                           check_warden(context.paths)};
+    show(context, findings);
+    for (const Finding& finding : findings) {
+      if (finding.health == Health::bad) context.exit_code = static_cast<int>(Exit::failed);
+    }
+  });
 }
 
 }  // namespace sallyport::cli

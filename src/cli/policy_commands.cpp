@@ -100,6 +100,7 @@ void write_json(wire::JsonWriter& json, const Profile& profile, const sandbox::S
   strings("deny", spec != nullptr ? spec->deny : profile.fs_deny);
   strings("exec", spec != nullptr ? spec->exec : profile.exec);
   strings("net_allow", profile.net_allow);
+  strings("net_deny", profile.net_deny);
   strings("methods", profile.methods);
   strings("token_methods", profile.token_methods);
   strings("signals", profile.signals);
@@ -127,7 +128,8 @@ void print_text(const Profile& profile, const sandbox::Spec& spec) {
   print("write      " + join(spec.write));
   print("deny       " + join(spec.deny) + (spec.deny_names.empty() ? "" : "  and names: " + join(spec.deny_names)));
   print("exec       " + join(spec.exec));
-  print("network    " + join(profile.net_allow));
+  print("network    " + join(profile.net_allow) +
+        (profile.net_deny.empty() ? "" : "  but not: " + join(profile.net_deny)));
   print("methods    " + join(profile.methods));
   print("signals    " + join(profile.signals));
   print("agent      " + join(profile.agent));

@@ -7,9 +7,12 @@
 #include <filesystem>
 
 #include "cli/command.h"
+#include "cli/run_egress.h"
 #include "client/client.h"
 #include "containers/launch_spec.h"
 #include "containers/registry.h"
+#include "os/peer.h"
+#include "policy/net_lists.h"
 #include "policy/profile.h"
 #include "sandbox/foreground.h"
 
@@ -54,10 +57,23 @@ void apply_environment(policy::Profile& profile, const std::vector<std::string>&
   }
 }
 
-Result<sandbox::Spec> build_spec(const Context& context, const RunArguments& arguments) {
-  if (!arguments.allow_net.empty()) {
-    return Error::make(Code::unimplemented, "--allow-net needs the egress proxy, which is not there yet");
+struct Prepared {
+  sandbox::Spec spec;
+  policy::NetPolicy net;
+};
+
+Result<std::vector<std::string>> allowed_hosts(const Context& context, const std::vector<std::string>& hosts) {
+  auto expanded = policy::expand_net_lists(hosts, policy::net_lists_dir(context.paths.profiles_dir()));
+  if (!expanded) return Error::make(expanded.error().code, "--allow-net: " + expanded.error().message);
+  for (const std::string& host : *expanded) {
+    if (const auto rule = policy::NetRule::parse(host); !rule) {
+      return Error::make(Code::invalid_params, "--allow-net " + rule.error().message);
+    }
   }
+  return expanded;
+}
+
+Result<Prepared> prepare(const Context& context, const RunArguments& arguments) {
   TRY(const auto profiles, policy::Profiles::load(context.paths.profiles_dir()));
   const policy::Profile* found = profiles.find(arguments.profile);
   if (found == nullptr) {
@@ -69,14 +85,39 @@ Result<sandbox::Spec> build_spec(const Context& context, const RunArguments& arg
   for (const std::string& path : arguments.read) profile.fs_read.push_back(absolute(path));
   for (const std::string& path : arguments.write) profile.fs_write.push_back(absolute(path));
   profile.allow_weak |= arguments.allow_weak;
+  TRY(const auto hosts, allowed_hosts(context, arguments.allow_net));
+  profile.net_allow.insert(profile.net_allow.end(), hosts.begin(), hosts.end());
+  Prepared prepared;
+  TRY(prepared.net, policy::NetPolicy::make(profile.net_allow, profile.net_deny, profile.net_limits));
   const std::string here = absolute(".");
-  TRY(sandbox::Spec spec,
-      containers::make_spec(profile, {arguments.workspace.empty() ? here : absolute(arguments.workspace),
-                                      containers::host_home(), variable}));
+  sandbox::Spec& spec = prepared.spec;
+  TRY(spec, containers::make_spec(profile, {arguments.workspace.empty() ? here : absolute(arguments.workspace),
+                                            containers::host_home(), variable}));
   spec.command = arguments.command;
   spec.explain = arguments.explain;
   if (here == spec.workspace || here.starts_with(spec.workspace + "/")) spec.directory = here;
-  return spec;
+  // Also where nothing may be reached: whoever tries is told, and the user hears of it at the end. The proxy itself is
+  // only started when somebody does.
+  if (!profile.allow_weak && !spec.has_proxy) TRY(containers::add_proxy(spec));
+  return prepared;
+}
+
+// Hosts that were refused, each with the option that would allow it.
+void summarize(const RunEgress& egress) {
+  const auto say = [](const std::string& line) { std::fprintf(stderr, "sallyport: %s\n", line.c_str()); };
+  if (!egress.fault().empty()) say("the egress proxy could not be started: " + egress.fault());
+  if (egress.tally().refused() != 0) say("refused connections:");
+  constexpr std::size_t kMost = 20;
+  std::size_t shown = 0;
+  for (const auto& [target, entry] : egress.tally().entries()) {
+    if (entry.refused == 0 || ++shown > kMost) continue;
+    std::string line = "  " + target.first + ":" + std::to_string(target.second);
+    if (entry.refused > 1) line += " (" + std::to_string(entry.refused) + " times)";
+    line += ": " + entry.reason;
+    if (!entry.remedy.empty()) line += "; allow it with --allow-net " + entry.remedy;
+    say(line);
+  }
+  if (shown > kMost) say("  and " + std::to_string(shown - kMost) + " more hosts");
 }
 
 std::string describe(const sandbox::Violation& violation) {
@@ -111,7 +152,7 @@ void summarize(const sandbox::ExitReport& report) {
   for (const std::string& loss : report.protections.lost) say("weaker than usual: " + loss);
 }
 
-void print_report(const sandbox::ExitReport& report) {
+void print_report(const sandbox::ExitReport& report, const RunEgress& egress) {
   const std::string json = wire::to_json([&](wire::JsonWriter& writer) {
     const auto strings = [&](const char* name, const std::vector<std::string>& list) {
       writer.key(name).begin_array();
@@ -135,6 +176,7 @@ void print_report(const sandbox::ExitReport& report) {
     strings("quarantined", report.quarantined);
     strings("suspicious", report.suspicious);
     strings("tracked_secrets", report.findings.tracked_secrets);
+    egress.tally().write(writer.key("net"));
     writer.end_object();
   });
   std::fprintf(stderr, "%s\n", json.c_str());
@@ -163,22 +205,44 @@ class Adoption {
     place.id = answer->value().get("container").as_string().value_or("");
     place.door_dir = answer->value().get("door").as_string().value_or("");
     place.mailbox_dir = answer->value().get("mailbox").as_string().value_or("");
+    place.session_dir = answer->value().get("session").as_string().value_or("");
     containers::Registry::add_door(place, spec);
     id_ = place.id;
     client_ = std::move(*client);
   }
 
-  void started(pid_t pid) { tell("pid", pid); }
-  void ended(int wait_status) { tell("wait_status", wait_status); }
+  bool is_wanted() const { return client_ != nullptr; }
+  void started(const sandbox::Running& running) {
+    if (!client_) return;
+    const auto place = os::namespace_id(running.pid_namespace());
+    if (!place) {
+      std::fputs("sallyport: the warden cannot be told where this runs, and gives it no door\n", stderr);
+      return;
+    }
+    tell([&](wire::JsonWriter& json) {
+      json.member("pid", running.pid()).key("pid_namespace").begin_object();
+      json.member("device", place->device).member("inode", place->inode).end_object();
+    });
+  }
+  void talked(const egress::Tally& tally) {
+    if (!tally.entries().empty()) tell([&](wire::JsonWriter& json) { tally.write(json.key("net")); });
+  }
+  void ended(int wait_status) {
+    tell([&](wire::JsonWriter& json) { json.member("wait_status", wait_status); });
+  }
 
  private:
-  void tell(const char* name, int value) {
+  void tell(const std::function<void(wire::JsonWriter&)>& what) {
     if (!client_) return;
     // A warden that is gone meanwhile takes the door along, and nothing else.
-    [[maybe_unused]] const auto told = client_->call("container.adopt", wire::to_json([&](wire::JsonWriter& json) {
-                                                       json.begin_object().member("container", id_);
-                                                       json.member(name, value).end_object();
-                                                     }));
+    const auto told = client_->call("container.adopt", wire::to_json([&](wire::JsonWriter& json) {
+                                      json.begin_object().member("container", id_);
+                                      what(json);
+                                      json.end_object();
+                                    }));
+    if (!told && told.error().code != Code::unavailable) {
+      std::fprintf(stderr, "sallyport: the warden does not take this run: %s\n", told.error().message.c_str());
+    }
   }
 
   std::unique_ptr<Client> client_;
@@ -186,25 +250,36 @@ class Adoption {
 };
 
 void run(Context& context, const RunArguments& arguments) {
-  auto spec = build_spec(context, arguments);
-  if (!spec) {
-    report(context, spec.error());
+  auto prepared = prepare(context, arguments);
+  if (!prepared) {
+    report(context, prepared.error());
     context.exit_code = static_cast<int>(Exit::usage);
     return;
   }
-  Adoption adoption(context, arguments, *spec);
+  sandbox::Spec& spec = prepared->spec;
+  Adoption adoption(context, arguments, spec);
+  RunEgress egress(std::move(prepared->net), context.paths.egress_hosts);
   sandbox::ForegroundOptions options;
-  options.on_started = [&](const sandbox::Running& running) { adoption.started(running.pid()); };
-  const auto outcome = sandbox::run_foreground(*spec, options);
+  options.launch.wants_pid_namespace = adoption.is_wanted();
+  options.on_started = [&](const sandbox::Running& running) {
+    egress.take(running.proxy_listener());
+    adoption.started(running);
+  };
+  options.other_fd = [&] { return egress.poll_fd(); };
+  options.on_other = [&] { egress.on_readable(); };
+  const auto outcome = sandbox::run_foreground(spec, options);
+  egress.finish();
   if (!outcome) {
     context.exit_code = static_cast<int>(report(context, outcome.error()));
     return;
   }
   if (context.wants_json) {
-    print_report(*outcome);
+    print_report(*outcome, egress);
   } else {
     summarize(*outcome);
+    summarize(egress);
   }
+  adoption.talked(egress.tally());
   adoption.ended(outcome->wait_status);
   context.exit_code = outcome->exit_code();
 }
@@ -221,7 +296,8 @@ void add_run_command(CLI::App& app, Context& context) {
   command->add_option("--env", arguments->env, "A variable to set, or to pass on")->type_name("K[=V]");
   command->add_option("--limit", arguments->limits, "memory=2GiB, pids=100, duration=10m, ...")
       ->type_name("NAME=VALUE");
-  command->add_option("--allow-net", arguments->allow_net, "A host it may reach")->type_name("HOST[:PORT]");
+  command->add_option("--allow-net", arguments->allow_net, "A host it may reach, or a list such as @github")
+      ->type_name("HOST[:PORT]");
   command->add_flag("--explain", arguments->explain, "Also say which paths and addresses were refused (slower)");
   command->add_flag("--allow-weak", arguments->allow_weak,
                     "Without user namespaces, accept Landlock and seccomp alone");

@@ -47,7 +47,7 @@ Answer::~Answer() {
 // ---- connecting ----
 
 Client::Client(UniqueFd in, UniqueFd out, wire::Side side)
-    : in_(std::move(in)), out_(std::move(out)), decoder_(std::make_shared<wire::Decoder>()), book_(side) {
+    : in_(std::move(in)), out_(std::move(out)), decoder_(std::make_shared<wire::Decoder>()), side_(side), book_(side) {
   struct stat info{};
   is_socket_ = ::fstat(in_.get(), &info) == 0 && S_ISSOCK(info.st_mode);
   if (!is_socket_) return;

@@ -107,6 +107,9 @@ class Client {
   Result<Bytes> read_stream(std::uint32_t stream, Millis wait = Millis(30'000));
   void reset_stream(std::uint32_t stream, const Error& error);
 
+  // Both sides must agree on it; before the first stream.
+  void set_window(wire::StreamWindow window) { book_ = wire::Streams(side_, window); }
+
   // Whether the peer still seems to be there. Only a call can tell for sure.
   bool is_open() const;
 
@@ -143,6 +146,7 @@ class Client {
   UniqueFd in_, out_;
   wire::FrameReader reader_;
   std::shared_ptr<wire::Decoder> decoder_;
+  wire::Side side_;
   wire::Streams book_;
   Spinner spinner_;
   Bytes unsent_;

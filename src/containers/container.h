@@ -12,6 +12,7 @@
 #include "base/base.h"
 #include "containers/log_ring.h"
 #include "ipc/ipc.h"
+#include "os/peer.h"
 #include "sandbox/launcher_protocol.h"
 
 namespace sallyport::containers {
@@ -23,8 +24,11 @@ struct Config {
   std::string workspace;             // absolute host path, or empty
   std::vector<std::string> command;  // empty: it waits for exec requests
   std::map<std::string, std::string> environment, labels;
-  std::string overrides;        // a JSON object: how its profile was narrowed for it; empty: not at all
+  std::string group;            // whose session it gets; empty: one of its own
+  std::string overrides;        // of the profile, which they only narrow; a JSON object, or empty
+  std::string input;            // for its command's stdin; not recorded
   bool should_restart = false;  // started again by a warden that finds it lost
+  bool is_temporary = false;    // forgotten when it is over and nothing of it is left to answer
 };
 
 enum class State : std::uint8_t {
@@ -39,6 +43,7 @@ inline bool is_over(State state) { return state == State::exited || state == Sta
 
 // A command in a container: its own, or one of container.exec.
 struct Job {
+  bool is_worker = false;  // the file worker: nobody waits for its end
   std::uint32_t number = 0;
   ipc::OneShot<Status> started;
   ipc::OneShot<int> exited;  // a wait status
@@ -49,7 +54,7 @@ struct Container {
   Config config;
   State state = State::starting;
   std::int64_t created_unix_ms = 0, ended_unix_ms = 0;
-  std::string door_dir, mailbox_dir;  // host paths
+  std::string door_dir, mailbox_dir, session_dir;  // host paths
   std::string protections_json = "{}";
   std::string failure;  // of a launch
   std::optional<int> wait_status;
@@ -57,6 +62,8 @@ struct Container {
   std::vector<std::string> reports;
   std::uint64_t violations = 0;
   LogRing out, err;
+  bool is_output_captured = false;  // an adopted one writes to its maker's terminal
+  std::uint64_t output_taken = 0;   // of `out`, as structured output; see containers/output.h
 
   // Its labels as "key=value": what handlers see as capability tags.
   std::vector<std::string> tags() const {
@@ -69,10 +76,14 @@ struct Container {
   std::vector<std::string> environment;  // of every command in it
   sandbox::Handle handle = 0;
   std::int32_t pid = 0;
-  UniqueFd pid_namespace;
+  os::NamespaceId pid_namespace;
+  UniqueFd held_namespace;  // keeps its numbers from being given to another; unless it was adopted
+  UniqueFd process, maker;  // of an adopted one: its pid 1, and who passes signals on to it
+  UniqueFd proxy_listener;  // until the proxy has it
   std::map<std::uint32_t, std::shared_ptr<Job>> jobs;
   std::uint32_t last_job = 0;
   std::unique_ptr<ipc::Listener> listener;
+  std::shared_ptr<ipc::Watch> out_pipe;       // until its end
   std::vector<std::function<void()>> on_end;  // each runs once
   SteadyTime last_activity;
   Millis idle_limit{0};

@@ -9,10 +9,13 @@
 #include <cstdlib>
 #include <memory>
 
+#include "os/paths.h"
+
 namespace sallyport::containers {
 namespace {
 
 constexpr std::string_view kWorkspace = "${workspace}";
+constexpr const char* kConnectInside = "/run/sallyport-connect";
 
 std::optional<std::string> real_path(const std::string& path) {
   const std::unique_ptr<char, decltype(&std::free)> resolved(::realpath(path.c_str(), nullptr), &std::free);
@@ -80,6 +83,45 @@ std::vector<std::string> make_environment(const policy::Profile& profile, const 
 
 }  // namespace
 
+Status add_proxy(sandbox::Spec& spec) {
+  spec.has_proxy = true;
+  // ssh itself knows no proxy: this program speaks CONNECT for it.
+  TRY(const std::string connect, os::sibling_program("sallyport-connect"));
+  spec.binds.push_back({connect, kConnectInside, false, true});
+  spec.exec.emplace_back(kConnectInside);
+  const std::string proxy = "http://127.0.0.1:" + std::to_string(sandbox::kProxyPort);
+  const std::string local = "localhost,127.0.0.1,::1";
+  const std::string ssh = std::string("ssh -o ProxyCommand='") + kConnectInside + " %h %p'";
+  const std::pair<const char*, std::string> variables[] = {
+      {"HTTP_PROXY", proxy},
+      {"http_proxy", proxy},
+      {"HTTPS_PROXY", proxy},
+      {"https_proxy", proxy},
+      {"ALL_PROXY", proxy},
+      {"all_proxy", proxy},
+      {"NO_PROXY", local},
+      {"no_proxy", local},
+      {"NODE_USE_ENV_PROXY", "1"},  // from Node.js 22.21 and 24.5 on
+      {"GLOBAL_AGENT_HTTP_PROXY", proxy},
+      {"ELECTRON_GET_USE_PROXY", "1"},
+      {"npm_config_proxy", proxy},
+      {"npm_config_https_proxy", proxy},
+      {"npm_config_noproxy", local},
+      {"YARN_HTTP_PROXY", proxy},
+      {"YARN_HTTPS_PROXY", proxy},
+      {"CARGO_HTTP_PROXY", proxy},
+      {"CARGO_NET_GIT_FETCH_WITH_CLI", "true"},  // cargo's own git does not know GIT_SSH_COMMAND
+      {"GIT_SSH_COMMAND", ssh},
+  };
+  for (const auto& [name, value] : variables) {
+    const std::string head = std::string(name) + "=";
+    const bool is_set = std::any_of(spec.environment.begin(), spec.environment.end(),
+                                    [&](const std::string& entry) { return entry.starts_with(head); });
+    if (!is_set) spec.environment.push_back(head + value);
+  }
+  return ok();
+}
+
 std::string host_home() {
   if (const char* home = std::getenv("HOME"); home != nullptr && home[0] == '/') return home;
   const passwd* entry = ::getpwuid(::geteuid());
@@ -87,12 +129,6 @@ std::string host_home() {
 }
 
 Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchContext& given) {
-  if (!profile.net_allow.empty()) {
-    return Error::make(Code::unimplemented,
-                       "net.allow needs the egress proxy, which is not there yet; remove it from "
-                       "profile '" +
-                           profile.name + "'");
-  }
   LaunchContext context = given;
   if (!context.workspace.empty()) {
     TRY(context.workspace, check_workspace(given));
@@ -127,6 +163,7 @@ Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchCont
                  .scratch_bytes = profile.limits.scratch,
                  .duration = profile.limits.duration,
                  .idle = profile.limits.idle};
+  if (!profile.net_allow.empty()) TRY(add_proxy(spec));
   if (profile.allow_weak) spec.allow_weak = sandbox::Risk{"profile " + profile.name + " accepts it"};
   return spec;
 }

@@ -19,9 +19,12 @@ struct LaunchContext {
   std::function<std::optional<std::string>(const std::string&)> variable;
 };
 
-// INVALID_PARAMS names what is wrong: a workspace that is no directory, is the root or a whole home;
-// net.allow, while there is no egress. Paths that do not exist are left out, as the sandbox does.
+// INVALID_PARAMS names what is wrong: a workspace that is no directory, is the root or a whole home. Paths that do
+// not exist are left out, as the sandbox does. With net.allow the sandbox has a proxy.
 Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchContext& context);
+
+// Gives a sandbox the listener of a proxy and the variables by which programs find it; see docs/egress.md.
+Status add_proxy(sandbox::Spec& spec);
 
 // The home directory of the user this process runs as.
 std::string host_home();

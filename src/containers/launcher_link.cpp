@@ -1,24 +1,20 @@
 #include "containers/launcher_link.h"
 
 #include <poll.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <csignal>
 
-#include "os/paths.h"
-#include "os/sockets.h"
+#include "os/spawn.h"
 
 namespace sallyport::containers {
 namespace {
 
 constexpr Millis kPauseBeforeRestart{100};
-constexpr int kSocketInLauncher = 3;
 constexpr int kMsToEnd = 2000;
 
 // One that does not end is killed, and what it made dies with it.
@@ -63,36 +59,9 @@ void LauncherLink::close() {
 pid_t LauncherLink::pid() const { return state_->pid; }
 
 Status LauncherLink::spawn(State& state) {
-  TRY(const std::string program, os::sibling_program("sallyport-launcher"));
-  std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    return Error::from_errno("cannot make a socket pair", errno);
-  }
-  UniqueFd ours{ends[0]};
-  const UniqueFd theirs{ends[1]};
-  os::enlarge_buffers(ours.get());
-  os::enlarge_buffers(theirs.get());
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), kSocketInLauncher);
-  ::posix_spawnattr_init(&attributes);
-  // The warden ignores SIGPIPE and blocks nothing; commands must start with the usual dispositions.
-  sigset_t defaults, none;
-  ::sigfillset(&defaults);
-  ::sigemptyset(&none);
-  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  // A group of its own: a Ctrl-C meant for a warden in the foreground must let it stop in order.
-  ::posix_spawnattr_setpgroup(&attributes, 0);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-  std::array<char*, 2> argv = {const_cast<char*>(program.c_str()), nullptr};  // NOLINT(*-const-cast)
-  std::array<char*, 1> environment = {nullptr};
-  const int failed = ::posix_spawn(&state.pid, program.c_str(), &actions, &attributes, argv.data(), environment.data());
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::posix_spawnattr_destroy(&attributes);
-  if (failed != 0) return Error::from_errno("cannot start the launcher", failed, program);
-  TRY(state.watch, ipc::Watch::open(state.loop, std::move(ours)));
+  TRY(os::Spawned spawned, os::spawn_helper("sallyport-launcher"));
+  state.pid = spawned.pid;
+  TRY(state.watch, ipc::Watch::open(state.loop, std::move(spawned.socket)));
   return ok();
 }
 

@@ -48,6 +48,8 @@ Result<std::shared_ptr<Container>> parse_record(const std::string& id, const std
   container->config.workspace = text(root.get("workspace"));
   if (const wire::Value overrides = root.get("overrides")) container->config.overrides = overrides.to_json();
   container->config.should_restart = root.get("restart").as_bool().value_or(false);
+  container->config.group = text(root.get("group"));
+  container->config.is_temporary = root.get("temporary").as_bool().value_or(false);
   for (const wire::Value item : root.get("command").items()) container->config.command.push_back(text(item));
   for (const auto& [key, value] : root.get("env").members()) {
     container->config.environment.emplace(key, text(value));
@@ -85,8 +87,10 @@ void describe(wire::JsonWriter& json, const Container& container) {
       .member("profile", container.config.profile)
       .member("name", container.config.name)
       .member("workspace", container.config.workspace)
+      .member("group", container.config.group)
       .member("restart", container.config.should_restart)
       .member("created", container.created_unix_ms);
+  if (container.config.is_temporary) json.member("temporary", true);
   write_strings(json, "command", container.config.command);
   write_map(json, "labels", container.config.labels);
   json.key("protections").raw(container.protections_json);

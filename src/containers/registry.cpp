@@ -1,6 +1,7 @@
 #include "containers/registry.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -13,6 +14,7 @@
 
 #include "containers/record.h"
 #include "os/files.h"
+#include "os/paths.h"
 #include "os/sockets.h"
 #include "permit/permit.h"
 
@@ -21,7 +23,12 @@ namespace {
 
 constexpr const char* kDoorName = "door.sock";
 constexpr const char* kDoorInside = "/run/sallyport";
+// For programs inside: raises signals without anybody having to write the files.
+constexpr const char* kSignalProgram = "sallyport-signal";
 constexpr std::size_t kReadBytes = 64U << 10;
+// What is being deleted, beside the mailboxes.
+constexpr const char* kGonePrefix = ".gone-";
+constexpr std::size_t kRemovedAtOnce = 256;
 
 std::string make_id(const Config& config) {
   std::string base = config.name.empty() ? config.profile : config.name;
@@ -31,6 +38,34 @@ std::string make_id(const Config& config) {
   });
   if (base.empty() || base[0] == '-' || base[0] == '_') base.insert(0, "c");
   return base.substr(0, 48) + "-" + random_hex(4);
+}
+
+// A prompt and the like: there in full before the command begins, whatever its size.
+Result<UniqueFd> sealed_input(const std::string& input) {
+  if (input.empty()) return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  UniqueFd file{::memfd_create("stdin", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (!file) return Error::from_errno("cannot make a command's input", errno);
+  std::string_view left = input;
+  while (!left.empty()) {
+    const ssize_t count = ::write(file.get(), left.data(), left.size());
+    if (count <= 0) return Error::from_errno("cannot write a command's input", errno);
+    left.remove_prefix(static_cast<std::size_t>(count));
+  }
+  constexpr int kAll = F_SEAL_SEAL | F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;
+  if (::lseek(file.get(), 0, SEEK_SET) != 0 || ::fcntl(file.get(), F_ADD_SEALS, kAll) != 0) {
+    return Error::from_errno("cannot seal a command's input", errno);
+  }
+  return file;
+}
+
+// Some of what a pipe holds, into the ring. False at its end.
+bool read_some(int pipe, LogRing& ring, std::size_t& count) {
+  thread_local std::string block(kReadBytes, '\0');
+  const ssize_t got = ::read(pipe, block.data(), block.size());
+  count = got > 0 ? static_cast<std::size_t>(got) : 0;
+  if (got < 0) return errno == EAGAIN || errno == EINTR;
+  ring.append({block.data(), count});
+  return got > 0;
 }
 
 Status make_directory(const std::string& path) {
@@ -71,10 +106,16 @@ Result<std::vector<std::shared_ptr<Container>>> Registry::open() {
   for (auto& container : read_records(directories_.records, faults)) {
     std::error_code ignored;
     std::filesystem::remove_all(directories_.doors + "/" + container->id, ignored);
+    container->mailbox_dir = directories_.mailboxes + "/" + container->id;
+    if (container->config.group.empty()) container->session_dir = container->mailbox_dir + "/session";
     if (container->state == State::lost && container->config.should_restart) to_restart.push_back(container);
     containers_.emplace(container->id, std::move(container));
   }
   for (const std::string& fault : faults) sessions_.log().warn("unreadable container record", {{"error", fault}});
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(directories_.mailboxes, ignored)) {
+    if (entry.path().filename().string().starts_with(kGonePrefix)) delete_slowly(entry.path());
+  }
   return to_restart;
 }
 
@@ -97,8 +138,16 @@ Result<std::shared_ptr<Container>> Registry::prepare(Config config) {
     // Mount points for what is bound below the door's directory.
     TRY(make_directory(container->door_dir + below));
   }
-  for (const char* below : {"/in", "/in/tmp", "/in/new", "/out", "/session"}) {
+  TRY(make_directory(container->door_dir + "/bin"));
+  TRY(os::write_private_file(container->door_dir + "/bin/" + kSignalProgram, "", os::Durability::unsynced));
+  for (const char* below : {"/in", "/in/tmp", "/in/new", "/out"}) {
     TRY(make_directory(container->mailbox_dir + below));
+  }
+  if (container->config.group.empty()) {
+    container->session_dir = container->mailbox_dir + "/session";
+    TRY(make_directory(container->session_dir));
+  } else {
+    TRY(container->session_dir, hooks_.session_of(container->config.group));
   }
   TRY(const UniqueFd directory, os::open_private_directory(container->door_dir));
   TRY(UniqueFd listening, os::listen_unix(directory.get(), kDoorName));
@@ -110,6 +159,7 @@ Result<std::shared_ptr<Container>> Registry::prepare(Config config) {
           hooks_.on_connection(std::move(fd), owner);
         }
       }));
+  TRY(hooks_.on_prepared(*container));
   containers_.emplace(container->id, container);
   save(*container);
   return container;
@@ -120,36 +170,51 @@ void Registry::add_door(const Container& container, sandbox::Spec& spec) {
   spec.binds.push_back({container.door_dir, inside, false, false});
   spec.binds.push_back({container.mailbox_dir + "/in", inside + "/mailbox/in", true, false});
   spec.binds.push_back({container.mailbox_dir + "/out", inside + "/mailbox/out", false, false});
-  spec.binds.push_back({container.mailbox_dir + "/session", inside + "/session", true, false});
+  spec.binds.push_back({container.session_dir, inside + "/session", true, false});
   spec.environment.push_back("SALLYPORT_DOOR=" + inside + "/" + kDoorName);
   spec.environment.push_back("SALLYPORT_MAILBOX=" + inside + "/mailbox");
   spec.environment.push_back("SALLYPORT_CONTAINER=" + container.id);
+  const auto program = os::sibling_program(kSignalProgram);
+  if (!program) return;
+  spec.binds.push_back({*program, inside + "/bin/" + kSignalProgram, false, true});
+  spec.exec.push_back(inside + "/bin/" + kSignalProgram);
+  for (std::string& variable : spec.environment) {
+    if (variable.starts_with("PATH=")) variable += ":" + inside + "/bin";
+  }
 }
 
 Result<std::vector<UniqueFd>> Registry::capture_output(const std::shared_ptr<Container>& container) {
   std::vector<UniqueFd> child;
-  child.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  TRY(UniqueFd input, sealed_input(std::exchange(container->config.input, {})));
+  child.push_back(std::move(input));
   for (LogRing* ring : {&container->out, &container->err}) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) return Error::from_errno("cannot make a pipe", errno);
     UniqueFd read_end{ends[0]};
     child.emplace_back(ends[1]);
     ::fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
-    read_log(container, std::move(read_end), *ring);
+    TRY(std::shared_ptr<ipc::Watch> pipe, ipc::Watch::open(sessions_.loop(), std::move(read_end)));
+    if (ring == &container->out) container->out_pipe = pipe;
+    read_log(container, std::move(pipe), *ring);
   }
+  container->is_output_captured = true;
   return child;
 }
 
-Fire Registry::read_log(std::shared_ptr<Container> container, UniqueFd pipe, LogRing& ring) {
-  auto watch = ipc::Watch::open(sessions_.loop(), std::move(pipe));
-  if (!watch) co_return;
-  std::string block(kReadBytes, '\0');
-  while (co_await (*watch)->readable()) {
-    const ssize_t count = ::read((*watch)->fd(), block.data(), block.size());
-    if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (count <= 0) co_return;
-    ring.append({block.data(), static_cast<std::size_t>(count)});
-    container->last_activity = std::chrono::steady_clock::now();
+Fire Registry::read_log(std::shared_ptr<Container> container, std::shared_ptr<ipc::Watch> pipe, LogRing& ring) {
+  std::size_t count = 0;
+  while (co_await pipe->readable() && read_some(pipe->fd(), ring, count)) {
+    if (count > 0) container->last_activity = std::chrono::steady_clock::now();
+  }
+  if (container->out_pipe == pipe) container->out_pipe.reset();
+}
+
+void Registry::drain_output(Container& container) {
+  if (!container.out_pipe) return;
+  // A writer that does not stop must not keep the loop: a full ring is all that anybody can take.
+  std::size_t count = 1;
+  for (std::size_t total = 0; count > 0 && total < LogRing::kMostBytes; total += count) {
+    if (!read_some(container.out_pipe->fd(), container.out, count)) return;
   }
 }
 
@@ -187,13 +252,12 @@ Task<Status> Registry::launch(std::shared_ptr<Container> container, sandbox::Spe
   co_return ok();
 }
 
-Status Registry::adopt(Container& container, pid_t pid) {
-  const UniqueFd process{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
-  if (!process) return Error::make(Code::not_found, "no such process");
-  const std::string path = "/proc/" + std::to_string(pid) + "/ns/pid";
-  container.pid_namespace = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!container.pid_namespace) return Error::from_errno("cannot see the sandbox's namespace", errno);
-  container.pid = pid;
+Status Registry::adopt(Container& container, const Adopted& adopted) {
+  container.process = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, adopted.pid, 0)));
+  container.maker = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, adopted.maker, 0)));
+  if (!container.process || !container.maker) return Error::make(Code::not_found, "no such process");
+  container.pid_namespace = adopted.pid_namespace;
+  container.pid = adopted.pid;
   container.state = State::running;
   publish("container.started", container);
   save(container);
@@ -225,6 +289,7 @@ Result<std::shared_ptr<Job>> Registry::exec(Container& container, const sandbox:
 Result<std::shared_ptr<Job>> Registry::start_worker(Container& container, int socket) {
   const auto job = std::make_shared<Job>();
   job->number = ++container.last_job;
+  job->is_worker = true;
   TRY(launcher_->send(sandbox::WorkerRequest{container.handle, job->number}, {socket}));
   container.jobs.emplace(job->number, job);
   return job;
@@ -233,8 +298,11 @@ Result<std::shared_ptr<Job>> Registry::start_worker(Container& container, int so
 Status Registry::signal(Container& container, std::uint32_t job, int signal) {
   if (container.state != State::running) return Error::make(Code::conflict, "the container is not running");
   if (container.handle != 0) return launcher_->send(sandbox::SignalRequest{container.handle, job, signal});
-  // Adopted: its own maker passes signals on.
-  if (::kill(container.pid, signal) != 0) return Error::from_errno("cannot signal the container", errno);
+  // Adopted: its pid 1 listens to nobody but its maker, who passes signals on.
+  const UniqueFd& to = signal == SIGKILL ? container.process : container.maker;
+  if (::syscall(SYS_pidfd_send_signal, to.get(), signal, nullptr, 0) != 0) {
+    return Error::from_errno("cannot signal the container", errno);
+  }
   return ok();
 }
 
@@ -256,12 +324,45 @@ Status Registry::remove(const std::string& id) {
   const auto container = find(id);
   if (!container) return Error::make(Code::not_found, "no such container");
   if (!is_over(container->state)) return Error::make(Code::conflict, "the container is running; stop it first");
+  hooks_.on_removed(id);
   std::error_code ignored;
   std::filesystem::remove_all(directories_.doors + "/" + id, ignored);
-  std::filesystem::remove_all(directories_.mailboxes + "/" + id, ignored);
+  const std::string gone = directories_.mailboxes + "/" + kGonePrefix + id;
+  std::filesystem::rename(directories_.mailboxes + "/" + id, gone, ignored);
+  delete_slowly(gone);
   remove_record(directories_.records, id);
   containers_.erase(id);
   return ok();
+}
+
+// A few at a time: a container may have left a million files behind, and others wait for the loop.
+Fire Registry::delete_slowly(std::string path) {
+  namespace fs = std::filesystem;
+  std::vector<fs::path> directories = {path};
+  while (!directories.empty() && !is_closed_) {
+    const fs::path here = directories.back();
+    std::error_code failed, ignored;
+    fs::permissions(here, fs::perms::owner_all, ignored);
+    std::size_t removed = 0;
+    fs::path below;
+    for (fs::directory_iterator entry(here, failed), end; !failed && entry != end && removed < kRemovedAtOnce;
+         entry.increment(failed)) {
+      if (entry->symlink_status(ignored).type() == fs::file_type::directory) {
+        below = entry->path();
+        break;
+      }
+      if (!fs::remove(entry->path(), failed)) break;
+      ++removed;
+    }
+    if (!below.empty()) {
+      directories.push_back(below);
+    } else if (failed || removed == 0) {
+      // Empty, or there is something in it that cannot be removed: then all of the way up to it stays.
+      if (!fs::remove(here, ignored)) directories.clear();
+      if (!directories.empty()) directories.pop_back();
+    }
+    co_await sessions_.loop().sleep(Millis(0));
+  }
 }
 
 std::shared_ptr<Container> Registry::find(const std::string& id) const {
@@ -285,7 +386,12 @@ void Registry::on_notice(sandbox::FromLauncher notice, std::vector<UniqueFd> fds
   if (auto* launched = std::get_if<sandbox::Launched>(&notice)) {
     container->pid = launched->pid;
     container->protections_json = launched->protections_json;
-    if (!fds.empty()) container->pid_namespace = std::move(fds[0]);
+    std::size_t next = 0;
+    if (launched->has_pid_namespace && next < fds.size()) {
+      container->held_namespace = std::move(fds[next++]);
+      if (const auto place = os::namespace_id(container->held_namespace.get())) container->pid_namespace = *place;
+    }
+    if (launched->has_proxy_listener && next < fds.size()) container->proxy_listener = std::move(fds[next]);
     container->state = State::running;
     if (const auto found = launching_.find(handle); found != launching_.end()) {
       const auto waiter = found->second;
@@ -348,7 +454,9 @@ void Registry::end(const std::shared_ptr<Container>& container, State state) {
   container->state = state;
   container->ended_unix_ms = clock_.unix_millis();
   container->handle = 0;
-  container->pid_namespace.reset();
+  container->pid_namespace = {};
+  for (UniqueFd* fd : {&container->held_namespace, &container->process, &container->maker}) fd->reset();
+  container->proxy_listener.reset();
   container->listener.reset();
   for (const auto& [number, job] : std::exchange(container->jobs, {})) {
     job->started.resolve(Error::make(Code::unavailable, "the container ended"));
@@ -364,11 +472,13 @@ void Registry::end(const std::shared_ptr<Container>& container, State state) {
 void Registry::watch_idle(const std::shared_ptr<Container>& container) {
   if (container->idle_limit.count() == 0 || is_over(container->state)) return;
   const auto quiet = std::chrono::duration_cast<Millis>(clock_.steady() - container->last_activity);
-  if (quiet >= container->idle_limit && container->jobs.empty()) {
+  const bool has_jobs = std::any_of(container->jobs.begin(), container->jobs.end(),
+                                    [](const auto& entry) { return !entry.second->is_worker; });
+  if (quiet >= container->idle_limit && !has_jobs) {
     container->was_idle = true;
     return stop(container, Millis(0));
   }
-  const Millis next = std::max(Millis(10), container->idle_limit - quiet);
+  const Millis next = has_jobs ? container->idle_limit : std::max(Millis(10), container->idle_limit - quiet);
   sessions_.loop().after(next, [this, weak = std::weak_ptr(container)] {
     if (const auto still = weak.lock()) watch_idle(still);
   });

@@ -16,16 +16,25 @@
 namespace sallyport::containers {
 
 // Where containers keep what belongs to them on the host. Each container gets `<doors>/<id>/`, mounted at
-// /run/sallyport, and `<mailboxes>/<id>/`, mounted below it.
+// /run/sallyport, and `<mailboxes>/<id>/`, mounted below it: `in` with tmp and new as one mount that can be
+// written, so that a rename between them is one, and `out`, which cannot.
 struct Directories {
   std::string doors, mailboxes, records;
 };
+
+// Where the session of a group is kept: it outlasts the group's containers.
+using SessionOf = std::function<Result<std::string>(const std::string& group)>;
 
 struct Hooks {
   // A connection came in on this container's door.
   std::function<void(UniqueFd, const std::shared_ptr<Container>&)> on_connection;
   // For subscribers: container.started, container.exited, container.violation, ...
   std::function<void(std::string_view event, const std::string& params)> on_event;
+  SessionOf session_of;
+  // Its directories are there, and nothing runs yet; an error ends it.
+  std::function<Status(const Container&)> on_prepared;
+  // It is forgotten, and its directories are about to go.
+  std::function<void(const std::string& id)> on_removed;
 };
 
 class Registry {
@@ -46,8 +55,17 @@ class Registry {
   // container is `running` afterwards, or `failed` with the reason.
   Task<Status> launch(std::shared_ptr<Container> container, sandbox::Spec spec);
   // A sandbox that its caller makes itself: it counts as running until release().
-  Status adopt(Container& container, pid_t pid);
+  struct Adopted {
+    pid_t pid = 0;    // its pid 1
+    pid_t maker = 0;  // who made it and passes signals on
+    os::NamespaceId pid_namespace;
+  };
+  Status adopt(Container& container, const Adopted& adopted);
   void release(Container& container, int wait_status);
+
+  // Takes what its command has written so far, and what waits in the pipe: whoever wrote something and then
+  // spoke over the door expects it to be known.
+  void drain_output(Container& container);
 
   // Starts a further command; the descriptors become its stdin, stdout and stderr.
   Result<std::shared_ptr<Job>> exec(Container& container, const sandbox::Command& command);
@@ -71,7 +89,8 @@ class Registry {
   void end(const std::shared_ptr<Container>& container, State state);
   std::shared_ptr<Container> by_handle(sandbox::Handle handle) const;
   Result<std::vector<UniqueFd>> capture_output(const std::shared_ptr<Container>& container);
-  Fire read_log(std::shared_ptr<Container> container, UniqueFd pipe, LogRing& ring);
+  Fire read_log(std::shared_ptr<Container> container, std::shared_ptr<ipc::Watch> pipe, LogRing& ring);
+  Fire delete_slowly(std::string path);
   void watch_idle(const std::shared_ptr<Container>& container);
   void publish(std::string_view event, const Container& container);
   void save(const Container& container);

@@ -11,20 +11,19 @@
 #include "containers/launch_spec.h"
 #include "containers/record.h"
 #include "handlers/method.h"
+#include "handlers/net_reports.h"
 
 namespace sallyport::handlers {
 
 using containers::Container;
 
 // Profile, overrides, specification, policy, launch: the whole way from a configuration to a container.
-Task<Result<std::shared_ptr<Container>>> start_container(Host& host, containers::Config config, wire::Value overrides) {
-  const policy::Profile* found = host.profiles.find(config.profile);
-  if (found == nullptr) co_return Error::invalid_param("params.template", "names no profile");
-  policy::Profile profile = *found;
-  CO_TRY(narrow_profile(profile, overrides));
-  if (overrides) config.overrides = overrides.to_json();
+Task<Result<std::shared_ptr<Container>>> start_container(Host& host, containers::Config config) {
+  CO_TRY(const policy::Profile profile, profile_of(host.profiles, config));
   CO_TRY(sandbox::Spec spec, containers::make_spec(profile, {config.workspace, containers::host_home(),
                                                              [](const std::string&) { return std::nullopt; }}));
+  CO_TRY(policy::NetPolicy net, policy::NetPolicy::make(profile.net_allow, profile.net_deny, profile.net_limits));
+  const bool has_proxy = spec.has_proxy;
   if (config.command.empty()) config.command = profile.command;
   CO_TRY(const auto container, host.containers.prepare(std::move(config)));
   set_policy(host, *container);
@@ -32,6 +31,15 @@ Task<Result<std::shared_ptr<Container>>> start_container(Host& host, containers:
     if (const auto over = weak.lock()) set_policy(host, *over);
   });
   CO_TRY(co_await host.containers.launch(container, std::move(spec)));
+  if (has_proxy) {
+    container->on_end.emplace_back([&host, id = container->id] { host.egress.stop(id); });
+    // What it has asked for meanwhile waits in the listener's queue.
+    const Status served = host.egress.serve(container->id, std::move(container->proxy_listener), std::move(net));
+    if (!served) {
+      host.containers.stop(container, Millis(0));
+      co_return served.error();
+    }
+  }
   co_return container;
 }
 
@@ -109,6 +117,7 @@ using wire::Type;
 
 constexpr std::int64_t kLongestGraceMs = 10 * 60 * 1000;
 constexpr std::size_t kPipeBytes = 64U << 10;
+constexpr std::size_t kMostInAPipe = 1U << 20;  // what an unprivileged process can make one hold
 // After a command ended, its children may still hold its output: they are given this long to close it.
 constexpr Millis kOutputGrace{250};
 
@@ -125,7 +134,9 @@ constexpr Field kConfig[] = {{.name = "name", .type = Type::string, .least = 1, 
                              {.name = "env", .type = Type::object},
                              {.name = "labels", .type = Type::object},
                              {.name = "profile", .type = Type::object, .fields = kOverrides},
-                             {.name = "restart", .type = Type::boolean}};
+                             {.name = "group", .type = Type::string, .least = 1, .most = 48},
+                             {.name = "restart", .type = Type::boolean},
+                             {.name = "ends_with_session", .type = Type::boolean}};
 constexpr Field kCreate[] = {{.name = "template", .type = Type::string, .least = 1, .most = 64},
                              {.name = "config", .type = Type::object, .fields = kConfig}};
 
@@ -143,7 +154,21 @@ Result<std::map<std::string, std::string>> text_map(wire::Value object, std::str
   return all;
 }
 
-Result<containers::Config> read_config(wire::Value params) {
+// A group says itself what its containers may do and where they work.
+Status join_group(const Host& host, containers::Config& config, const std::string& name) {
+  if (config.profile != containers::Config().profile || !config.workspace.empty() || !config.overrides.empty()) {
+    return Error::invalid_param("params.config.group", "already says template, workspace and profile");
+  }
+  const containers::Group* group = host.groups.find(name);
+  if (group == nullptr) return Error::invalid_param("params.config.group", "names no group");
+  config.group = group->name;
+  config.profile = group->profile;
+  config.overrides = group->overrides;
+  TRY(config.workspace, host.groups.workspace_dir(name));
+  return ok();
+}
+
+Result<containers::Config> read_config(const Host& host, wire::Value params) {
   containers::Config config;
   if (const wire::Value name = params.get("template")) config.profile = text(name);
   const wire::Value given = params.get("config");
@@ -156,13 +181,16 @@ Result<containers::Config> read_config(wire::Value params) {
   TRY(config.environment, text_map(given.get("env"), "params.config.env", true));
   TRY(config.labels, text_map(given.get("labels"), "params.config.labels", false));
   config.should_restart = given.get("restart").as_bool().value_or(false);
+  if (const wire::Value overrides = given.get("profile")) config.overrides = overrides.to_json();
+  if (const wire::Value group = given.get("group")) TRY(join_group(host, config, text(group)));
   return config;
 }
 
-Reply describe(Call& call, const Container& container, bool with_log = false) {
+Reply describe(Call& call, Host& host, const Container& container, bool with_log = false) {
   return call.result([&](JsonWriter& json) {
     json.begin_object();
     containers::describe(json, container);
+    if (const egress::Tally* tally = host.egress.tally(container.id)) tally->write(json.key("net"));
     if (with_log) {
       json.key("log").begin_object().member("stdout", container.out.tail()).member("stderr", container.err.tail());
       json.member("stdout_bytes", container.out.total()).member("stderr_bytes", container.err.total()).end_object();
@@ -171,21 +199,45 @@ Reply describe(Call& call, const Container& container, bool with_log = false) {
   });
 }
 
+// However the caller ends, nothing of the container is left.
+void end_with_session(Call& call, Host& host, const std::string& id) {
+  const auto end = [&host, id] {
+    const auto container = host.containers.find(id);
+    if (!container) return;
+    const auto forget = [&host, id] { [[maybe_unused]] const Status removed = host.containers.remove(id); };
+    if (containers::is_over(container->state)) return forget();
+    // Not in the middle of its end.
+    container->on_end.emplace_back([&host, forget] { host.sessions.loop().post(forget); });
+    host.containers.stop(container, Millis(0));
+  };
+  call.session().set_never_idle(true);
+  if (call.session().is_closed()) return end();
+  call.session().on_close(end);
+}
+
 Task<Reply> create(const Permit&, Call& call, RequestContext&, Host& host) {
-  auto config = read_config(call.params());
+  auto config = read_config(host, call.params());
   if (!config) co_return std::move(config).error();
-  auto container = co_await start_container(host, std::move(*config), call.params().get("config").get("profile"));
+  auto container = co_await start_container(host, std::move(*config));
   if (!container) co_return std::move(container).error();
-  co_return describe(call, **container);
+  if (call.params().get("config").get("ends_with_session").as_bool().value_or(false)) {
+    end_with_session(call, host, (*container)->id);
+  }
+  co_return describe(call, host, **container);
 }
 
 // For a sandbox that its maker builds itself. First {template, config}: a door and a mailbox to put into it;
-// then {container, pid}: it runs. It ends with the session that adopted it.
+// then {container, pid, pid_namespace}: it runs; {container, net}: whom it talked to. It ends with the session that
+// adopted it.
+constexpr Field kNamespace[] = {{.name = "device", .type = Type::integer, .required = true, .least = 0},
+                                {.name = "inode", .type = Type::integer, .required = true, .least = 1}};
 constexpr Field kAdopt[] = {{.name = "template", .type = Type::string, .least = 1, .most = 64},
                             {.name = "config", .type = Type::object, .fields = kConfig},
                             {.name = "container", .type = Type::string},
                             {.name = "pid", .type = Type::integer, .least = 1},
-                            {.name = "wait_status", .type = Type::integer}};
+                            {.name = "pid_namespace", .type = Type::object, .fields = kNamespace},
+                            {.name = "wait_status", .type = Type::integer},
+                            {.name = "net", .type = Type::any}};
 
 Result<std::shared_ptr<Container>> find(Host& host, wire::Value params) {
   auto container = host.containers.find(text(params.get("container")));
@@ -194,10 +246,10 @@ Result<std::shared_ptr<Container>> find(Host& host, wire::Value params) {
 }
 
 Reply adopt_new(Call& call, Host& host) {
-  auto config = read_config(call.params());
+  auto config = read_config(host, call.params());
   if (!config) return std::move(config).error();
-  const policy::Profile* profile = host.profiles.find(config->profile);
-  if (profile == nullptr) return Error::invalid_param("params.template", "names no profile");
+  if (auto profile = profile_of(host.profiles, *config); !profile) return std::move(profile).error();
+  config->is_temporary = true;
   auto container = host.containers.prepare(std::move(*config));
   if (!container) return std::move(container).error();
   const std::string id = (*container)->id;
@@ -206,31 +258,39 @@ Reply adopt_new(Call& call, Host& host) {
     if (const auto adopted = host.containers.find(id)) {
       host.containers.release(*adopted, adopted->wait_status.value_or(SIGKILL));
     }
-    host.engine.remove_container(id);
-    [[maybe_unused]] const Status removed = host.containers.remove(id);
+    // What it dropped just before it ended is still answered.
+    host.mailbox.when_idle(id, [&host, id] { [[maybe_unused]] const Status removed = host.containers.remove(id); });
   });
   call.session().set_never_idle(true);
   return call.result([&](JsonWriter& json) {
     json.begin_object().member("container", id).member("door", (*container)->door_dir);
-    json.member("mailbox", (*container)->mailbox_dir).end_object();
+    json.member("mailbox", (*container)->mailbox_dir).member("session", (*container)->session_dir).end_object();
   });
 }
 
-Task<Reply> adopt(const Permit&, Call& call, RequestContext&, Host& host) {
+Task<Reply> adopt(const Permit&, Call& call, RequestContext& context, Host& host) {
   if (!call.params().get("container")) return now(adopt_new(call, host));
   auto container = find(host, call.params());
   if (!container) return now(std::move(container).error());
-  if ((*container)->handle != 0) return now(Error::make(Code::conflict, "the container was not adopted"));
-  if (const auto status = call.params().get("wait_status").as_int()) {
+  if ((*container)->handle != 0 || containers::is_over((*container)->state)) {
+    return now(Error::make(Code::conflict, "the container was not adopted, or is over"));
+  }
+  if (const wire::Value net = call.params().get("net")) {
+    record_connections(host, (*container)->id, net);
+  } else if (const auto status = call.params().get("wait_status").as_int()) {
     (*container)->wait_status = static_cast<int>(*status);
   } else if (const auto pid = call.params().get("pid").as_int()) {
-    if (Status adopted = host.containers.adopt(**container, static_cast<pid_t>(*pid)); !adopted) {
-      return now(std::move(adopted).error());
-    }
+    const wire::Value place = call.params().get("pid_namespace");
+    if (!place) return now(Error::invalid_param("params.pid_namespace", "is missing"));
+    const containers::Registry::Adopted made{
+        .pid = static_cast<pid_t>(*pid),
+        .maker = context.peer.pid,
+        .pid_namespace = {place.get("device").as_uint().value_or(0), place.get("inode").as_uint().value_or(0)}};
+    if (Status adopted = host.containers.adopt(**container, made); !adopted) return now(std::move(adopted).error());
   } else {
     return now(Error::invalid_param("params.pid", "is missing"));
   }
-  return now(describe(call, **container));
+  return now(describe(call, host, **container));
 }
 
 // ---- list, inspect, signal, stop, remove, wait ----
@@ -254,7 +314,7 @@ constexpr Field kInspect[] = {{.name = "container", .type = Type::string, .requi
 Task<Reply> inspect(const Permit&, Call& call, RequestContext&, Host& host) {
   auto container = find(host, call.params());
   if (!container) return now(std::move(container).error());
-  return now(describe(call, **container, call.params().get("log").as_bool().value_or(false)));
+  return now(describe(call, host, **container, call.params().get("log").as_bool().value_or(false)));
 }
 
 constexpr Field kSignal[] = {{.name = "container", .type = Type::string, .required = true},
@@ -291,14 +351,14 @@ Task<Reply> stop(const Permit&, Call& call, RequestContext&, Host& host) {
   if (!container) co_return std::move(container).error();
   host.containers.stop(*container, Millis(call.params().get("grace_ms").as_int().value_or(5'000)));
   if (Status over = co_await until_over(call, *container); !over) co_return std::move(over).error();
-  co_return describe(call, **container);
+  co_return describe(call, host, **container);
 }
 
 Task<Reply> wait(const Permit&, Call& call, RequestContext&, Host& host) {
   auto container = find(host, call.params());
   if (!container) co_return std::move(container).error();
   if (Status over = co_await until_over(call, *container); !over) co_return std::move(over).error();
-  co_return describe(call, **container);
+  co_return describe(call, host, **container);
 }
 
 Task<Reply> remove(const Permit&, Call& call, RequestContext&, Host& host) {
@@ -311,8 +371,9 @@ Task<Reply> remove(const Permit&, Call& call, RequestContext&, Host& host) {
 // ---- exec ----
 
 // One request from start to exit. The event `container.started` names the streams of its output; the
-// response carries its exit. Cancelling the request, or missing its deadline, kills the command.
-constexpr Field kExec[] = {{.name = "container", .type = Type::string, .required = true},
+// response carries its exit. Cancelling the request, or missing its deadline, kills the command. The host
+// names a container; a container that may call this at all gets its own and no other.
+constexpr Field kExec[] = {{.name = "container", .type = Type::string},
                            {.name = "command", .type = Type::string_array, .required = true, .least = 1, .most = 4096},
                            {.name = "env", .type = Type::object},
                            {.name = "directory", .type = Type::string, .most = 4096},
@@ -337,12 +398,23 @@ struct Pump {
 Fire pump_out(std::shared_ptr<Pump> pump, std::shared_ptr<ipc::OutStream> to) {
   Bytes block;
   block.resize(kPipeBytes);
-  while (co_await pump->watch->readable()) {
-    const ssize_t count = ::read(pump->watch->fd(), block.data(), block.size());
-    if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (count <= 0) break;
-    // A caller that does not want the output any more must not stop the command.
-    [[maybe_unused]] const Status written = co_await to->write({block.data(), static_cast<std::size_t>(count)});
+  // When it is cancelled because the command has ended, what is in the pipe by then is still its output; what
+  // others that it left behind add later is not.
+  std::size_t left_after_the_end = kMostInAPipe;
+  for (bool goes_on = true, is_over = false; goes_on && !is_over;) {
+    goes_on = co_await pump->watch->readable();
+    for (;;) {
+      const ssize_t count = ::read(pump->watch->fd(), block.data(), block.size());
+      if (count < 0 && errno == EINTR) continue;
+      is_over = count == 0 || (count < 0 && errno != EAGAIN);
+      if (count <= 0) break;
+      const auto size = static_cast<std::size_t>(count);
+      // A caller that does not want the output any more must not stop the command.
+      [[maybe_unused]] const Status written = co_await to->write({block.data(), size});
+      if (goes_on) break;
+      if (size >= left_after_the_end) break;
+      left_after_the_end -= size;
+    }
   }
   to->finish();
   pump->done.resolve(true);
@@ -379,8 +451,14 @@ Result<ExecPlumbing> prepare_exec(Call& call, const Container& container) {
   ExecPlumbing plumbing;
   ipc::Loop& loop = call.session().shared().loop();
   plumbing.command.arguments = strings(call.params().get("command"));
+  for (const std::string& word : plumbing.command.arguments) {
+    if (word.find('\0') != std::string::npos) return Error::invalid_param("params.command", "holds a NUL");
+  }
   plumbing.command.environment = container.environment;
   plumbing.command.directory = text(call.params().get("directory"));
+  if (plumbing.command.directory.find('\0') != std::string::npos) {
+    return Error::invalid_param("params.directory", "holds a NUL");
+  }
   TRY(const auto variables, text_map(call.params().get("env"), "params.env", true));
   for (const auto& [key, value] : variables) plumbing.command.environment.push_back(key + "=" + value);
   if (const wire::Value named = call.params().get("stdin")) {
@@ -404,8 +482,20 @@ Result<ExecPlumbing> prepare_exec(Call& call, const Container& container) {
   return plumbing;
 }
 
-Task<Reply> exec(const Permit&, Call& call, RequestContext&, Host& host) {
-  auto found = find(host, call.params());
+Result<std::shared_ptr<Container>> find_for_exec(Host& host, const RequestContext& context, wire::Value params) {
+  const wire::Value named = params.get("container");
+  if (context.principal.is_host()) {
+    if (!named) return Error::invalid_param("params.container", "is missing");
+    return find(host, params);
+  }
+  if (named) return Error::invalid_param("params.container", "is decided by the door");
+  auto own = host.containers.find(context.container_id);
+  if (!own) return Error::make(Code::not_found, "the container is gone");
+  return own;
+}
+
+Task<Reply> exec(const Permit&, Call& call, RequestContext& context, Host& host) {
+  auto found = find_for_exec(host, context, call.params());
   if (!found) co_return std::move(found).error();
   const std::shared_ptr<Container> container = *found;
   auto plumbing = prepare_exec(call, *container);

@@ -9,33 +9,11 @@ namespace {
 using containers::Container;
 using ipc::Call;
 using ipc::Reply;
-using wire::JsonWriter;
 using wire::Value;
 
-constexpr std::string_view kStream = "$stream";
 constexpr Millis kStartPoll{2};
-
-// Copies a value, giving every {"$stream":n} in it the number that `translate` says.
-void copy(JsonWriter& json, Value value, const std::function<std::uint32_t(Value)>& translate) {
-  if (value.is_object()) {
-    json.begin_object();
-    for (const auto& [name, member] : value.members()) {
-      json.key(name);
-      if (name == kStream && value.size() == 1) {
-        json.value(translate(value));
-      } else {
-        copy(json, member, translate);
-      }
-    }
-    json.end_object();
-  } else if (value.is_array()) {
-    json.begin_array();
-    for (const Value item : value.items()) copy(json, item, translate);
-    json.end_array();
-  } else {
-    json.value(value);
-  }
-}
+// Which container it is, is decided here: the worker knows only one.
+constexpr std::string_view kNotForTheWorker[] = {"container", "workspace"};
 
 // The container a call is about: the caller's own, or for the host the one it names. A host's `workspace`
 // gets a container of its own, which is kept for later calls.
@@ -71,62 +49,7 @@ Task<Result<std::shared_ptr<Container>>> choose(Call& call, const RequestContext
   containers::Config config;
   config.workspace = directory;
   config.labels.emplace("files", directory);
-  co_return co_await start_container(host, std::move(config), {});
-}
-
-// Streams that the request carries flow on to the worker.
-Result<std::string> translate_params(Call& call, ipc::Session& worker) {
-  std::optional<Error> failure;
-  const auto translate = [&](Value named) -> std::uint32_t {
-    auto from = call.take_stream(named, "params");
-    auto to = from ? worker.streams().open() : Result<std::shared_ptr<ipc::OutStream>>(from.error());
-    if (!to) {
-      failure = to.error();
-      return 0;
-    }
-    // After the request is on its way: chunks follow the message that names them.
-    call.session().shared().loop().post([from = *from, to = *to] { ipc::relay(from, to); });
-    return (*to)->number();
-  };
-  std::string params = wire::to_json([&](JsonWriter& json) {
-    json.begin_object();
-    for (const auto& [name, value] : call.params().members()) {
-      if (name == "container" || name == "workspace") continue;
-      json.key(name);
-      copy(json, value, translate);
-    }
-    json.end_object();
-  });
-  if (failure) return *failure;
-  return params;
-}
-
-Reply translate_result(Call& call, ipc::Session& worker, const wire::Message& answer) {
-  if (answer.error) return *answer.error;
-  struct Flow {
-    std::shared_ptr<ipc::InStream> from;
-    std::shared_ptr<ipc::OutStream> to;
-  };
-  std::vector<Flow> flows;
-  std::optional<Error> failure;
-  Reply reply = call.result([&](JsonWriter& json) {
-    copy(json, answer.result, [&](Value named) -> std::uint32_t {
-      const auto number = static_cast<std::uint32_t>(named.get(kStream).as_int().value_or(0));
-      auto from = worker.streams().take(number);
-      auto to = call.open_stream();
-      if (!from || !to) {
-        failure = Error::make(Code::internal_error, "a stream of the answer could not be passed on");
-        return 0;
-      }
-      flows.push_back({from, *to});
-      return (*to)->number();
-    });
-  });
-  if (failure) return *failure;
-  call.after_reply([flows] {
-    for (const Flow& flow : flows) ipc::relay(flow.from, flow.to);
-  });
-  return reply;
+  co_return co_await start_container(host, std::move(config));
 }
 
 Task<Reply> forward(const Permit& permit, Call& call, RequestContext& context, Host& host) {
@@ -135,17 +58,11 @@ Task<Reply> forward(const Permit& permit, Call& call, RequestContext& context, H
   auto worker = co_await host.workers.of(*container);
   if (!worker) co_return std::move(worker).error();
   const std::shared_ptr<ipc::Session> session = *worker;
-  auto params = translate_params(call, *session);
+  auto params = ipc::forward_params(call, *session, kNotForTheWorker);
   if (!params) co_return std::move(params).error();
-  const auto answered = std::make_shared<ipc::OneShot<Result<wire::Message>>>();
-  auto id = session->request(permit.method(), *params, call.message().deadline_ms,
-                             [answered](Result<wire::Message> answer) { answered->resolve(std::move(answer)); });
-  if (!id) co_return std::move(id).error();
-  call.on_cancel([session, id = *id] { session->send_event(id, "cancel", {}); });
-  auto answer = co_await *answered;
-  call.on_cancel(nullptr);
+  auto answer = co_await ipc::ask(call, session, permit.method(), *params);
   if (!answer) co_return std::move(answer).error();
-  Reply reply = translate_result(call, *session, *answer);
+  Reply reply = ipc::forward_result(call, *session, *answer);
   session->shared().decoder().recycle(std::move(answer->document));
   co_return reply;
 }

@@ -11,14 +11,20 @@
 #include "approval/gate.h"
 #include "approval/review.h"
 #include "base/base.h"
+#include "containers/groups.h"
 #include "containers/registry.h"
 #include "containers/workers.h"
+#include "egress/link.h"
 #include "handlers/events.h"
 #include "ipc/ipc.h"
 #include "ledger/ledger.h"
+#include "mailbox/mailbox.h"
 #include "os/peer.h"
 #include "permit/permit.h"
+#include "pod/roster.h"
+#include "platform/adapters_link.h"
 #include "policy/policy.h"
+#include "scheduler/scheduler.h"
 #include "wire/wire.h"
 
 namespace sallyport::handlers {
@@ -33,7 +39,8 @@ struct RequestContext {
   std::uint64_t process = 0;
   std::string identity;  // how it is known: "pidfd", "pid-checked", "proof", "inherited"
   bool is_narrowed = false;
-  bool is_place_known = true;  // see os::Peer; without it nothing of audit class durable
+  std::shared_ptr<RequestContext> narrowed_to;  // set by session.narrow: who asks from the next request on
+  bool is_place_known = true;                   // see os::Peer; without it nothing of audit class durable
 };
 
 // What handlers may use of the warden. The warden outlives every handler.
@@ -44,8 +51,14 @@ struct Host {
   EventHub& events;
   containers::Registry& containers;
   containers::Workers& workers;
+  pod::Roster& pods;
+  containers::Groups& groups;
+  scheduler::Scheduler& scheduler;
+  egress::Link& egress;
+  platform::AdaptersLink& adapters;
   policy::Profiles& profiles;
   ledger::Ledger& ledger;
+  mailbox::Mailbox& mailbox;
   approval::Reviewer& deputy;
   approval::Gate& gate;
   const Clock& clock;
@@ -69,6 +82,12 @@ inline std::vector<std::string> strings(wire::Value array) {
   return all;
 }
 
+// Of methods that are for the control door only, whatever a profile allows.
+inline Status require_host(const RequestContext& context) {
+  if (context.principal.is_host() && !context.is_narrowed) return ok();
+  return Error::make(Code::policy_denied, "policy does not allow this method", "not the control door");
+}
+
 using Handler = Task<ipc::Reply> (*)(const Permit&, ipc::Call&, RequestContext&, Host&);
 
 struct Method {
@@ -80,10 +99,9 @@ struct Method {
   Audit audit = Audit::none;
 };
 
-// Makes a container as container.create does; also for those that a restarted warden finds lost.
-// `overrides` may only narrow the profile.
-Task<Result<std::shared_ptr<containers::Container>>> start_container(Host& host, containers::Config config,
-                                                                     wire::Value overrides);
+// Makes a container as container.create does; also for those that a restarted warden finds lost, and for
+// scheduled runs.
+Task<Result<std::shared_ptr<containers::Container>>> start_container(Host& host, containers::Config config);
 Status narrow_profile(policy::Profile& profile, wire::Value overrides);
 // Its profile as it is now, narrowed as it was for this container. NOT_FOUND if there is none of its name.
 Result<policy::Profile> profile_of(const policy::Profiles& profiles, const containers::Config& config);
@@ -94,8 +112,13 @@ void set_policy(Host& host, const containers::Container& container);
 // One function per method group.
 std::span<const Method> warden_methods();
 std::span<const Method> container_methods();
+std::span<const Method> group_methods();
+std::span<const Method> schedule_methods();
 std::span<const Method> audit_methods();
 std::span<const Method> fs_methods();
+std::span<const Method> pod_methods();
+std::span<const Method> mailbox_methods();
+std::span<const Method> platform_methods();
 std::span<const Method> policy_methods();
 std::span<const Method> approval_methods();
 

@@ -155,7 +155,8 @@ Task<Reply> shutdown(const Permit&, Call& call, RequestContext&, Host& host) {
   return now(std::move(reply));
 }
 
-// Turns this session into a container's, for good. It can only lose rights by it.
+// Turns this session into a container's, for good. It can only lose rights by it, and ends with the container:
+// nothing that it may ask for is left then.
 constexpr Field kNarrow[] = {{.name = "container", .type = Type::string, .required = true}};
 
 Task<Reply> narrow(const Permit&, Call& call, RequestContext& context, Host& host) {
@@ -164,14 +165,20 @@ Task<Reply> narrow(const Permit&, Call& call, RequestContext& context, Host& hos
   if (!container || containers::is_over(container->state)) {
     return now(Error::make(Code::not_found, "no container of this id is running"));
   }
-  context.principal = Principal::container(id);
-  context.container_id = id;
-  context.plugin_name = container->config.name;
-  context.capability_tags = container->tags();
-  context.is_narrowed = true;
+  const auto narrowed = std::make_shared<RequestContext>(context);
+  narrowed->principal = Principal::container(id);
+  narrowed->container_id = id;
+  narrowed->plugin_name = container->config.name;
+  narrowed->capability_tags = container->tags();
+  narrowed->is_narrowed = true;
+  context.narrowed_to = narrowed;
   host.events.unsubscribe(call.session());
-  return now(call.result(
-      [&](JsonWriter& json) { json.begin_object().member("principal", context.principal.to_string()).end_object(); }));
+  container->on_end.emplace_back([weak = std::weak_ptr(call.share_session())] {
+    if (const auto session = weak.lock()) session->close();
+  });
+  return now(call.result([&](JsonWriter& json) {
+    json.begin_object().member("principal", narrowed->principal.to_string()).end_object();
+  }));
 }
 
 constexpr Field kTokenCreate[] = {

@@ -36,7 +36,8 @@ void Call::answer(Reply reply) {
   } else {
     session_->send(std::move(reply.frame()));
   }
-  if (after_reply_) std::exchange(after_reply_, nullptr)();
+  // What follows a good answer: chunks of streams that it names, a shutdown that it promises.
+  if (const auto work = std::exchange(after_reply_, nullptr); work && !reply.error()) work();
   if (!message_.streams.empty()) session_->streams().drop_untaken(message_.streams);
 }
 

@@ -65,7 +65,7 @@ class Call {
 
   // Runs if the call is answered without its handler: time to stop working on it.
   void on_cancel(std::function<void()> work) { on_cancel_ = std::move(work); }
-  // Runs after the reply was queued: for chunks of a stream that the reply names.
+  // Runs after the reply was queued, unless that is an error: for chunks of a stream that the reply names.
   void after_reply(std::function<void()> work) { after_reply_ = std::move(work); }
 
   // The stream that {"$stream":n} names. INVALID_PARAMS if it is none, or taken already.

@@ -30,7 +30,7 @@ PeerVerifier host_verifier(bool require_pidfd) {
   };
 }
 
-PeerVerifier container_verifier(int pid_namespace) {
+PeerVerifier container_verifier(os::NamespaceId pid_namespace) {
   return [pid_namespace](int socket) -> Result<os::Peer> {
     TRY(os::Peer peer, os::identify_peer(socket));
     const auto is_inside = os::is_in_pid_namespace(peer, pid_namespace);

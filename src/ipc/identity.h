@@ -21,7 +21,7 @@ PeerVerifier host_verifier(bool require_pidfd);
 
 // For a container's door: a peer in another pid namespace than the container's is refused. One whose place
 // the kernel will not tell (gone already, or not dumpable) comes in with `is_place_known` false.
-PeerVerifier container_verifier(int pid_namespace);
+PeerVerifier container_verifier(os::NamespaceId pid_namespace);
 
 // The gate of a loopback TCP door. At most kMaxHandshakesWaiting connections wait at once (the oldest
 // gives way), each for at most `timeout`, and one that fails is kept waiting before it is closed. Costs

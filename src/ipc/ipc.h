@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ipc/call.h"
+#include "ipc/forward.h"
 #include "ipc/identity.h"
 #include "ipc/listener.h"
 #include "ipc/loop.h"

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "ipc/call.h"
@@ -57,8 +58,7 @@ Session::~Session() { close(); }
 // ---- reading ----
 
 bool Session::may_read() const {
-  return open_calls_ < wire::kMaxInFlight && open_bytes_ < wire::kMaxInFlightBytes &&
-         unsent_bytes() < wire::kMaxUnsentBytes;
+  return open_calls_ < capacity_.calls && open_bytes_ < capacity_.call_bytes && unsent_bytes() < capacity_.unsent_bytes;
 }
 
 Task<bool> Session::receive() {
@@ -200,7 +200,7 @@ void Session::accept_response(wire::Message response) {
   if (!response.streams.empty()) {
     if (const Status announced = streams().announce(response.streams); !announced) return break_off(announced.error());
   }
-  const OnAnswer on_answer = std::move(found->second);
+  const OnAnswer on_answer = std::move(found->second.on_answer);
   asked_.erase(found);
   const std::vector<std::uint32_t> named = response.streams;
   on_answer(std::move(response));
@@ -208,12 +208,12 @@ void Session::accept_response(wire::Message response) {
 }
 
 Result<std::string> Session::request(std::string_view method, std::string_view params,
-                                     std::optional<std::uint32_t> deadline_ms, OnAnswer on_answer) {
+                                     std::optional<std::uint32_t> deadline_ms, OnAnswer on_answer, OnEvent on_event) {
   if (is_closed_) return Error::make(Code::unavailable, "the other side is gone; try again");
   std::string id = std::to_string(++last_asked_);
   Bytes frame = shared_.take_buffer();
   TRY(wire::append_request(frame, {.id = id, .method = method, .deadline_ms = deadline_ms, .token = {}}, params));
-  asked_.emplace(id, std::move(on_answer));
+  asked_.emplace(id, Asked{std::move(on_answer), std::move(on_event)});
   send(std::move(frame));
   return id;
 }
@@ -230,6 +230,12 @@ void Session::accept_event(const wire::Message& event) {
     status = streams().credit(event.params);
   } else if (event.method == "stream.reset") {
     status = streams().reset(event.params);
+  } else if (const auto asked = asked_.find(event.id); asked != asked_.end() && asked->second.on_event) {
+    asked->second.on_event(event);
+  } else if (on_event_) {
+    if (!event.streams.empty()) status = streams().announce(event.streams);
+    if (status) on_event_(event);
+    if (!event.streams.empty()) streams().drop_untaken(event.streams);
   } else {
     status = Error::make(Code::protocol_error, "an event nobody asked for");
   }
@@ -297,8 +303,22 @@ void Session::send(Bytes frame) {
 
 void Session::send_chunk(std::uint32_t stream, ByteView data) {
   if (is_closed_) return;
+  std::size_t sent = 0;
+  const wire::ChunkHead head = wire::chunk_head(stream, data.size());
+  if (unsent_.empty() && !is_in_turn_ && !is_draining_output_ && is_output_socket_) {
+    // Straight from the caller's memory; only what the socket does not take at once is copied.
+    std::array<iovec, 2> parts{{{const_cast<std::uint8_t*>(head.data()), head.size()},    // NOLINT(*-const-cast)
+                                {const_cast<std::uint8_t*>(data.data()), data.size()}}};  // NOLINT(*-const-cast)
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = parts.size();
+    const ssize_t count = ::sendmsg(output().fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    sent = count > 0 ? static_cast<std::size_t>(count) : 0;  // an error shows again when the rest is flushed
+    if (sent == head.size() + data.size()) return;
+  }
   if (unsent_.empty()) unsent_ = shared_.take_buffer();
-  [[maybe_unused]] const Status appended = wire::append_chunk(unsent_, stream, data);
+  if (sent < head.size()) unsent_.append(ByteView(head).subspan(sent));
+  unsent_.append(data.subspan(sent > head.size() ? sent - head.size() : 0));
   if (!is_in_turn_) flush();
 }
 
@@ -397,8 +417,8 @@ void Session::close() {
   if (out_) out_->cancel();
   if (is_socket_) ::shutdown(in_->fd(), SHUT_RDWR);
   for (const auto& work : std::exchange(on_close_, {})) work();
-  for (const auto& [id, on_answer] : std::exchange(asked_, {})) {
-    on_answer(Error::make(Code::unavailable, "the other side is gone; try again"));
+  for (const auto& [id, asked] : std::exchange(asked_, {})) {
+    asked.on_answer(Error::make(Code::unavailable, "the other side is gone; try again"));
   }
   if (side_ == wire::Side::accepting) shared_.remove(*this);
   wake_reader();
@@ -414,7 +434,7 @@ void Session::close_if_idle(SteadyTime now) {
 }
 
 StreamHub& Session::streams() {
-  if (!streams_) streams_ = std::make_unique<StreamHub>(*this, side_);
+  if (!streams_) streams_ = std::make_unique<StreamHub>(*this, side_, window_, capacity_.streams);
   return *streams_;
 }
 

@@ -27,6 +27,15 @@ namespace sallyport::ipc {
 class Call;
 class StreamHub;
 
+// How much one connection may have open: requests, their bytes, unsent bytes, streams each way. The default
+// is for a peer that nobody vouches for.
+struct Capacity {
+  std::size_t calls = wire::kMaxInFlight;
+  std::size_t call_bytes = wire::kMaxInFlightBytes;
+  std::size_t unsent_bytes = wire::kMaxUnsentBytes;
+  std::size_t streams = wire::kMaxOpenStreams;
+};
+
 class Session : public std::enable_shared_from_this<Session> {
  public:
   // `out` only where reading and writing are two descriptors (stdio).
@@ -36,6 +45,9 @@ class Session : public std::enable_shared_from_this<Session> {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
+  // For a connection that carries the requests of many, between two processes of ours. Before its first use.
+  void set_capacity(const Capacity& capacity) { capacity_ = capacity; }
+
   // Waits until requests may be there. False: the session is over, nothing more will come.
   Task<bool> receive();
   // The next complete request; nullopt when receive() must be awaited again. Everything that is not a
@@ -43,10 +55,18 @@ class Session : public std::enable_shared_from_this<Session> {
   std::optional<wire::Message> next_request();
 
   // Asks the peer; `on_answer` runs exactly once: with its answer (the error inside it is the peer's), or
-  // with UNAVAILABLE when the connection ends first. Returns the id, for a `cancel` event.
+  // with UNAVAILABLE when the connection ends first. Events that carry the request's id go to `on_event`
+  // until then. Returns the id, for a `cancel` event.
   using OnAnswer = std::function<void(Result<wire::Message>)>;
+  using OnEvent = std::function<void(const wire::Message&)>;
   Result<std::string> request(std::string_view method, std::string_view params,
-                              std::optional<std::uint32_t> deadline_ms, OnAnswer on_answer);
+                              std::optional<std::uint32_t> deadline_ms, OnAnswer on_answer, OnEvent on_event = {});
+
+  // Events beyond those of calls and streams, which are refused if nobody listens for them.
+  void on_event(std::function<void(const wire::Message&)> handle) { on_event_ = std::move(handle); }
+
+  // Both sides must agree on it; before the first stream.
+  void set_window(wire::StreamWindow window) { window_ = window; }
 
   // Queues a frame. It leaves with flush(), which the turn's end calls, or by itself outside a turn.
   void send(Bytes frame);
@@ -109,14 +129,21 @@ class Session : public std::enable_shared_from_this<Session> {
   std::size_t open_calls_ = 0;  // objects alive, answered or not
   std::size_t open_bytes_ = 0;
   Call* newest_call_ = nullptr;
-  std::map<std::string, OnAnswer, std::less<>> asked_;
+  struct Asked {
+    OnAnswer on_answer;
+    OnEvent on_event;
+  };
+  std::map<std::string, Asked, std::less<>> asked_;
   std::uint64_t last_asked_ = 0;
+  std::function<void(const wire::Message&)> on_event_;
+  wire::StreamWindow window_;
   std::unique_ptr<StreamHub> streams_;
   std::coroutine_handle<> paused_reader_;
   SteadyTime last_activity_;
   std::optional<SteadyTime> frame_begun_;  // when the first byte of an unfinished frame came
   std::vector<std::function<void()>> on_close_;
   wire::Side side_;
+  Capacity capacity_;
   std::uint8_t slips_ = 0;
   bool is_socket_ = true;
   bool is_output_socket_ = true;

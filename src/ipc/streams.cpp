@@ -76,6 +76,13 @@ Task<Status> OutStream::write(ByteView bytes) {
   co_return ok();
 }
 
+std::size_t OutStream::sendable() const { return is_over_ ? 0 : session_->streams().book_.sendable(number_); }
+
+void OutStream::send(ByteView bytes) {
+  session_->streams().book_.sent(number_, static_cast<std::uint32_t>(bytes.size()));
+  session_->send_chunk(number_, bytes);
+}
+
 void OutStream::finish() {
   if (is_over_) return;
   is_over_ = true;
@@ -90,7 +97,10 @@ void OutStream::reset(const Error& error) {
 }
 
 void OutStream::wake() {
+  // A copy: whoever is woken may end this stream.
+  const auto work = on_credit_;
   if (waiter_) std::exchange(waiter_, nullptr).resume();
+  if (work) work();
 }
 
 // ---- StreamHub ----

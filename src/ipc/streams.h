@@ -2,6 +2,7 @@
 #pragma once
 
 #include <coroutine>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -55,6 +56,12 @@ class OutStream {
   std::uint32_t number() const { return number_; }
   Task<Status> write(ByteView bytes);  // waits for credit; the bytes must stay until it is done
   void finish();                       // a good end
+  // Without waiting, for those who would rather drop bytes than wait: at most sendable() of them.
+  std::size_t sendable() const;
+  void send(ByteView bytes);
+  // Runs whenever the peer granted more, and when the stream is over.
+  void on_credit(std::function<void()> work) { on_credit_ = std::move(work); }
+  bool is_over() const { return is_over_; }
   void reset(const Error& error);
 
  private:
@@ -72,11 +79,13 @@ class OutStream {
   bool is_over_ = false;
   std::optional<Error> error_;
   std::coroutine_handle<> waiter_;
+  std::function<void()> on_credit_;
 };
 
 class StreamHub {
  public:
-  StreamHub(Session& session, wire::Side side) : session_(session), book_(side) {}
+  StreamHub(Session& session, wire::Side side, wire::StreamWindow window, std::size_t most_open)
+      : session_(session), book_(side, window, most_open) {}
 
   // Called by the session for what arrives.
   Status announce(const std::vector<std::uint32_t>& streams);

@@ -7,7 +7,7 @@
 namespace sallyport::ledger {
 namespace {
 
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kVersion = 2;
 
 constexpr const char* kTables =
     "CREATE TABLE IF NOT EXISTS meta(name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;"
@@ -21,11 +21,15 @@ constexpr const char* kTables =
     " STRICT, WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS quotas(key TEXT, name TEXT, window INTEGER NOT NULL, used INTEGER NOT NULL,"
     " reserved INTEGER NOT NULL, PRIMARY KEY(key, name)) STRICT, WITHOUT ROWID;"
-    "CREATE TABLE IF NOT EXISTS journal(container TEXT, request TEXT, state TEXT NOT NULL,"
-    " payload_sha256 BLOB NOT NULL, payload BLOB NOT NULL, answer BLOB, accepted_ms INTEGER NOT NULL,"
-    " changed_ms INTEGER NOT NULL, PRIMARY KEY(container, request)) STRICT, WITHOUT ROWID;"
-    "CREATE INDEX IF NOT EXISTS journal_by_state ON journal(state, changed_ms);"
-    "PRAGMA user_version = 1;";
+    "CREATE TABLE IF NOT EXISTS journal(number INTEGER PRIMARY KEY, container TEXT NOT NULL, request TEXT NOT NULL,"
+    " subject TEXT NOT NULL, state TEXT NOT NULL, is_open INTEGER NOT NULL, sha256 BLOB NOT NULL,"
+    " payload BLOB NOT NULL, original BLOB, rule TEXT NOT NULL DEFAULT '', deputy TEXT NOT NULL DEFAULT '',"
+    " human TEXT NOT NULL DEFAULT '', answer BLOB, accepted_ms INTEGER NOT NULL, changed_ms INTEGER NOT NULL) STRICT;"
+    "CREATE UNIQUE INDEX IF NOT EXISTS journal_by_request ON journal(container, request);"
+    // Only what is open or answered is ever looked for otherwise; tombstones are in neither.
+    "CREATE INDEX IF NOT EXISTS journal_open ON journal(number) WHERE is_open = 1;"
+    "CREATE INDEX IF NOT EXISTS journal_answered ON journal(number) WHERE answer IS NOT NULL;"
+    "PRAGMA user_version = 2;";
 
 template <typename Array>
 void copy_blob(ByteView from, Array& to) {
@@ -41,7 +45,9 @@ Status create_tables(Database& database) {
     TRY(const bool has_row, version.step());
     const std::int64_t found = has_row ? version.integer(0) : 0;
     if (found == kVersion) return ok();
-    if (found != 0) return Error::make(Code::conflict, "the ledger was made by another version of Sallyport");
+    // Version 1 had a journal that nothing was ever written to.
+    if (found == 1) TRY(database.execute("DROP TABLE IF EXISTS journal"));
+    if (found > 1) return Error::make(Code::conflict, "the ledger was made by another version of Sallyport");
   }
   TRY(database.execute("BEGIN IMMEDIATE"));
   Status status = database.execute(kTables);

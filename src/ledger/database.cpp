@@ -189,6 +189,7 @@ Status Database::execute(const char* sql) {
 }
 
 int Database::changes() const { return ::sqlite3_changes(handle_); }
+std::int64_t Database::last_row() const { return sqlite3_last_insert_rowid(handle_); }
 
 bool Database::is_in_transaction() const { return ::sqlite3_get_autocommit(handle_) == 0; }
 

@@ -5,12 +5,9 @@
 namespace sallyport::ledger {
 namespace {
 
-// What a row says about itself in the record of its edge.
-void describe(Entry& entry, const JournalKey& key, const JournalRow& row) {
-  entry.request_id = key.request_id;
-  entry.payload_sha256 = row.payload_sha256;
-  entry.payload_bytes = row.payload.size();
-}
+#define SALLYPORT_JOURNAL_COLUMNS                                                                        \
+  "number, container, request, subject, state, is_open, sha256, payload, original, rule, deputy, human," \
+  " answer, accepted_ms, changed_ms"
 
 // The compare-and-swap failed: say why.
 Error refusal(const std::optional<JournalRow>& row, std::string_view from) {
@@ -19,103 +16,153 @@ Error refusal(const std::optional<JournalRow>& row, std::string_view from) {
                      "expected " + std::string(from) + ", found " + row->state);
 }
 
+void bind_optional(Statement& statement, const std::optional<std::string_view>& text, bool is_blob) {
+  if (!text) {
+    statement.bind_null();
+  } else if (is_blob) {
+    statement.bind(as_bytes(*text));
+  } else {
+    statement.bind(*text);
+  }
+}
+
+JournalRow read_row(const Statement& select) {
+  JournalRow row;
+  row.number = select.integer(0);
+  row.key = {std::string(select.text(1)), std::string(select.text(2))};
+  row.subject = select.text(3);
+  row.state = select.text(4);
+  row.is_open = select.integer(5) != 0;
+  // A blob of another length is a changed one: it stays zeros, and nothing has that hash.
+  const ByteView digest = select.blob(6);
+  if (digest.size() == row.sha256.size()) std::copy(digest.begin(), digest.end(), row.sha256.begin());
+  row.payload = as_text(select.blob(7));
+  if (!select.is_null(8)) row.original = as_text(select.blob(8));
+  row.rule = select.text(9);
+  row.deputy = select.text(10);
+  row.human = select.text(11);
+  if (!select.is_null(12)) row.answer = as_text(select.blob(12));
+  row.accepted_ms = select.integer(13);
+  row.changed_ms = select.integer(14);
+  return row;
+}
+
+Result<std::vector<JournalRow>> read_rows(Statement& select) {
+  std::vector<JournalRow> rows;
+  for (;;) {
+    TRY(const bool has_row, select.step());
+    if (!has_row) return rows;
+    rows.push_back(read_row(select));
+  }
+}
+
 }  // namespace
 
-Result<Accepted> accept(Transaction& transaction, const JournalKey& key, std::string_view state,
-                        std::string_view payload, Entry entry) {
-  const Digest digest = wire::sha256(as_bytes(payload));
-  TRY(auto known, find_row(transaction.database(), key));
-  if (known && known->payload_sha256 != digest) {
-    return Error::make(Code::conflict, "this request id was used before, with other content");
-  }
-  if (known) return Accepted{.is_new = false, .row = std::move(*known)};
-  const std::int64_t now = transaction.now_ms();
+Result<Accepted> accept(Transaction& transaction, JournalRow row, Entry entry) {
+  row.accepted_ms = row.changed_ms = transaction.now_ms();
+  Database& database = transaction.database();
   {
-    TRY(Statement insert, transaction.database().prepare(
-                              "INSERT INTO journal(container, request, state, payload_sha256, payload, accepted_ms, "
-                              "changed_ms) VALUES(?,?,?,?,?,?,?)"));
-    insert.bind(key.container).bind(key.request_id).bind(state).bind(ByteView(digest)).bind(as_bytes(payload));
-    TRY(insert.bind(now).bind(now).run());
+    // Most are new: one statement for them, and a second look only at those that are not.
+    TRY(Statement insert, database.prepare("INSERT OR IGNORE INTO journal(container, request, subject, state, is_open,"
+                                           " sha256, payload, rule, answer, accepted_ms, changed_ms)"
+                                           " VALUES(?,?,?,?,?,?,?,?,?,?,?)"));
+    insert.bind(row.key.container).bind(row.key.request_id).bind(row.subject).bind(row.state);
+    insert.bind(std::int64_t{row.is_open}).bind(ByteView(row.sha256)).bind(as_bytes(row.payload)).bind(row.rule);
+    bind_optional(insert, row.answer, true);
+    TRY(insert.bind(row.accepted_ms).bind(row.changed_ms).run());
   }
-  JournalRow row{.key = key,
-                 .state = std::string(state),
-                 .payload_sha256 = digest,
-                 .payload = std::string(payload),
-                 .answer = std::nullopt,
-                 .accepted_ms = now,
-                 .changed_ms = now};
-  describe(entry, key, row);
+  if (database.changes() == 0) {
+    TRY(auto known, find_row(database, row.key));
+    if (!known) return Error::make(Code::internal_error, "the journal cannot make up its mind");
+    if (known->sha256 != row.sha256) {
+      return Error::make(Code::conflict, "this request id was used before, with other content");
+    }
+    return Accepted{.is_new = false, .row = std::move(*known)};
+  }
+  row.number = database.last_row();
   TRY(transaction.record(std::move(entry)));
   return Accepted{.is_new = true, .row = std::move(row)};
 }
 
-Status advance(Transaction& transaction, const JournalKey& key, std::string_view from, std::string_view to, Entry entry,
-               std::optional<std::string_view> answer) {
+Status advance(Transaction& transaction, const JournalKey& key, const Edge& edge, Entry entry) {
   Database& database = transaction.database();
   {
-    TRY(Statement update, database.prepare("UPDATE journal SET state = ?, changed_ms = ?, answer = coalesce(?, answer)"
-                                           " WHERE container = ? AND request = ? AND state = ?"));
-    update.bind(to).bind(transaction.now_ms());
-    if (answer) {
-      update.bind(as_bytes(*answer));
-    } else {
-      update.bind_null();
-    }
-    TRY(update.bind(key.container).bind(key.request_id).bind(from).run());
+    TRY(Statement update,
+        database.prepare("UPDATE journal SET state = ?, is_open = ?, changed_ms = ?, payload = coalesce(?, payload),"
+                         " original = coalesce(?, original), rule = coalesce(?, rule), deputy = coalesce(?, deputy),"
+                         " human = coalesce(?, human), answer = coalesce(?, answer)"
+                         " WHERE container = ? AND request = ? AND state = ?"));
+    update.bind(edge.to).bind(std::int64_t{edge.is_open}).bind(transaction.now_ms());
+    bind_optional(update, edge.payload, true);
+    bind_optional(update, edge.original, true);
+    bind_optional(update, edge.rule, false);
+    bind_optional(update, edge.deputy, false);
+    bind_optional(update, edge.human, false);
+    bind_optional(update, edge.answer, true);
+    TRY(update.bind(key.container).bind(key.request_id).bind(edge.from).run());
   }
-  const bool is_taken = database.changes() == 1;
-  TRY(const auto row, find_row(database, key));
-  if (!is_taken || !row) return refusal(row, from);
-  describe(entry, key, *row);
+  if (database.changes() != 1) {
+    TRY(const auto row, find_row(database, key));
+    return refusal(row, edge.from);
+  }
   return transaction.record(std::move(entry));
 }
 
 Status forget(Transaction& transaction, const JournalKey& key, std::string_view from, Entry entry) {
   Database& database = transaction.database();
-  TRY(const auto row, find_row(database, key));
-  if (!row || row->state != from) return refusal(row, from);
   {
-    TRY(Statement remove, database.prepare("DELETE FROM journal WHERE container = ? AND request = ?"));
-    TRY(remove.bind(key.container).bind(key.request_id).run());
+    TRY(Statement remove, database.prepare("DELETE FROM journal WHERE container = ? AND request = ? AND state = ?"));
+    TRY(remove.bind(key.container).bind(key.request_id).bind(from).run());
   }
-  describe(entry, key, *row);
+  if (database.changes() != 1) {
+    TRY(const auto row, find_row(database, key));
+    return refusal(row, from);
+  }
   return transaction.record(std::move(entry));
 }
 
+Status forget_container(Transaction& transaction, std::string_view container, std::string_view except) {
+  TRY(Statement remove, transaction.database().prepare("DELETE FROM journal WHERE container = ? AND state <> ?"));
+  return remove.bind(container).bind(except).run();
+}
+
+Status entomb(Transaction& transaction, const JournalKey& key, std::string_view state) {
+  TRY(Statement update,
+      transaction.database().prepare("UPDATE journal SET state = ?, payload = x'', original = NULL, answer = NULL"
+                                     " WHERE container = ? AND request = ? AND is_open = 0"));
+  return update.bind(state).bind(key.container).bind(key.request_id).run();
+}
+
 Result<std::optional<JournalRow>> find_row(Database& database, const JournalKey& key) {
-  TRY(Statement select, database.prepare("SELECT state, payload_sha256, payload, answer, accepted_ms, changed_ms"
-                                         " FROM journal WHERE container = ? AND request = ?"));
+  TRY(Statement select,
+      database.prepare("SELECT " SALLYPORT_JOURNAL_COLUMNS " FROM journal WHERE container = ? AND request = ?"));
   select.bind(key.container).bind(key.request_id);
   TRY(const bool has_row, select.step());
   if (!has_row) return std::optional<JournalRow>();
-  JournalRow row;
-  row.key = key;
-  row.state = select.text(0);
-  const ByteView digest = select.blob(1);
-  if (digest.size() == row.payload_sha256.size()) {
-    std::copy(digest.begin(), digest.end(), row.payload_sha256.begin());
-  }
-  row.payload = as_text(select.blob(2));
-  if (!select.is_null(3)) row.answer = as_text(select.blob(3));
-  row.accepted_ms = select.integer(4);
-  row.changed_ms = select.integer(5);
-  return std::optional<JournalRow>(std::move(row));
+  return std::optional<JournalRow>(read_row(select));
 }
 
-Result<std::vector<JournalRow>> rows_in_state(Database& database, std::string_view state, std::int64_t limit) {
-  TRY(Statement select, database.prepare("SELECT container, request, accepted_ms, changed_ms FROM journal"
-                                         " WHERE state = ? ORDER BY changed_ms LIMIT ?"));
-  select.bind(state).bind(limit);
-  std::vector<JournalRow> rows;
-  for (;;) {
-    TRY(const bool has_row, select.step());
-    if (!has_row) return rows;
-    JournalRow& row = rows.emplace_back();
-    row.key = {std::string(select.text(0)), std::string(select.text(1))};
-    row.state = state;
-    row.accepted_ms = select.integer(2);
-    row.changed_ms = select.integer(3);
-  }
+Result<std::vector<JournalRow>> open_rows(Database& database, std::int64_t number, std::int64_t limit) {
+  TRY(Statement select, database.prepare("SELECT " SALLYPORT_JOURNAL_COLUMNS
+                                         " FROM journal WHERE is_open = 1 AND number > ? ORDER BY number LIMIT ?"));
+  select.bind(number).bind(limit);
+  return read_rows(select);
+}
+
+Result<std::vector<JournalRow>> answered_rows(Database& database, std::int64_t number, std::int64_t limit) {
+  TRY(Statement select,
+      database.prepare("SELECT number, container, request, subject, state, is_open, sha256, x'', NULL, rule, deputy,"
+                       " human, answer, accepted_ms, changed_ms"
+                       " FROM journal WHERE answer IS NOT NULL AND number > ? ORDER BY number LIMIT ?"));
+  select.bind(number).bind(limit);
+  return read_rows(select);
+}
+
+Result<std::int64_t> count_rows(Database& database, std::string_view container) {
+  TRY(Statement select, database.prepare("SELECT count(*) FROM journal WHERE container = ?"));
+  select.bind(container);
+  TRY(const bool has_row, select.step());
+  return has_row ? select.integer(0) : 0;
 }
 
 }  // namespace sallyport::ledger

@@ -9,6 +9,12 @@
 namespace sallyport::ledger {
 namespace {
 
+// What every submission runs is compiled once.
+Status run_prepared(Database& database, const char* sql) {
+  TRY(Statement statement, database.prepare(sql));
+  return statement.run();
+}
+
 Result<SigningKey> open_key(const std::string& path, Database& database) {
   TRY(const auto known, read_meta(database, kMetaKey));
   auto key = SigningKey::load(path);
@@ -205,14 +211,14 @@ void Ledger::commit(std::vector<Submission> group) {
 }
 
 Status Ledger::write(std::vector<Submission>& group, std::vector<Status>& results, std::vector<Record>& records) {
-  TRY(database_->execute("BEGIN IMMEDIATE"));
+  TRY(run_prepared(*database_, "BEGIN IMMEDIATE"));
   if (exporter_->synced() != exported_on_disk_) {
     TRY(write_meta(*database_, kMetaExported, std::to_string(exporter_->synced())));
   }
   for (std::size_t i = 0; i < group.size(); ++i) {
     TRY(results[i], write_one(group[i], records));
   }
-  TRY(database_->execute("COMMIT"));
+  TRY(run_prepared(*database_, "COMMIT"));
   exported_on_disk_ = exporter_->synced();
   return ok();
 }
@@ -223,7 +229,7 @@ Result<Status> Ledger::write_one(Submission& submission, std::vector<Record>& re
   if (submission.work) {
     const Tip before = chain_.tip();
     const std::size_t recorded = records.size();
-    TRY(database_->execute("SAVEPOINT one"));
+    TRY(run_prepared(*database_, "SAVEPOINT one"));
     Status worked = submission.work(transaction);
     if (database_->take_fault() || !database_->is_in_transaction()) {
       return worked ? Error::make(Code::unavailable, "the ledger failed") : std::move(worked).error();
@@ -234,7 +240,7 @@ Result<Status> Ledger::write_one(Submission& submission, std::vector<Record>& re
       records.resize(recorded);
       return Result<Status>(std::move(worked));
     }
-    TRY(database_->execute("RELEASE one"));
+    TRY(run_prepared(*database_, "RELEASE one"));
   }
   for (Entry& entry : submission.entries) {
     normalise(entry);

@@ -37,9 +37,17 @@ Result<Quotas::Reservation> Quotas::reserve(std::string_view key, std::string_vi
   // Compared this way round, no sum can overflow.
   if (amount > quota.limit || taken > quota.limit - amount) {
     Error error = Error::make(Code::quota_exceeded, "the quota is used up", "quota " + std::string(name));
+    error.retryable = quota.window.count() > 0 && amount <= quota.limit;
     error.details_json = wire::to_json([&](wire::JsonWriter& json) {
       json.begin_object().member("limit", quota.limit).member("used", state.used);
-      json.member("reserved", state.reserved).member("requested", amount).end_object();
+      json.member("reserved", state.reserved).member("requested", amount).member("quota", name).key("retry_after_ms");
+      // What is counted for ever becomes free only when something is given back.
+      if (error.retryable) {
+        json.value(quota.window.count() - clock_.unix_millis() % quota.window.count());
+      } else {
+        json.null();
+      }
+      json.end_object();
     });
     return error;
   }

@@ -48,7 +48,8 @@ class Quotas {
     std::string key, name;
     std::int64_t amount = 0;
   };
-  // QUOTA_EXCEEDED with details {"limit","used","reserved","requested"} if it does not fit.
+  // QUOTA_EXCEEDED if it does not fit, with details {"limit","used","reserved","requested","quota",
+  // "retry_after_ms"}; the last is null where no time helps.
   Result<Reservation> reserve(std::string_view key, std::string_view name, const Quota& quota, std::int64_t amount);
   // Books what was really used (more than was reserved is booked in full; less than 0 gives back, for
   // what was removed from a store) and frees the rest.

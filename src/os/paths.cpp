@@ -46,6 +46,7 @@ Result<Paths> paths_from_environment() {
                                                         "/sallyport/sallyport.toml"));
   TRY(paths.state_dir,
       choose("SALLYPORT_STATE_DIR", (xdg_state.empty() ? home_dir + "/.local/state" : xdg_state) + "/sallyport"));
+  paths.egress_hosts = variable("SALLYPORT_EGRESS_HOSTS");
   return paths;
 }
 

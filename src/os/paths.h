@@ -11,6 +11,8 @@ struct Paths {
   std::string config_file;  // $SALLYPORT_CONFIG, else ~/.config/sallyport/sallyport.toml
   std::string state_dir;    // $SALLYPORT_STATE_DIR, else ~/.local/state/sallyport
   std::string runtime_dir;  // $SALLYPORT_RUNTIME_DIR, else $XDG_RUNTIME_DIR/sallyport, else /tmp/sallyport-<uid>
+  // $SALLYPORT_EGRESS_HOSTS: a file like /etc/hosts that the egress proxy asks instead of the machine's resolver.
+  std::string egress_hosts;
 
   std::string profiles_dir() const { return config_file.substr(0, config_file.rfind('/')) + "/profiles"; }
   std::string control_socket() const { return runtime_dir + "/warden.sock"; }

@@ -43,7 +43,14 @@ Result<Peer> identify_peer(int socket);
 // host. Also fails when the kernel will not say (the peer is gone, or not dumpable).
 Status require_own_namespaces(const Peer& peer);
 
+// Which namespace a descriptor of one names. No other has the same numbers while this one lives.
+struct NamespaceId {
+  std::uint64_t device = 0, inode = 0;
+  bool operator==(const NamespaceId&) const = default;
+};
+Result<NamespaceId> namespace_id(int fd);
+
 // Whether the peer lives in that pid namespace. Fails when the kernel will not say.
-Result<bool> is_in_pid_namespace(const Peer& peer, int pid_namespace);
+Result<bool> is_in_pid_namespace(const Peer& peer, NamespaceId pid_namespace);
 
 }  // namespace sallyport::os

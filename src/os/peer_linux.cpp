@@ -118,9 +118,16 @@ Status require_own_namespaces(const Peer& peer) {
   return ok();
 }
 
-Result<bool> is_in_pid_namespace(const Peer& peer, int pid_namespace) {
+Result<NamespaceId> namespace_id(int fd) {
+  struct stat info{};
+  if (::fstat(fd, &info) != 0) return unidentified("namespace", errno);
+  return NamespaceId{info.st_dev, info.st_ino};
+}
+
+Result<bool> is_in_pid_namespace(const Peer& peer, NamespaceId pid_namespace) {
   TRY(const UniqueFd theirs, namespace_of(peer, kPidNamespace));
-  return are_same(theirs.get(), pid_namespace);
+  TRY(const NamespaceId id, namespace_id(theirs.get()));
+  return id == pid_namespace;
 }
 
 }  // namespace sallyport::os

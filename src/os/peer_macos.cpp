@@ -51,6 +51,7 @@ Result<Peer> identify_peer(int socket) {
 
 Status require_own_namespaces(const Peer&) { return ok(); }
 
-Result<bool> is_in_pid_namespace(const Peer&, int) { return unidentified("pid namespace", ENOSYS); }
+Result<NamespaceId> namespace_id(int) { return unidentified("namespace", ENOSYS); }
+Result<bool> is_in_pid_namespace(const Peer&, NamespaceId) { return unidentified("pid namespace", ENOSYS); }
 
 }  // namespace sallyport::os

@@ -18,7 +18,17 @@ rates    = { "schedule_task" = "30/h", "create_periodic_agent" = "10/h", "regist
 env      = { PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG = "C.UTF-8" }
 env_pass = ["TERM", "COLORTERM", "NO_COLOR", "TZ"]
 
-# The same without a place to write but /tmp and home, which are private and vanish.
+# The same for `sallyport mcp`, whose tools may also run commands in their own container.
+[profile.mcp]
+fs.read  = ["/usr", "/etc", "/opt"]
+fs.write = ["${workspace}"]
+fs.deny  = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*", "/etc/ssl/private", "/etc/krb5.keytab"]
+exec     = ["/usr/**", "/opt/**", "${workspace}/**"]
+methods  = ["test.*", "warden.hello", "fs.*", "env.get", "container.exec"]
+env      = { PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG = "C.UTF-8" }
+env_pass = ["TERM", "COLORTERM", "NO_COLOR", "TZ"]
+
+# As default, without a place to write but /tmp and home, which are private and vanish.
 [profile.read-only]
 fs.read  = ["/usr", "/etc", "/opt", "${workspace}"]
 fs.deny  = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*", "/etc/ssl/private", "/etc/krb5.keytab"]
@@ -40,6 +50,18 @@ rates    = { "schedule_task" = "30/h", "create_periodic_agent" = "10/h", "regist
 env      = { PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG = "C.UTF-8" }
 env_pass = ["TERM", "COLORTERM", "NO_COLOR", "TZ", "CCACHE_DIR"]
 limits   = { memory = "8GiB", pids = 2048 }
+
+# For coding agents: their own state is writable, their model, their code host and their packages can be reached.
+[profile.agent]
+fs.read   = ["/usr", "/etc", "/opt", "~/.gitconfig", "~/.config/git", "~/.local/bin", "~/.local/share/claude"]
+fs.write  = ["${workspace}", "~/.claude", "~/.claude.json", "~/.codex", "~/.gemini", "~/.config/opencode", "~/.local/share/opencode", "~/.cache/pip", "~/.npm", "~/.cargo/registry"]
+fs.deny   = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*", "/etc/ssl/private", "/etc/krb5.keytab"]
+exec      = ["/usr/**", "/opt/**", "${workspace}/**", "~/.local/bin/**", "~/.local/share/claude/**"]
+net.allow = ["@anthropic", "@openai", "@github", "@npm", "@pypi", "@crates"]
+methods   = ["test.*", "warden.hello", "fs.*", "env.get"]
+env       = { PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG = "C.UTF-8" }
+env_pass  = ["TERM", "COLORTERM", "NO_COLOR", "TZ", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"]
+limits    = { memory = "8GiB", pids = 2048 }
 )toml";
 
 }  // namespace sallyport::policy

@@ -24,13 +24,16 @@ bool lets_fewer_pass(const RateLimit& a, const RateLimit& b) {
 
 std::string because(const Decision& decision, const Rule* strictest) {
   if (strictest == nullptr) return "no rule allows it (default deny)";
-  const std::string name = "'" + strictest->name + "' (" + strictest->source + ")";
-  if (strictest->denies) return name + " denies it";
-  if (decision.is_denied) return name + " matches, but nothing allows it (default deny)";
-  std::string who;
-  if (decision.needs_deputy) who = "the deputy";
-  if (decision.needs_human) who += who.empty() ? "a human" : " and a human";
-  return who.empty() ? name + " allows it" : name + " matches; it needs " + who;
+  const std::string_view end = strictest->denies    ? " denies it"
+                               : decision.is_denied ? " matches, but nothing allows it (default deny)"
+                               : decision.needs_deputy && decision.needs_human
+                                   ? " matches; it needs the deputy and a human"
+                               : decision.needs_deputy ? " matches; it needs the deputy"
+                               : decision.needs_human  ? " matches; it needs a human"
+                                                       : " allows it";
+  std::string why;
+  why.reserve(strictest->name.size() + strictest->source.size() + end.size() + 5);
+  return (((why += '\'') += strictest->name) += "' (").append(strictest->source).append(")").append(end);
 }
 
 Error denied(const Question& question, const std::string& why) {
@@ -138,7 +141,8 @@ void Engine::Table::visit(const Question& question, Visit&& visit) const {
     return std::find(rule.match.begin(), rule.match.end(), name) != rule.match.end();
   };
   if (const auto found = exact.find(name); found != exact.end()) look(found->second, [](const Rule&) { return false; });
-  for (std::size_t dot = name.find('.'); dot != std::string_view::npos; dot = name.find('.', dot + 1)) {
+  for (std::size_t dot = groups.empty() ? std::string_view::npos : name.find('.'); dot != std::string_view::npos;
+       dot = name.find('.', dot + 1)) {
     const auto found = groups.find(name.substr(0, dot));
     if (found == groups.end()) continue;
     look(found->second, [&](const Rule& rule) {
@@ -155,9 +159,11 @@ void Engine::Table::visit(const Question& question, Visit&& visit) const {
   });
 }
 
-Engine::Outcome Engine::weigh(const Table& table, const Question& question) {
+template <typename OnMatch>
+Engine::Outcome Engine::weigh(const Table& table, const Question& question, OnMatch&& on_match) {
   Outcome outcome;
   table.visit(question, [&](const Rule& rule) {
+    on_match(rule);
     outcome.is_permitted |= rule.permits;
     outcome.is_denied |= rule.denies;
     outcome.needs_deputy |= rule.needs_deputy;
@@ -177,15 +183,18 @@ Decision Engine::consider(const Question& question) const {
     decision.why = "nothing is known of it (default deny)";
     return decision;
   }
-  const Outcome outcome = weigh(*table, question);
+  std::vector<const Rule*> matched;
+  matched.reserve(8);
+  const Outcome outcome = weigh(*table, question, [&](const Rule& rule) { matched.push_back(&rule); });
   decision.is_denied = outcome.is_denied || !outcome.is_permitted;
   decision.needs_deputy = !decision.is_denied && outcome.needs_deputy;
   decision.needs_human = !decision.is_denied && outcome.needs_human;
   if (outcome.rate != nullptr && !decision.is_denied) decision.rate = *outcome.rate;
   if (outcome.strictest != nullptr) decision.rule = outcome.strictest->name;
-  table->visit(question, [&](const Rule& rule) {
-    if (&rule != outcome.strictest) decision.also_matched.push_back(rule.name);
-  });
+  if (matched.size() > 1) decision.also_matched.reserve(matched.size() - 1);
+  for (const Rule* rule : matched) {
+    if (rule != outcome.strictest) decision.also_matched.push_back(rule->name);
+  }
   decision.why = because(decision, outcome.strictest);
   return decision;
 }
@@ -214,7 +223,7 @@ Result<Permit> Engine::permit(const Question& question, const Decision& decision
 std::optional<Permit> Engine::permit_at_once(const Question& question) const {
   const Table* table = table_of(question.principal);
   if (table == nullptr) return std::nullopt;
-  const Outcome outcome = weigh(*table, question);
+  const Outcome outcome = weigh(*table, question, [](const Rule&) {});
   const bool is_plain = outcome.is_permitted && !outcome.is_denied && !outcome.needs_deputy && !outcome.needs_human;
   if (!is_plain || outcome.rate != nullptr || !check_token(*table, question)) return std::nullopt;
   return Permit(question.principal, question.method);

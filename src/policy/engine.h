@@ -118,7 +118,8 @@ class Engine {
   };
 
   const Table* table_of(const Principal& principal) const;
-  static Outcome weigh(const Table& table, const Question& question);
+  template <typename OnMatch>
+  static Outcome weigh(const Table& table, const Question& question, OnMatch&& on_match);
   Status check_token(const Table& table, const Question& question) const;
   Table compile(const std::string& id, ContainerPolicy policy) const;
   void compile_host();

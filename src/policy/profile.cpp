@@ -8,7 +8,9 @@
 #include <iterator>
 #include <sstream>
 
+#include "policy/adapter_setters.h"
 #include "policy/builtin_profiles.h"
+#include "policy/net_lists.h"
 #include "policy/policy_file.h"
 #include "policy/rule_toml.h"
 #include "policy/toml_table.h"
@@ -60,7 +62,20 @@ table::Setter paths(std::vector<std::string>& target, bool allows_names) {
   };
 }
 
-table::Setter limit(ProfileLimits& limits, const std::string& name) {
+// Reports the first rule that is none.
+table::Setter hosts(std::vector<std::string>& target) {
+  return [&target, list = table::strings(target)](const toml::node& node) -> std::optional<std::string> {
+    if (auto problem = list(node)) return problem;
+    for (const std::string& text : target) {
+      if (text.starts_with('@')) continue;
+      if (const auto rule = NetRule::parse(text); !rule) return rule.error().message;
+    }
+    return std::nullopt;
+  };
+}
+
+template <typename Limits>
+table::Setter limit(Limits& limits, const std::string& name) {
   return table::parsed([&limits, name](const std::string& value) -> std::optional<std::string> {
     const Status set = limits.set(name, value);
     if (set) return std::nullopt;
@@ -145,7 +160,8 @@ Result<Profile> parse_profile(const std::string& path, const std::string& name, 
       {"fs.deny", paths(profile.fs_deny, true)},
       {"fs.refuse_hard_links", table::boolean(profile.refuse_hard_links)},
       {"exec", paths(profile.exec, false)},
-      {"net.allow", table::strings(profile.net_allow)},
+      {"net.allow", hosts(profile.net_allow)},
+      {"net.deny", hosts(profile.net_deny)},
       {"methods", names(profile.methods, Rule::Names::methods)},
       {"token_methods", names(profile.token_methods, Rule::Names::methods)},
       {"signals", names(profile.signals, Rule::Names::signals)},
@@ -160,6 +176,7 @@ Result<Profile> parse_profile(const std::string& path, const std::string& name, 
       {"deputy_limits.protected_paths", table::strings(profile.deputy_limits.protected_paths)},
       {"deputy_limits.timeout", duration(profile.deputy_limits.timeout)},
       {"command", table::strings(profile.command)},
+      {"agent", table::strings(profile.agent)},
       {"env", table::string_map(profile.env)},
       {"env_pass", table::strings(profile.env_pass)},
       {"all_landlock_rights", table::boolean(profile.all_landlock_rights)},
@@ -168,6 +185,10 @@ Result<Profile> parse_profile(const std::string& path, const std::string& name, 
   for (const char* key : {"memory", "pids", "cpu", "open_files", "file_size", "scratch", "duration", "idle"}) {
     setters.emplace(std::string("limits.") + key, limit(profile.limits, key));
   }
+  for (const char* key : {"bytes", "requests", "tunnels", "idle", "duration"}) {
+    setters.emplace(std::string("net.limits.") + key, limit(profile.net_limits, key));
+  }
+  add_adapter_setters(setters, profile.adapters);
   TRY(table::read(path, "profile." + name, node, setters));
   for (const char* word : {"review", "rates"}) {
     if (later.contains(word)) TRY(read_demands(path, word, *later[word], profile));
@@ -300,7 +321,22 @@ Result<Profiles> Profiles::load(const std::string& directory) {
       }
     }
   }
+  TRY(all.expand_lists(directory));
   return all;
+}
+
+Status Profiles::expand_lists(const std::string& directory) {
+  for (auto& [name, profile] : profiles_) {
+    for (std::vector<std::string>* rules : {&profile.net_allow, &profile.net_deny}) {
+      auto expanded = expand_net_lists(*rules, net_lists_dir(directory));
+      if (!expanded) {
+        return Error::make(expanded.error().code,
+                           profile.source + ": profile '" + name + "': " + expanded.error().message);
+      }
+      *rules = std::move(*expanded);
+    }
+  }
+  return ok();
 }
 
 const Profile* Profiles::find(std::string_view name) const {

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/base.h"
+#include "policy/adapter_grants.h"
+#include "policy/net.h"
 #include "policy/rule.h"
 
 namespace sallyport::policy {
@@ -46,7 +48,9 @@ struct Profile {
   // Paths: absolute, ~/..., ${workspace}/..., with * ? [] as in the shell. Deny also takes **/NAME.
   std::vector<std::string> fs_read, fs_write, fs_deny;
   std::vector<std::string> exec;  // files, or directories as DIR, DIR/* or DIR/**
-  std::vector<std::string> net_allow;
+  // Rules as in net.h. parse_profiles() leaves "@list" as it is; Profiles::load() puts the list's rules there.
+  std::vector<std::string> net_allow, net_deny;
+  NetLimits net_limits;
   std::vector<std::string> methods;        // what its door answers
   std::vector<std::string> token_methods;  // of these, what also needs a capability token
   std::vector<std::string> signals;        // what its mailbox takes
@@ -58,6 +62,7 @@ struct Profile {
   std::map<std::string, std::string> env;
   std::vector<std::string> env_pass;  // names passed on from the caller's environment
   ProfileLimits limits;
+  AdapterPermissions adapters;
   bool refuse_hard_links = false;  // fs.* opens no file that has more than one name
   bool all_landlock_rights = false;
   bool allow_weak = false;  // accept Landlock and seccomp alone where user namespaces are forbidden
@@ -77,6 +82,8 @@ class Profiles {
   const std::map<std::string, Profile, std::less<>>& all() const { return profiles_; }
 
  private:
+  Status expand_lists(const std::string& directory);
+
   std::map<std::string, Profile, std::less<>> profiles_;
 };
 

@@ -71,6 +71,11 @@ void hide_command_line(const Plan& plan) {
   if (plan.command_line.size() > sizeof(kName)) std::memcpy(plan.command_line.data(), kName, sizeof(kName));
 }
 
+void hand(int fd, Handover bit, InitContext& init) {
+  init.handed_fds[__builtin_popcount(init.handed)] = fd;
+  init.handed |= bit;
+}
+
 // Taken while they can be: pid 1 is about to become opaque, also to those who made it.
 void take_handover(std::uint32_t wanted, InitContext& init, const Reporter& reporter) {
   struct Source {
@@ -81,17 +86,13 @@ void take_handover(std::uint32_t wanted, InitContext& init, const Reporter& repo
                                  {kMountNamespace, "/proc/self/ns/mnt"},
                                  {kPidNamespace, "/proc/self/ns/pid"},
                                  {kMountInfo, "/proc/self/mountinfo"}};
-  std::size_t count = 0;
   for (const Source& source : kSources) {
     if ((wanted & source.bit) == 0) continue;
     const int fd = ::open(source.path, O_RDONLY | O_CLOEXEC);
     reporter.must(Step::hand_over, fd);
-    init.handed_fds[count++] = fd;
-    init.handed |= source.bit;
+    hand(fd, source.bit, init);
   }
 }
-
-std::size_t count_handed(std::uint32_t bits) { return static_cast<std::size_t>(__builtin_popcount(bits)); }
 
 }  // namespace
 
@@ -124,7 +125,7 @@ void run_child(const ChildContext& context) {
   InitContext init{&plan, &reporter, context.terminal, 0, {}, context.worker};
   if (!plan.is_weak) {
     map_user(plan, reporter);
-    NetworkMaker network(reporter);
+    NetworkMaker network(reporter, plan.has_proxy);
     network.start();
     if (!plan.pid_max.empty())
       reporter.must(Step::limits, write_whole("/proc/sys/kernel/pid_max", plan.pid_max.c_str()));
@@ -134,7 +135,8 @@ void run_child(const ChildContext& context) {
     hide_command_line(plan);
     ::prctl(PR_SET_NAME, "sallyport-init", 0, 0, 0);
     take_handover(context.wanted_handover, init, reporter);
-    network.finish();
+    const int proxy = network.finish();
+    if (proxy >= 0) hand(proxy, kProxyListener, init);
   } else {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   }
@@ -144,8 +146,7 @@ void run_child(const ChildContext& context) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   const int listener = apply_seccomp(plan, reporter);
   if (listener >= 0) {
-    init.handed_fds[count_handed(init.handed)] = listener;
-    init.handed |= kViolations;
+    hand(listener, kViolations, init);
   }
   reporter.must(Step::ready, 0);
   run_init(init);

@@ -60,16 +60,18 @@ class Reporter {
 // namespace and before finish(), which joins what was made and ends the helper.
 class NetworkMaker {
  public:
-  explicit NetworkMaker(const Reporter& reporter) : reporter_(reporter) {}
+  NetworkMaker(const Reporter& reporter, bool has_proxy) : reporter_(reporter), has_proxy_(has_proxy) {}
   void start();
-  void finish();
+  int finish();  // the listener for the proxy, or -1
 
  private:
   static int make(void* self);
 
   const Reporter& reporter_;
+  bool has_proxy_;
   int helper_ = -1;
-  int namespace_ = -1;  // both written by the helper, which shares this memory
+  int listener_ = -1;
+  int namespace_ = -1;  // all three written by the helper, which shares this memory
   int error_ = 0;
   alignas(16) char stack_[16 * 1024];
 };

@@ -26,7 +26,7 @@ struct Notice {
   std::int32_t value;
   std::int32_t pid;      // inside the sandbox
   std::uint32_t index;   // which item or cover failed
-  std::uint32_t handed;  // bits of Handover: the descriptors that came along, in this order
+  std::uint32_t handed;  // bits of Handover: the descriptors that came along; for their order see Running::State::take
 };
 
 enum Handover : std::uint32_t {
@@ -35,8 +35,9 @@ enum Handover : std::uint32_t {
   kPidNamespace = 4,
   kMountInfo = 8,
   kViolations = 16,
+  kProxyListener = 32,
 };
-constexpr std::size_t kMaxHandover = 5;
+constexpr std::size_t kMaxHandover = 6;
 
 // To pid 1. Kind::exec is followed by its strings, each with its NUL: directory, arguments,
 // environment; and carries the descriptors that become 0, 1, 2, ... of the command. Kind::worker carries

@@ -86,8 +86,8 @@ TerminalMode choose_mode(const Terminal& terminal, const Machine& machine) {
 class Supervisor {
  public:
   Supervisor(Running& running, const Spec& spec, const Terminal& terminal, TerminalMode mode,
-             const SignalReader& signals)
-      : running_(running), terminal_(terminal), mode_(mode), signals_(signals), covers_(running) {
+             const SignalReader& signals, const ForegroundOptions& options)
+      : running_(running), terminal_(terminal), mode_(mode), signals_(signals), options_(options), covers_(running) {
     if (spec.limits.duration.count() > 0) deadline_ = Clock::now() + spec.limits.duration;
   }
 
@@ -96,11 +96,13 @@ class Supervisor {
     int listener = running_.violations();
     CoverWatch::Changes changes;
     while (!is_over) {
-      pollfd watched[4] = {{running_.control(), POLLIN, 0},
+      pollfd watched[5] = {{running_.control(), POLLIN, 0},
                            {signals_.fd(), POLLIN, 0},
                            {listener, POLLIN, 0},
-                           {covers_.poll_fd(), POLLPRI, 0}};
-      if (::poll(watched, 4, timeout()) < 0 && errno != EINTR) break;
+                           {covers_.poll_fd(), POLLPRI, 0},
+                           {options_.other_fd ? options_.other_fd() : -1, POLLIN, 0}};
+      if (::poll(watched, 5, timeout()) < 0 && errno != EINTR) break;
+      if (watched[4].revents != 0) options_.on_other();
       if (watched[2].revents != 0 && !violations_.serve(listener)) listener = -1;
       if (watched[3].revents != 0 || (covers_.next_look() && Clock::now() >= *covers_.next_look())) {
         covers_.check(changes);
@@ -183,6 +185,7 @@ class Supervisor {
   const Terminal& terminal_;
   TerminalMode mode_;
   const SignalReader& signals_;
+  const ForegroundOptions& options_;
   CoverWatch covers_;
   ViolationLog violations_;
   ViolationLog refusals_;
@@ -205,7 +208,7 @@ Result<ExitReport> run_foreground(const Spec& spec, const ForegroundOptions& opt
   ExitReport report;
   report.protections = running.protections();
   report.findings = running.findings();
-  Supervisor(running, spec, terminal, launch_options.terminal, signals).run(report);
+  Supervisor(running, spec, terminal, launch_options.terminal, signals, options).run(report);
   running.let_go();
   if (!spec.workspace.empty() && spec.is_workspace_writable && spec.protect_workspace) {
     scan_at_exit(spec.workspace, report.findings, report.quarantined, report.suspicious);

@@ -121,7 +121,7 @@ struct Running::State {
   Plan plan;
   Protections protections;
   os::Cgroup cgroup;
-  UniqueFd control, pidfd, violations, mount_info, user_namespace, mount_namespace, pid_namespace;
+  UniqueFd control, pidfd, violations, mount_info, user_namespace, mount_namespace, pid_namespace, proxy_listener;
   UniqueFd placeholder;  // held with a shared lock: other sandboxes of this workspace leave the file
   pid_t pid = -1;
 
@@ -179,11 +179,9 @@ struct Running::State {
       Handover bit;
       UniqueFd& fd;
     };
-    const Place places[] = {{kUserNamespace, user_namespace},
-                            {kMountNamespace, mount_namespace},
-                            {kPidNamespace, pid_namespace},
-                            {kMountInfo, mount_info},
-                            {kViolations, violations}};
+    const Place places[] = {{kUserNamespace, user_namespace}, {kMountNamespace, mount_namespace},
+                            {kPidNamespace, pid_namespace},   {kMountInfo, mount_info},
+                            {kProxyListener, proxy_listener}, {kViolations, violations}};
     std::size_t next = 0;
     for (const Place& place : places) {
       if ((bits & place.bit) != 0 && next < count) place.fd = UniqueFd(fds[next++]);
@@ -342,6 +340,7 @@ int Running::mount_info() const { return state_->mount_info.get(); }
 int Running::user_namespace() const { return state_->user_namespace.get(); }
 int Running::mount_namespace() const { return state_->mount_namespace.get(); }
 int Running::pid_namespace() const { return state_->pid_namespace.get(); }
+int Running::proxy_listener() const { return state_->proxy_listener.get(); }
 const Protections& Running::protections() const { return state_->protections; }
 const Findings& Running::findings() const { return state_->plan.findings; }
 const std::vector<Cover>& Running::covers() const { return state_->plan.covers; }

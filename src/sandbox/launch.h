@@ -83,6 +83,7 @@ class Running {
   int user_namespace() const;
   int mount_namespace() const;
   int pid_namespace() const;
+  int proxy_listener() const;  // with Spec::has_proxy; else -1
   const Protections& protections() const;
   const Findings& findings() const;
   const std::vector<Cover>& covers() const;

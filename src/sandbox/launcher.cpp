@@ -135,8 +135,12 @@ class Launcher {
       container->deadline = SteadyClock::now() + request.spec.limits.duration;
     }
     std::vector<int> beside;
-    if (container->running.pid_namespace() >= 0) beside.push_back(container->running.pid_namespace());
-    tell(Launched{request.container, container->running.pid(), container->running.protections().to_json()}, beside);
+    const int pid_namespace = container->running.pid_namespace(), listener = container->running.proxy_listener();
+    if (pid_namespace >= 0) beside.push_back(pid_namespace);
+    if (listener >= 0) beside.push_back(listener);
+    tell(Launched{request.container, container->running.pid(), container->running.protections().to_json(),
+                  pid_namespace >= 0, listener >= 0},
+         beside);
     containers_.emplace(request.container, std::move(container));
   }
 

@@ -27,8 +27,8 @@ void fields(Visitor& v, Risk& m) {
 template <typename Visitor>
 void fields(Visitor& v, Spec& m) {
   v(m.name, m.command, m.environment, m.directory, m.hostname, m.workspace, m.is_workspace_writable, m.home, m.read,
-    m.write, m.deny, m.deny_names, m.binds, m.exec, m.refuse_hard_links, m.use_all_landlock_rights, m.limits,
-    m.protect_workspace, m.report_violations, m.allow_weak);
+    m.write, m.deny, m.deny_names, m.binds, m.exec, m.refuse_hard_links, m.use_all_landlock_rights, m.has_proxy,
+    m.limits, m.protect_workspace, m.report_violations, m.allow_weak);
 }
 template <typename Visitor>
 void fields(Visitor& v, LaunchRequest& m) {
@@ -52,7 +52,7 @@ void fields(Visitor& v, KillRequest& m) {
 }
 template <typename Visitor>
 void fields(Visitor& v, Launched& m) {
-  v(m.container, m.pid, m.protections_json);
+  v(m.container, m.pid, m.protections_json, m.has_pid_namespace, m.has_proxy_listener);
 }
 template <typename Visitor>
 void fields(Visitor& v, LaunchFailed& m) {

@@ -48,8 +48,11 @@ using ToLauncher = std::variant<LaunchRequest, ExecRequest, WorkerRequest, Signa
 // ---- from the launcher ----
 struct Launched {
   Handle container = 0;
-  std::int32_t pid = 0;          // of its pid 1
-  std::string protections_json;  // beside it: its pid namespace, where the machine could say
+  std::int32_t pid = 0;  // of its pid 1
+  std::string protections_json;
+  // Beside it, in this order, what is true here.
+  bool has_pid_namespace = false;
+  bool has_proxy_listener = false;
 };
 struct LaunchFailed {
   Handle container = 0;

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "sandbox/child.h"
+#include "sandbox/spec.h"
 
 namespace sallyport::sandbox {
 namespace {
@@ -26,6 +27,21 @@ int bring_loopback_up() {
   return result;
 }
 
+// Without SO_REUSEADDR and SO_REUSEPORT: nobody inside can take the port's place.
+int listen_for_proxy() {
+  constexpr int kBacklog = 1024;
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(kProxyPort);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (listener < 0 || ::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+      ::listen(listener, kBacklog) != 0) {
+    return -1;
+  }
+  return listener;
+}
+
 }  // namespace
 
 // Runs beside the process that builds the root, on its memory and its descriptors, errno included:
@@ -35,6 +51,13 @@ int NetworkMaker::make(void* self) {
   if (::unshare(CLONE_NEWNET) != 0 || bring_loopback_up() != 0) {
     maker->error_ = errno;
     return 1;
+  }
+  if (maker->has_proxy_) {
+    maker->listener_ = listen_for_proxy();
+    if (maker->listener_ < 0) {
+      maker->error_ = errno;
+      return 1;
+    }
   }
   const int made = ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
   if (made < 0) maker->error_ = errno;
@@ -51,12 +74,13 @@ void NetworkMaker::start() {
 #endif
 }
 
-void NetworkMaker::finish() {
+int NetworkMaker::finish() {
   while (helper_ > 0 && ::waitpid(helper_, nullptr, __WALL) < 0 && errno == EINTR) {
   }
   if (namespace_ < 0) reporter_.fail(Step::loopback, error_ != 0 ? error_ : ECHILD);
   reporter_.must(Step::loopback, ::setns(namespace_, CLONE_NEWNET));
   ::close(namespace_);
+  return listener_;
 }
 
 }  // namespace sallyport::sandbox

@@ -430,6 +430,11 @@ Result<Plan> make_plan(const Spec& spec, const Machine& machine) {
     return Error::make(Code::unavailable,
                        "this machine offers neither user namespaces nor Landlock: nothing can be confined");
   }
+  if (plan.is_weak && spec.has_proxy) {
+    return Error::make(Code::unavailable,
+                       "a sandbox without user namespaces has no network of its own to allow hosts in");
+  }
+  plan.has_proxy = spec.has_proxy;
   const std::string uid = std::to_string(::geteuid());
   const std::string gid = std::to_string(::getegid());
   plan.uid_map = uid + " " + uid + " 1";

@@ -62,6 +62,7 @@ struct Plan {
   std::string pid_max;                  // of the new pid namespace; empty: left alone
   std::uint64_t supervised_memory = 0;  // bytes; 0: not by init
   bool is_traced = false;
+  bool has_proxy = false;
   bool refuse_hard_links = false;
 
   std::vector<std::string> command, environment;

@@ -22,6 +22,9 @@ struct Bind {
   bool is_executable = false;
 };
 
+// Where a sandbox with Spec::has_proxy finds its proxy, on 127.0.0.1 of its own network namespace.
+inline constexpr std::uint16_t kProxyPort = 3128;
+
 // Zero means: no limit of ours.
 struct Limits {
   std::uint64_t memory_bytes = 4ULL << 30;
@@ -60,6 +63,9 @@ struct Spec {
   std::vector<std::string> exec;
   bool refuse_hard_links = false;        // the file worker opens no file with more than one name
   bool use_all_landlock_rights = false;  // the mounts' rules a second time, by Landlock
+
+  // Listen on kProxyPort inside, and hand the listener to the maker: the one way out, for whoever accepts there.
+  bool has_proxy = false;
 
   Limits limits;
   bool protect_workspace = true;   // pins and masks inside a writable workspace

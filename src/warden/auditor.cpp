@@ -57,6 +57,19 @@ Auditor::Recorded Auditor::outcome(const handlers::Method& method, const handler
   return {ledger_, std::move(entry), method.audit};
 }
 
+Status Auditor::reviewed(const handlers::RequestContext& context, ipc::Call& call, const approval::Matter& matter,
+                         const approval::Verdict& verdict) {
+  using Kind = approval::Verdict::Kind;
+  Entry entry = entry_of(Stage::event, context, call, nullptr);
+  const bool is_modified = verdict.kind == Kind::modified;
+  const bool is_good = is_modified || verdict.kind == Kind::approved;
+  if (!is_good) entry.code = to_string(Code::approval_denied);
+  entry.rule = (is_modified ? "modified by " : is_good ? "approved by " : "rejected by ") + verdict.by;
+  if (!is_good) entry.rule += ": " + verdict.why;
+  entry.unhashed_payload = is_modified ? verdict.payload : matter.payload;
+  return ledger_.append(std::move(entry));
+}
+
 void Auditor::refused(const handlers::RequestContext& context, ipc::Call& call, const Error& error) {
   const std::string principal = context.principal.to_string();
   Refusals& refusals = refusals_[principal];

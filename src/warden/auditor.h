@@ -40,6 +40,11 @@ class Auditor {
   Recorded outcome(const handlers::Method& method, const handlers::RequestContext& context, ipc::Call& call,
                    ipc::Reply& reply);
 
+  // What a deputy said about a request, in order and before what follows from it. The human gate records its
+  // questions itself. UNAVAILABLE if there is no room for it.
+  Status reviewed(const handlers::RequestContext& context, ipc::Call& call, const approval::Matter& matter,
+                  const approval::Verdict& verdict);
+
   // A request that policy, its schema or a limit refused, whatever its class: buffered, and in the log. A
   // principal that is refused more often than kRefusalRate cannot fill the disk with it: what is left out is
   // counted, that it begins is recorded at once, and how much it was with the next refusal that is recorded.

@@ -10,6 +10,14 @@
 //   [host]
 //   methods = ["*"]              # what the host itself may call
 //   token_methods = []           # of these, what also needs a capability token
+//   [schedule]
+//   zone = "UTC"                 # whose clock cron expressions mean: Europe/Berlin
+//   max_tasks = 256              # waiting or running
+//   max_tasks_per_owner = 32     # of these, of one group or container
+//   max_running = 4              # runs at once
+//   max_run_ms = 3600000         # a run that lasts longer is stopped
+//   [signal.NAME], [deploy.NAME] # see warden/signal_config.h
+//   [platform]                   # adapters for workers: see platform/config.h. Or platform.json beside this file
 //   [approvals]
 //   expiry = "24h"               # how long a human has to answer; after that it is a no
 //   [[rule]]                     # see docs/policy.md
@@ -19,7 +27,10 @@
 
 #include "base/base.h"
 #include "ipc/sessions.h"
+#include "platform/config.h"
 #include "policy/engine.h"
+#include "scheduler/declared.h"
+#include "scheduler/scheduler.h"
 
 namespace sallyport::warden {
 
@@ -30,6 +41,10 @@ struct Config {
   std::size_t max_in_flight = 4'096;
   bool require_pidfd = false;
   policy::HostPolicy host;
+  scheduler::Limits schedule;
+  std::vector<scheduler::DeclaredSignal> signals;
+  scheduler::Deployments deployments;
+  platform::Config platform;
   Millis approval_expiry{24 * 60 * 60 * 1000};
   std::vector<policy::Rule> rules;
 };

@@ -1,5 +1,6 @@
 #include "warden/pipeline.h"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 namespace sallyport::warden {
@@ -12,6 +13,33 @@ using ipc::Reply;
 using ipc::Session;
 
 namespace {
+
+// Descriptors that a container's connections may not use up: the host's own door must go on opening.
+constexpr rlim_t kReservedDescriptors = 128;
+
+bool is_short_of_descriptors(int fd) {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && static_cast<rlim_t>(fd) + kReservedDescriptors > limit.rlim_cur;
+}
+
+// Counts a request as long as it lives.
+class InFlight {
+ public:
+  InFlight(Door& door, const Call& call) : door_(door), bytes_(call.message().bytes) {
+    ++door_.in_flight;
+    door_.in_flight_bytes += bytes_;
+  }
+  ~InFlight() {
+    --door_.in_flight;
+    door_.in_flight_bytes -= bytes_;
+  }
+  InFlight(const InFlight&) = delete;
+  InFlight& operator=(const InFlight&) = delete;
+
+ private:
+  Door& door_;
+  std::size_t bytes_;
+};
 
 // Whatever a library throws ends here.
 Error barrier(const std::exception& error) {
@@ -41,8 +69,10 @@ Status refusal(const approval::Verdict& verdict) {
 }  // namespace
 
 Pipeline::Pipeline(handlers::Host& host) : host_(host), auditor_(host.ledger, host.sessions.log(), host.clock) {
-  for (const auto group : {handlers::warden_methods(), handlers::container_methods(), handlers::fs_methods(),
-                           handlers::audit_methods(), handlers::policy_methods(), handlers::approval_methods()}) {
+  for (const auto group : {handlers::warden_methods(), handlers::container_methods(), handlers::group_methods(),
+                           handlers::fs_methods(), handlers::schedule_methods(), handlers::audit_methods(),
+                           handlers::mailbox_methods(), handlers::policy_methods(), handlers::approval_methods(),
+                           handlers::pod_methods(), handlers::platform_methods()}) {
     for (const Method& method : group) methods_.emplace(method.name, &method);
   }
 }
@@ -84,6 +114,9 @@ void Pipeline::open(UniqueFd in, UniqueFd out, Door& door, RequestContext contex
   if (door.connections >= door.max_connections) {
     return refuse(std::move(in), door, Error::make(Code::rate_limited, "too many connections on this door"));
   }
+  if (!door.principal.is_host() && is_short_of_descriptors(in.get())) {
+    return refuse(std::move(in), door, Error::make(Code::rate_limited, "too many connections on all doors"));
+  }
   context.principal = door.principal;
   context.container_id = door.principal.container_id();
   context.plugin_name = door.plugin_name;
@@ -102,10 +135,14 @@ void Pipeline::open(UniqueFd in, UniqueFd out, Door& door, RequestContext contex
 // ---- Session -> Frame -> Request ----
 
 Fire Pipeline::serve(std::shared_ptr<Session> session, Door& door, RequestContext context) {
-  // Shared with the requests that are still being answered when the last one has come.
-  const auto shared = std::make_shared<RequestContext>(std::move(context));
+  // Shared with the requests that are still being answered when the last one has come, or when who asks next
+  // may do less.
+  auto shared = std::make_shared<RequestContext>(std::move(context));
   while (co_await session->receive()) {
-    while (auto request = session->next_request()) answer(session, door, shared, std::move(*request));
+    while (auto request = session->next_request()) {
+      if (shared->narrowed_to) shared = shared->narrowed_to;
+      answer(session, door, shared, std::move(*request));
+    }
     session->end_turn();
   }
   session->finish();
@@ -123,11 +160,15 @@ Fire Pipeline::answer(const std::shared_ptr<Session>& session, Door& door, std::
   std::optional<Permit> permit = host_.engine.permit_at_once(question_of(method, *context, call));
   Status allowed = permit ? check(method, door, *context, call.message()) : ok();
   if (!permit) {
-    auto granted = co_await grant(method, door, *context, call);
-    if (granted) {
-      permit.emplace(std::move(*granted));
-    } else {
-      allowed = std::move(granted).error();
+    try {
+      auto granted = co_await grant(method, door, *context, call);
+      if (granted) {
+        permit.emplace(std::move(*granted));
+      } else {
+        allowed = std::move(granted).error();
+      }
+    } catch (const std::exception& error) {
+      allowed = barrier(error);
     }
   }
   if (!allowed) {
@@ -135,7 +176,7 @@ Fire Pipeline::answer(const std::shared_ptr<Session>& session, Door& door, std::
     call.answer(allowed.error());
     co_return;
   }
-  ++door.in_flight;
+  const InFlight counted(door, call);
   call.set_timeout(method->timeout);
   std::optional<Reply> reply;
   try {
@@ -145,7 +186,6 @@ Fire Pipeline::answer(const std::shared_ptr<Session>& session, Door& door, std::
   } catch (const std::exception& error) {
     reply = barrier(error);
   }
-  --door.in_flight;
   call.answer(std::move(*reply));
 }
 
@@ -173,7 +213,7 @@ Status Pipeline::check(const Method* method, const Door& door, const RequestCont
     return Error::make(Code::policy_denied, "policy does not allow this method", "the peer's namespace is unknown");
   }
   if (!method->are_params_checked_by_handler) TRY(wire::check_params(method->params, request.params));
-  if (door.in_flight >= door.max_in_flight) {
+  if (door.in_flight >= door.max_in_flight || door.in_flight_bytes > door.max_in_flight_bytes) {
     return Error::make(Code::rate_limited, "too many requests in flight");
   }
   return ok();
@@ -192,10 +232,8 @@ Task<Result<Permit>> Pipeline::grant(const Method* method, Door& door, const Req
                                        {decision.rate->count, decision.rate->period}));
     }
     if (decision.needs_deputy || decision.needs_human) {
-      ++door.in_flight;
-      auto reviewed = co_await review(*method, decision, context, call);
-      --door.in_flight;
-      CO_TRY(granted, std::move(reviewed));
+      const InFlight counted(door, call);
+      CO_TRY(granted, co_await review(*method, decision, context, call));
     }
   }
   co_return host_.engine.permit(question_of(method, context, call), decision, granted);
@@ -222,6 +260,7 @@ Task<Result<policy::Granted>> Pipeline::review(const Method& method, policy::Dec
                  .why = "the deputy changes it again and again",
                  .by = verdict.by};
     }
+    CO_TRY(auditor_.reviewed(context, call, matter, verdict));
     if (verdict.kind == approval::Verdict::Kind::modified) {
       CO_TRY(wire::Document changed, host_.sessions.decoder().parse(verdict.payload));
       if (!method.are_params_checked_by_handler) CO_TRY(wire::check_params(method.params, changed.root()));
@@ -236,6 +275,15 @@ Task<Result<policy::Granted>> Pipeline::review(const Method& method, policy::Dec
     granted.deputy = true;
   }
   if (decision.needs_human && !call.is_answered()) {
+    // The caller learns what it waits for; answering is for sessions that were not narrowed.
+    matter.on_asked = [weak = std::weak_ptr(call.share_session()),
+                       id = std::string(call.message().id)](const std::string& asked) {
+      const auto session = weak.lock();
+      if (!session) return;
+      session->send_event(id, "approval.asked", wire::to_json([&](wire::JsonWriter& json) {
+                            json.begin_object().member("id", asked).end_object();
+                          }));
+    };
     const approval::Verdict verdict = co_await host_.gate.review(matter);
     CO_TRY(refusal(verdict));
     granted.human = true;

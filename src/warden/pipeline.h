@@ -26,8 +26,10 @@ struct Door {
   std::vector<std::string> capability_tags = {};
   std::size_t max_connections = 0;
   std::size_t max_in_flight = 0;
-  std::size_t connections = 0;  // now
-  std::size_t in_flight = 0;    // now, over all connections
+  std::size_t max_in_flight_bytes = 256U << 20;
+  std::size_t connections = 0;      // now
+  std::size_t in_flight = 0;        // now, over all connections
+  std::size_t in_flight_bytes = 0;  // of these requests
 };
 
 class Pipeline {

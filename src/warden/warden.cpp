@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 
+#include "handlers/net_reports.h"
 #include "os/files.h"
 #include "os/process.h"
 #include "os/sockets.h"
@@ -14,6 +16,11 @@ namespace {
 
 constexpr const char* kSocketName = "warden.sock";
 constexpr const char* kLockName = "warden.lock";
+
+// What one container may take of the warden; the host's own limits are its configuration's.
+constexpr std::size_t kContainerConnections = 256;
+constexpr std::size_t kContainerRequests = 1024;
+constexpr std::size_t kContainerBytes = 64U << 20;
 
 }  // namespace
 
@@ -35,25 +42,75 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
            .records = options_.paths.state_dir + "/containers"},
           {.on_connection = [this](UniqueFd fd,
                                    const auto& container) { open_container_connection(std::move(fd), container); },
-           .on_event = [this](std::string_view event, const std::string& params) { events_.publish(event, params); }}),
+           .on_event = publisher(),
+           .session_of = [this](const std::string& group) { return groups_.session_dir(group); },
+           .on_prepared = [this](const auto& container) { return mailbox_.add(container.id, container.mailbox_dir); },
+           .on_removed =
+               [this](const std::string& id) {
+                 mailbox_.remove(id);
+                 engine_.remove_container(id);
+               }}),
       workers_(containers_, sessions_),
+      pods_(sessions_, clock, options_.paths.state_dir + "/pods",
+            [this](std::string_view event, const std::string& params) { events_.publish(event, params); }),
+      groups_(options_.paths.state_dir),
+      output_(containers_, *ledger_, publisher()),
+      scheduler_(
+          {.loop = loop_,
+           .ledger = *ledger_,
+           .registry = containers_,
+           .profiles = profiles_,
+           .output = output_,
+           .clock = clock,
+           .log = log,
+           .launch = [this](containers::Config wanted) { return handlers::start_container(host_, std::move(wanted)); },
+           .forget = [this](const std::string& id) { remove_when_idle(id); },
+           .publish = publisher()}),
+      signal_host_{.loop = loop_,
+                   .registry = containers_,
+                   .groups = groups_,
+                   .profiles = profiles_,
+                   .scheduler = scheduler_,
+                   .output = output_,
+                   .deployments = config_.deployments,
+                   .clock = clock,
+                   .log = log,
+                   .publish = publisher(),
+                   .profile_of = [this](const containers::Config& of) { return handlers::profile_of(profiles_, of); }},
+      egress_(loop_, log, options_.paths.egress_hosts,
+              [this](const egress::Report& report) { handlers::record_connection(host_, report); }),
+      adapters_(sessions_, config_.platform, options_.paths.state_dir + "/platform"),
       cells_(loop_, log),
       deputy_(
           sessions_, clock, [this](const std::string& container) { return find_sender(container); },
           [this](const approval::CellCommand& command) {
             return cells_.start({command.argv, command.readable, command.fds, command.lifetime});
           }),
-      gate_(*ledger_, loop_, log,
-            {.policy_hash = [this] { return engine_.policy_hash(); },
-             .publish = [this](std::string_view event, const std::string& params) { events_.publish(event, params); }}),
+      gate_(*ledger_, loop_, log, {.policy_hash = [this] { return engine_.policy_hash(); }, .publish = publisher()}),
+      judge_(engine_),
+      mailbox_({.loop = loop_,
+                .ledger = *ledger_,
+                .clock = clock,
+                .log = log,
+                .judge = judge_,
+                .deputy = options_.deputy ? *options_.deputy : static_cast<approval::Reviewer&>(deputy_),
+                .human = options_.human ? *options_.human : static_cast<approval::Reviewer&>(gate_),
+                .on_event = publisher()},
+               all_signals(config_), options_.paths.state_dir + "/quarantine"),
       host_{.sessions = sessions_,
             .engine = engine_,
             .tokens = tokens_,
             .events = events_,
             .containers = containers_,
             .workers = workers_,
+            .pods = pods_,
+            .groups = groups_,
+            .scheduler = scheduler_,
+            .egress = egress_,
+            .adapters = adapters_,
             .profiles = profiles_,
             .ledger = *ledger_,
+            .mailbox = mailbox_,
             .deputy = deputy_,
             .gate = gate_,
             .clock = clock,
@@ -85,6 +142,7 @@ Result<std::unique_ptr<Warden>> Warden::start(Options options, const Log& log, c
   warden->watch_for_signals();
   TRY(warden->open_control_door(std::move(verifier)));
   TRY(warden->open_containers());
+  TRY(warden->pods_.open());
   if (warden->options_.with_loopback) TRY(warden->open_loopback_door());
   if (warden->options_.with_stdio) TRY(warden->open_stdio_door());
   return warden;
@@ -114,26 +172,53 @@ Status Warden::open_control_door(std::optional<ipc::PeerVerifier> verifier) {
 
 Status Warden::open_containers() {
   TRY(profiles_, policy::Profiles::load(options_.paths.profiles_dir()));
+  TRY(groups_.refresh());
+  for (const std::string& fault : groups_.faults()) log_.error("unreadable group", {{"error", fault}});
   TRY(const auto lost, containers_.open());
+  open_scheduler();
   apply(config_);
+  for (const auto& [id, container] : containers_.all()) take_up_mailbox(*container);
+  mailbox_.start();
   for (const auto& container : lost) restart(container);
   return ok();
 }
 
-// The record said that it should run: under a new id, with the same configuration.
+Fire Warden::open_scheduler() {
+  const Status opened = co_await scheduler_.open();
+  if (!opened) log_.error("nothing that was scheduled will run", {{"error", opened.error().describe()}});
+}
+
+scheduler::Publish Warden::publisher() {
+  return [this](std::string_view event, const std::string& params) { events_.publish(event, params); };
+}
+
+std::vector<mailbox::Signal> Warden::all_signals(const Config& config) {
+  std::vector<mailbox::Signal> signals = scheduler::builtin_signals(signal_host_);
+  for (auto& signal : scheduler::declared_signals(signal_host_, config.signals)) signals.push_back(std::move(signal));
+  signals.insert(signals.end(), options_.more_signals.begin(), options_.more_signals.end());
+  return signals;
+}
+
+// What was dropped before the container ended is still decided and answered.
+void Warden::take_up_mailbox(const containers::Container& container) {
+  if (const Status added = mailbox_.add(container.id, container.mailbox_dir); !added) {
+    log_.warn("a mailbox cannot be opened", {{"container", container.id}, {"error", added.error().describe()}});
+  }
+  if (container.config.is_temporary) remove_when_idle(container.id);
+}
+
+void Warden::remove_when_idle(const std::string& id) {
+  mailbox_.when_idle(id, [this, id] { [[maybe_unused]] const Status removed = containers_.remove(id); });
+}
+
+// The record said that it should run: under a new id, with the same configuration. The old one goes when
+// nothing of it is left to answer.
 Fire Warden::restart(std::shared_ptr<containers::Container> lost) {
   const containers::Config config = lost->config;
-  const Status removed = containers_.remove(lost->id);
-  engine_.remove_container(lost->id);
-  // As narrow as it was.
-  wire::Decoder decoder;
-  const auto overrides = decoder.parse(config.overrides.empty() ? "{}" : config.overrides);
-  const auto restarted = overrides ? co_await handlers::start_container(host_, config, overrides->root())
-                                   : Result<std::shared_ptr<containers::Container>>(overrides.error());
-  if (!restarted || !removed) {
-    log_.error(
-        "cannot restart a container",
-        {{"container", lost->id}, {"error", restarted ? removed.error().describe() : restarted.error().describe()}});
+  remove_when_idle(lost->id);
+  const auto restarted = co_await handlers::start_container(host_, config);
+  if (!restarted) {
+    log_.error("cannot restart a container", {{"container", lost->id}, {"error", restarted.error().describe()}});
   }
 }
 
@@ -148,10 +233,10 @@ void Warden::open_container_connection(UniqueFd connection, const std::shared_pt
                                        .principal = Principal::container(container->id),
                                        .plugin_name = container->config.name,
                                        .capability_tags = container->tags(),
-                                       .max_connections = config_.max_connections,
-                                       .max_in_flight = config_.max_in_flight});
+                                       .max_in_flight_bytes = kContainerBytes});
   }
-  pipeline_.accept(std::move(connection), *door, ipc::container_verifier(container->pid_namespace.get()));
+  limit(*door, config_);
+  pipeline_.accept(std::move(connection), *door, ipc::container_verifier(container->pid_namespace));
 }
 
 Status Warden::open_loopback_door() {
@@ -204,13 +289,22 @@ void Warden::watch_for_signals() {
 void Warden::run() {
   log_.info("ready", {{"socket", options_.paths.control_socket()}, {"pid", ::getpid()}});
   loop_.run();
+  scheduler_.close();
+  mailbox_.close();
   containers_.close();
+  pods_.close();
+  egress_.close();
+  adapters_.close();
   cells_.close();
   loop_.settle();
   if (const Status closed = ledger_->close(); !closed) {
     log_.error("ledger", {{"error", closed.error().describe()}});
   }
+  // Whoever waited for the ledger's last words may ask a human now, who will not be told any more.
+  loop_.settle();
   gate_.close();
+  // Whoever waited for the ledger's last words.
+  loop_.settle();
   log_.info("stopped", {{"requests", sessions_.counters().requests}});
 }
 
@@ -227,6 +321,7 @@ std::optional<approval::Sender> Warden::find_sender(const std::string& id) const
   if (!profile) return std::nullopt;
   sender.profile = std::move(*profile);
   sender.workspace = container->config.workspace;
+  for (const auto& [name, deployment] : config_.deployments) sender.repositories.emplace(name, deployment.repository);
   return sender;
 }
 
@@ -234,20 +329,30 @@ void Warden::apply(const Config& config) {
   sessions_.set_limits(config.session);
   engine_.replace(config.host, config.rules, profiles_);
   for (const auto& [id, container] : containers_.all()) handlers::set_policy(host_, *container);
+  scheduler_.set_limits(config.schedule);
+  mailbox_.replace_signals(all_signals(config));
   gate_.set_expiry(config.approval_expiry);
-  for (Door* door : {&control_, &loopback_, &stdio_}) {
-    door->max_connections = config.max_connections;
-    door->max_in_flight = config.max_in_flight;
-  }
+  adapters_.set_config(config.platform);
+  for (Door* door : {&control_, &loopback_, &stdio_}) limit(*door, config);
+  for (const auto& [id, door] : container_doors_) limit(*door, config);
+}
+
+void Warden::limit(Door& door, const Config& config) {
+  const bool is_host = door.principal.is_host();
+  door.max_connections = is_host ? config.max_connections : std::min(config.max_connections, kContainerConnections);
+  door.max_in_flight = is_host ? config.max_in_flight : std::min(config.max_in_flight, kContainerRequests);
 }
 
 Status Warden::reload() {
   auto config = load_config(options_.paths.config_file);
   auto profiles = policy::Profiles::load(options_.paths.profiles_dir());
+  // What a container may reach stands in its profile: with a fault there, nobody reaches anything.
+  if (!profiles) egress_.deny_all();
   if (config && !profiles) config = profiles.error();
   if (!config) {
     host_.config_error = config.error().message;
-    log_.error("reload failed; the old configuration stays in force", {{"error", config.error().message}});
+    log_.error("reload failed; the old configuration stays in force",
+               {{"error", config.error().message}, {"network", profiles ? "as before" : "denied to all containers"}});
     Error error = std::move(config).error();
     error.message += "; the old configuration stays in force";
     return error;
@@ -256,10 +361,23 @@ Status Warden::reload() {
   config_ = std::move(*config);
   profiles_ = std::move(*profiles);
   apply(config_);
+  apply_net_policies();
   gate_.policy_changed();
   log_.info("reloaded");
   events_.publish("warden.reloaded", "{}");
   return ok();
+}
+
+// Of containers that run: their network follows their profile, and nothing else of them does.
+void Warden::apply_net_policies() {
+  egress_.trust_again();
+  for (const auto& [id, container] : containers_.all()) {
+    const policy::Profile* profile = profiles_.find(container->config.profile);
+    // A profile that is gone allows nothing.
+    auto net = profile == nullptr ? Result<policy::NetPolicy>(policy::NetPolicy())
+                                  : policy::NetPolicy::make(profile->net_allow, profile->net_deny, profile->net_limits);
+    if (net) egress_.update(id, std::move(*net));
+  }
 }
 
 void Warden::shut_down() {

@@ -10,14 +10,22 @@
 #include "approval/gate.h"
 #include "base/base.h"
 #include "containers/cells.h"
+#include "containers/groups.h"
 #include "containers/registry.h"
 #include "containers/workers.h"
+#include "egress/link.h"
 #include "handlers/method.h"
 #include "ipc/ipc.h"
 #include "ledger/ledger.h"
+#include "mailbox/mailbox.h"
 #include "os/paths.h"
+#include "platform/adapters_link.h"
+#include "scheduler/output_router.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/signals.h"
 #include "warden/config.h"
 #include "warden/pipeline.h"
+#include "warden/signals.h"
 
 namespace sallyport::warden {
 
@@ -27,6 +35,9 @@ struct Options {
   bool with_loopback = false;  // also a TCP door, published in paths.loopback_file()
   bool with_stdio = false;     // also serve the parent process on stdin and stdout; ends with them
   Spinner::Mode spin = Spinner::Mode::adaptive;
+  // For tests: signals beside the built-in ones, and other reviewers.
+  std::vector<mailbox::Signal> more_signals = {};
+  std::shared_ptr<approval::Reviewer> deputy = {}, human = {};
 };
 
 class Warden {
@@ -57,9 +68,16 @@ class Warden {
   void watch_for_signals();
   Status open_containers();
   void open_container_connection(UniqueFd connection, const std::shared_ptr<containers::Container>& container);
+  void take_up_mailbox(const containers::Container& container);
+  void remove_when_idle(const std::string& id);
   Fire restart(std::shared_ptr<containers::Container> lost);
+  Fire open_scheduler();
+  scheduler::Publish publisher();
+  std::vector<mailbox::Signal> all_signals(const Config& config);
   Status reload();
   void apply(const Config& config);
+  static void limit(Door& door, const Config& config);
+  void apply_net_policies();
   std::optional<approval::Sender> find_sender(const std::string& container) const;
   void shut_down();
 
@@ -76,9 +94,18 @@ class Warden {
   policy::Profiles profiles_;
   containers::Registry containers_;
   containers::Workers workers_;
+  pod::Roster pods_;
+  containers::Groups groups_;
+  scheduler::OutputRouter output_;
+  scheduler::Scheduler scheduler_;
+  scheduler::SignalHost signal_host_;
+  egress::Link egress_;
+  platform::AdaptersLink adapters_;
   containers::Cells cells_;
   approval::Deputy deputy_;
   approval::Gate gate_;
+  EngineJudge judge_;
+  mailbox::Mailbox mailbox_;
   handlers::Host host_;
   Pipeline pipeline_;
   Door control_{.name = "control"}, loopback_{.name = "loopback"}, stdio_{.name = "stdio"};

@@ -306,7 +306,8 @@ std::string_view Document::kept() const {
 }
 
 struct Decoder::Impl {
-  dom::parser small{kMaxFrameBytes};
+  dom::parser small{kSmallBytes};
+  std::size_t most = kMaxFrameBytes;
   std::unique_ptr<dom::parser> large;
   std::vector<Document> spares;  // small ones
   Document large_spare;
@@ -320,7 +321,8 @@ struct Decoder::Impl {
   }
 };
 
-Decoder::Decoder() : impl_(std::make_unique<Impl>()) {
+Decoder::Decoder(std::size_t most) : impl_(std::make_unique<Impl>()) {
+  impl_->most = most;
   // simdjson allows as many open brackets as its depth, less one for the document itself.
   if (impl_->small.allocate(kSmallBytes, kMaxDepth + 1) != simdjson::SUCCESS) std::abort();
 }
@@ -361,8 +363,8 @@ bool Decoder::parse_member(Document& into, ByteView text, Findings* findings) {
 Result<Document> Decoder::parse_padded(ByteView text, Findings* findings) {
   const bool is_large = text.size() > kSmallBytes;
   if (is_large && !impl_->large) {
-    impl_->large = std::make_unique<dom::parser>(kMaxFrameBytes);
-    if (impl_->large->allocate(kMaxFrameBytes, kMaxDepth + 1) != simdjson::SUCCESS) {
+    impl_->large = std::make_unique<dom::parser>(impl_->most);
+    if (impl_->large->allocate(impl_->most, kMaxDepth + 1) != simdjson::SUCCESS) {
       impl_->large.reset();
       return Error::make(Code::unavailable, "out of memory");
     }

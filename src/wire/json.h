@@ -127,7 +127,8 @@ struct Findings {
 // Parses, and owns the parser's scratch memory. One per thread; documents outlive the next parse.
 class Decoder {
  public:
-  Decoder();
+  Decoder() : Decoder(kMaxFrameBytes) {}
+  explicit Decoder(std::size_t most);  // the longest text that is parsed
   Decoder(Decoder&&) noexcept;
   Decoder& operator=(Decoder&&) noexcept;
   Decoder(const Decoder&) = delete;

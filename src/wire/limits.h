@@ -34,6 +34,14 @@ inline constexpr std::size_t kMaxUnsentBytes = 4U << 20;
 // What a stream's sender may send before the receiver grants more, and how many may be open at once:
 // their product bounds what one connection can make us hold.
 inline constexpr std::uint32_t kInitialCredit = 1U << 20;
+// The receiver grants again once it has used up `grant_after` bytes.
+struct StreamWindow {
+  std::uint32_t credit = kInitialCredit;
+  std::uint32_t grant_after = kInitialCredit / 2;
+};
+// A terminal's: less on its way means that Ctrl-C is answered sooner, and frequent grants say how fast the
+// reader really is.
+inline constexpr StreamWindow kPodWindow{256U << 10, 32U << 10};
 inline constexpr std::size_t kMaxOpenStreams = 16;
 inline constexpr std::size_t kChunkHeaderBytes = 5;
 inline constexpr std::size_t kMaxChunkBytes = kMaxFrameBytes - kChunkHeaderBytes;

@@ -3,11 +3,11 @@
 namespace sallyport::wire {
 
 Result<std::uint32_t> Streams::open() {
-  if (sending_.size() >= kMaxOpenStreams) return Error::make(Code::rate_limited, "too many open streams");
+  if (sending_.size() >= most_open_) return Error::make(Code::rate_limited, "too many open streams");
   if (next_own_ > UINT32_MAX - 2) return Error::make(Code::unavailable, "stream numbers are used up; reconnect");
   const std::uint32_t stream = next_own_;
   next_own_ += 2;
-  sending_.emplace(stream, initial_credit_);
+  sending_.emplace(stream, window_.credit);
   return stream;
 }
 
@@ -37,9 +37,9 @@ Status Streams::announce(std::uint32_t stream) {
   if (stream == 0 || is_own(stream) || stream <= last_announced_) {
     return Error::make(Code::protocol_error, "stream numbers rise, and each side has its own parity");
   }
-  if (receiving_.size() >= kMaxOpenStreams) return Error::make(Code::rate_limited, "too many open streams");
+  if (receiving_.size() >= most_open_) return Error::make(Code::rate_limited, "too many open streams");
   last_announced_ = stream;
-  receiving_.emplace(stream, Inbound{.granted = initial_credit_});
+  receiving_.emplace(stream, Inbound{.granted = window_.credit});
   return ok();
 }
 
@@ -63,7 +63,7 @@ std::uint32_t Streams::consumed(std::uint32_t stream, std::uint32_t bytes) {
   if (found == receiving_.end()) return 0;
   Inbound& inbound = found->second;
   inbound.consumed += bytes;
-  if (inbound.consumed < initial_credit_ / 2) return 0;
+  if (inbound.consumed < window_.grant_after) return 0;
   inbound.granted += inbound.consumed;
   return std::exchange(inbound.consumed, 0);
 }

@@ -17,11 +17,11 @@ enum class Side : std::uint8_t { connecting, accepting };
 
 class Streams {
  public:
-  explicit Streams(Side side, std::uint32_t initial_credit = kInitialCredit)
-      : next_own_(side == Side::connecting ? 1 : 2), initial_credit_(initial_credit) {}
+  explicit Streams(Side side, StreamWindow window = {}, std::size_t most_open = kMaxOpenStreams)
+      : next_own_(side == Side::connecting ? 1 : 2), window_(window), most_open_(most_open) {}
 
   // ---- streams we send on ----
-  Result<std::uint32_t> open();                        // RATE_LIMITED beyond kMaxOpenStreams
+  Result<std::uint32_t> open();                        // RATE_LIMITED beyond most_open
   std::uint32_t sendable(std::uint32_t stream) const;  // bytes of credit; 0 if it is not open
   void sent(std::uint32_t stream, std::uint32_t bytes);
   // The peer granted more. A stream already closed is ignored; nonsense is a protocol error.
@@ -35,7 +35,7 @@ class Streams {
   // A chunk came. `ignored`: for a stream that is closed already, as happens after a reset. A stream
   // nobody named is NOT_FOUND; more bytes than were granted is a protocol error and final.
   Result<Arrival> arrive(std::uint32_t stream, std::size_t bytes);
-  // The bytes were used up. Returns what to grant now, 0 while half of the credit is still out.
+  // The bytes were used up. Returns what to grant now, 0 while too little was to be worth a message.
   std::uint32_t consumed(std::uint32_t stream, std::uint32_t bytes);
   bool is_receiving(std::uint32_t stream) const { return receiving_.contains(stream); }
 
@@ -50,7 +50,8 @@ class Streams {
   };
 
   std::uint32_t next_own_;
-  std::uint32_t initial_credit_;
+  StreamWindow window_;
+  std::size_t most_open_;
   std::uint32_t last_announced_ = 0;
   std::map<std::uint32_t, std::uint32_t> sending_;  // stream -> credit
   std::map<std::uint32_t, Inbound> receiving_;

@@ -78,7 +78,9 @@ Status Channel::take_frame(ByteView body) {
     return refuse({}, Error::make(Code::protocol_error, "a response to nothing that was asked"));
   }
   if (waiting_.size() >= wire::kMaxInFlight) {
-    return refuse(message->id, Error::make(Code::unavailable, "too many requests are waiting"));
+    // No fault of its sender's, who may not know of the others.
+    wire::append_error(out_, message->id, Error::make(Code::unavailable, "too many requests are waiting; try again"));
+    return flush();
   }
   for (const std::uint32_t stream : message->streams) {
     if (auto announced = streams_.announce(stream); !announced) return refuse(message->id, announced.error());
@@ -129,13 +131,25 @@ Status Channel::refuse(std::string_view id, const Error& error) {
 
 Result<std::optional<wire::Message>> Channel::next_request() {
   while (waiting_.empty()) {
-    TRY(const bool got_some, take_in(Wait::yes));
+    TRY(const bool has_sent, pump_all());
+    TRY(const bool got_some, take_in(has_sent ? Wait::no : Wait::yes));
     if (!got_some && is_at_end_) return std::optional<wire::Message>();
   }
+  // Streams that are still being sent take turns with the requests.
+  TRY([[maybe_unused]] const bool has_sent, pump_all());
   std::optional<wire::Message> request = std::move(waiting_.front());
   waiting_.pop_front();
   current_ = request->id;
   return request;
+}
+
+Status Channel::drain() {
+  while (!outgoing_.empty() && !is_at_end_) {
+    TRY(const bool has_sent, pump_all());
+    if (outgoing_.empty()) break;
+    TRY([[maybe_unused]] const bool got_some, take_in(has_sent ? Wait::no : Wait::yes));
+  }
+  return ok();
 }
 
 void Channel::look(Stop& stop) {
@@ -164,55 +178,51 @@ Status Channel::flush(Bytes& frames) {
   return ok();
 }
 
-Status Channel::send(Bytes& frames) {
-  TRY(flush(frames));
-  while (!outgoing_.empty()) {
-    Outgoing next = std::move(outgoing_.front());
-    outgoing_.pop_front();
-    TRY(pump(next));
+// A chunk of every stream whose reader has room for one. False: none has.
+Result<bool> Channel::pump_all() {
+  bool has_sent = false;
+  for (auto next = outgoing_.begin(); next != outgoing_.end();) {
+    TRY(const Pumped pumped, pump(*next));
+    has_sent |= pumped != Pumped::nothing;
+    next = pumped == Pumped::all ? outgoing_.erase(next) : std::next(next);
   }
-  return ok();
+  return has_sent;
 }
 
-Status Channel::pump(Outgoing& outgoing) {
-  std::string buffer;
-  while (true) {
-    while (streams_.is_sending(outgoing.stream) && streams_.sendable(outgoing.stream) == 0 &&
-           outgoing.at < outgoing.end && !is_cancelled()) {
-      TRY(const bool got_some, take_in(Wait::yes));
-      if (!got_some && is_at_end_) return ok();
-    }
-    if (!streams_.is_sending(outgoing.stream)) return ok();  // the peer wants no more
-    const std::uint64_t left = outgoing.end - outgoing.at;
-    buffer.resize(
-        std::min({left, std::uint64_t{streams_.sendable(outgoing.stream)}, std::uint64_t{kStreamChunkBytes}}));
-    const ssize_t count =
-        buffer.empty() ? 0
-                       : ::pread(outgoing.file.get(), buffer.data(), buffer.size(), static_cast<off_t>(outgoing.at));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0 || (count == 0 && left > 0) || is_cancelled()) {
-      const Error error = is_cancelled() ? Error::make(Code::cancelled, "cancelled")
-                          : count < 0    ? path_error("read", errno)
-                                         : Error::make(Code::conflict, "the file was cut while it was read");
-      streams_.close(outgoing.stream);
-      const std::string params = wire::to_json([&](wire::JsonWriter& json) {
-        json.begin_object().member("stream", outgoing.stream).key("error");
-        wire::write_error(json, error);
-        json.end_object();
-      });
-      TRY(wire::append_event(out_, {}, "stream.reset", params));
-      return flush();
-    }
-    buffer.resize(static_cast<std::size_t>(count));
-    TRY(wire::append_chunk(out_, outgoing.stream, as_bytes(buffer)));
-    TRY(flush());
-    if (buffer.empty()) {
-      streams_.close(outgoing.stream);
-      return ok();
-    }
-    streams_.sent(outgoing.stream, static_cast<std::uint32_t>(buffer.size()));
-    outgoing.at += buffer.size();
+Result<Channel::Pumped> Channel::pump(Outgoing& outgoing) {
+  if (!streams_.is_sending(outgoing.stream)) return Pumped::all;  // the peer wants no more
+  const std::uint64_t left = outgoing.end - outgoing.at;
+  if (left > 0 && streams_.sendable(outgoing.stream) == 0) return Pumped::nothing;
+  std::string buffer(
+      std::min({left, std::uint64_t{streams_.sendable(outgoing.stream)}, std::uint64_t{kStreamChunkBytes}}), '\0');
+  ssize_t count = 0;
+  if (!buffer.empty()) {
+    do count = ::pread(outgoing.file.get(), buffer.data(), buffer.size(), static_cast<off_t>(outgoing.at));
+    while (count < 0 && errno == EINTR);
   }
+  if (count < 0 || (count == 0 && left > 0)) {
+    const Error error =
+        count < 0 ? path_error("read", errno) : Error::make(Code::conflict, "the file was cut while it was read");
+    streams_.close(outgoing.stream);
+    const std::string params = wire::to_json([&](wire::JsonWriter& json) {
+      json.begin_object().member("stream", outgoing.stream).key("error");
+      wire::write_error(json, error);
+      json.end_object();
+    });
+    TRY(wire::append_event(out_, {}, "stream.reset", params));
+    TRY(flush());
+    return Pumped::all;
+  }
+  buffer.resize(static_cast<std::size_t>(count));
+  TRY(wire::append_chunk(out_, outgoing.stream, as_bytes(buffer)));
+  TRY(flush());
+  if (buffer.empty()) {
+    streams_.close(outgoing.stream);
+    return Pumped::all;
+  }
+  streams_.sent(outgoing.stream, static_cast<std::uint32_t>(buffer.size()));
+  outgoing.at += buffer.size();
+  return Pumped::some;
 }
 
 Result<std::uint32_t> Channel::send_file(UniqueFd file, std::uint64_t from, std::uint64_t to) {

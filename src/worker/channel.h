@@ -37,8 +37,11 @@ class Channel final : public StreamPort {
   // Whether the request that was handed out last was cancelled, before or since.
   bool is_cancelled() const { return cancelled_.contains(current_); }
 
-  // Writes out whole frames and empties the buffer, then sends the streams that were announced in them.
-  Status send(Bytes& frames);
+  // Writes out whole frames and empties the buffer. Streams that were announced in them are sent between the
+  // requests that follow, as far as their readers let them: one that does not read holds up nobody.
+  Status send(Bytes& frames) { return flush(frames); }
+  // Sends what is left of all streams.
+  Status drain();
 
   Result<std::uint32_t> send_file(UniqueFd file, std::uint64_t from, std::uint64_t to) override;
   Result<std::optional<std::string_view>> receive(std::uint32_t stream) override;
@@ -65,7 +68,9 @@ class Channel final : public StreamPort {
   Status refuse(std::string_view id, const Error& error);
   Status flush(Bytes& frames);
   Status flush() { return flush(out_); }
-  Status pump(Outgoing& outgoing);
+  enum class Pumped : std::uint8_t { nothing, some, all };
+  Result<bool> pump_all();
+  Result<Pumped> pump(Outgoing& outgoing);
 
   UniqueFd socket_;
   wire::FrameReader reader_;

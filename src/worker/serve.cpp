@@ -43,7 +43,7 @@ Status serve(UniqueFd socket, const Service& service, const Log& log) {
     answer(*request, service, log, channel, reply);
     TRY(channel.send(reply));
     channel.finish(std::move(*request));
-    if (is_last) return ok();
+    if (is_last) return channel.drain();
     // What a long search freed goes back to the system; after a short one asking would cost more than it gives.
     if (std::chrono::steady_clock::now() - start > kLongRequest) ::malloc_trim(0);
   }

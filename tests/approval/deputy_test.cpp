@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "approval/payload_diff.h"
-#include "approval/schedule.h"
 
 namespace sallyport::approval {
 namespace {
@@ -141,43 +140,6 @@ TEST(Paths, ProtectedOnesAreFoundAnywhere) {
   EXPECT_EQ(says(""sv), "the commit does not exist in the repository");
   EXPECT_EQ(says("src/main.c\0"sv), "the commit does not exist in the repository") << "cut off";
   EXPECT_NE(says("ok\n\0"sv), "ok") << "a file of that name is no end";
-}
-
-TEST(Schedules, TheLeastIntervalIsExact) {
-  const auto minutes = [](std::string_view text) -> std::int64_t {
-    const auto schedule = parse_schedule(text);
-    return schedule && !schedule->is_once ? schedule->least_interval.count() / 60'000 : -1;
-  };
-  EXPECT_EQ(minutes("* * * * *"), 1);
-  EXPECT_EQ(minutes("*/7 * * * *"), 4) << "56, then 0";
-  EXPECT_EQ(minutes("0 */6 * * *"), 360);
-  EXPECT_EQ(minutes("59 23,0 * * *"), 60);
-  EXPECT_EQ(minutes("30 4 * * mon-fri"), 1440);
-  EXPECT_EQ(minutes("0 0 1 * *"), 28 * 1440);
-  EXPECT_EQ(minutes("0 0 29 2 *"), 4 * 365 * 1440);
-  EXPECT_EQ(minutes("0 0 1 * sun"), 1440) << "either day counts";
-  EXPECT_EQ(minutes("@weekly"), 7 * 1440);
-  EXPECT_EQ(minutes("0 0 * JAN,jul 7"), 7 * 1440);
-  for (const char* wrong :
-       {"", "* * * *", "* * * * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *", "* * * * 8", "*/0 * * * *",
-        "5-1 * * * *", "a * * * *", "-1 * * * *", "1,,2 * * * *", "@reboot", "*/2/2 * * * *"}) {
-    EXPECT_EQ(minutes(wrong), -1) << wrong;
-  }
-}
-
-TEST(Schedules, TimesAreRfc3339) {
-  const auto at = [](std::string_view text) -> std::int64_t {
-    const auto schedule = parse_schedule(text);
-    return schedule && schedule->is_once ? schedule->at_unix_ms : -1;
-  };
-  EXPECT_EQ(at("2026-01-01T00:00:00Z"), 1767225600000);
-  EXPECT_EQ(at("2026-01-01T01:00:00.250+01:00"), 1767225600000);
-  EXPECT_EQ(at("2025-12-31T19:30:00-04:30"), 1767225600000);
-  for (const char* wrong :
-       {"2026-02-30T00:00:00Z", "2026-01-01T25:00:00Z", "2026-01-01T00:00:00", "2026-1-1T00:00:00Zxx",
-        "2026-01-01T00:00:00+0100", "2026-01-01T00:00:00.Z", "2026-01-01T00:00:00ZZ"}) {
-    EXPECT_EQ(at(wrong), -1) << wrong;
-  }
 }
 
 class Verdicts : public ::testing::Test {

@@ -2,6 +2,7 @@
 // door, and those who try to get around either.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <pty.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -99,6 +100,7 @@ TEST_F(Approvals, AParkedRequestRunsAfterAHumanSaidYes) {
   EXPECT_EQ(human.outcome("approval.approve", named(id)), "OK");
   EXPECT_EQ(code_of(agent.next_message()), "OK");
   EXPECT_TRUE(made("wanted"));
+  EXPECT_EQ(agent.told_to_wait(), 1);
 }
 
 TEST_F(Approvals, ANoIsToldWithItsReasonAndNothingRuns) {
@@ -288,6 +290,38 @@ TEST_F(ApprovalCommands, AttackTerminalEscapesAndBidiTricksAreShownAsWhatTheyAre
   EXPECT_EQ(human.outcome("approval.deny", named(id)), "OK");
 }
 
+TEST_F(ApprovalCommands, OnATerminalEachIsShownInFullAndAskedAbout) {
+  use_profile("review = { \"fs.mkdir\" = \"human\" }\n");
+  Client agent = inside(), human = connect();
+  ASSERT_TRUE(agent.send_request("m", "fs.mkdir", mkdir_params("typed")));
+  question(human);
+  int terminal = -1;
+  const pid_t child = ::forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (child == 0) {
+    ::setenv("SALLYPORT_RUNTIME_DIR", daemon().runtime_dir().c_str(), 1);
+    ::execl(SALLYPORT_CLI, "sallyport", "approvals", nullptr);
+    ::_exit(127);
+  }
+  const UniqueFd owned{terminal};
+  std::string out;
+  bool is_answered = false;
+  char block[4096];
+  // Until its end: then the terminal has nobody left.
+  for (ssize_t count = 0; (count = ::read(terminal, block, sizeof block)) > 0;) {
+    out.append(block, static_cast<std::size_t>(count));
+    if (!is_answered && out.find("quit (q)? ") != std::string::npos) {
+      is_answered = ::write(terminal, "a\n", 2) == 2;
+    }
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0) << out;
+  EXPECT_NE(out.find("\"path\": \"typed\""), std::string::npos) << out;
+  EXPECT_NE(out.find("approved"), std::string::npos) << out;
+  EXPECT_EQ(code_of(agent.next_message()), "OK");
+  EXPECT_TRUE(made("typed"));
+}
+
 TEST_F(ApprovalCommands, PolicyIsCheckedShownAndExplained) {
   start_with(
       "[warden]\ndrain_timeout_ms = 2000\n[[rule]]\nname = \"no-stat\"\nmatch = \"fs.stat\"\neffect = \"deny\"\n"
@@ -388,6 +422,20 @@ TEST_F(Approvals, ADeputyCannotReachAnythingFromItsCell) {
   Client agent = inside();
   EXPECT_EQ(why(agent.call("fs.mkdir", mkdir_params("x"))), "reached:");
   EXPECT_FALSE(std::filesystem::exists("/usr/deputy-was-here"));
+}
+
+TEST_F(Approvals, WhatADeputySaidIsInTheAuditLog) {
+  use_deputy("reject");
+  Client agent = inside(), host = connect();
+  EXPECT_EQ(agent.outcome("fs.mkdir", mkdir_params("x")), "APPROVAL_DENIED");
+  EXPECT_TRUE(eventually([&] {
+    const auto answer = host.call("audit.query", R"({"method":"fs.mkdir"})");
+    if (!answer || answer->error) return false;
+    for (const wire::Value record : answer->result.get("records").items()) {
+      if (record.get("rule").as_string() == "rejected by deputy/python3: not today") return true;
+    }
+    return false;
+  }));
 }
 
 TEST_F(Approvals, AttackADeputyThatCrashesHangsOrTalksNonsenseRefuses) {

@@ -90,7 +90,7 @@ TEST_F(CommandLine, RunPassesStatusAndSignalsThrough) {
   EXPECT_EQ(sallyport("run -- no-such-program").status, 1);
   EXPECT_EQ(sallyport("run --profile none -- true").status, 2);
   EXPECT_EQ(sallyport("run --limit memory=much -- true").status, 2);
-  EXPECT_NE(sallyport("run --allow-net example.org -- true").output.find("egress"), std::string::npos);
+  EXPECT_EQ(sallyport("run --allow-net 'no host' -- true").status, 2);
 }
 
 TEST_F(CommandLine, RunWorksInTheWorkspaceAndHidesTheHome) {

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "e2e/door.h"
 #include "os/process.h"
@@ -18,6 +19,14 @@ class Containers : public Door {
     const std::string path = daemon().root() + "/workspace";
     std::filesystem::create_directories(path);
     return path;
+  }
+
+  // The daemon's only child.
+  pid_t launcher() {
+    const std::string pid = std::to_string(daemon().pid());
+    std::ifstream children("/proc/" + pid + "/task/" + pid + "/children");
+    pid_t child = 0;
+    return children >> child ? child : 0;
   }
 
   // The id, or the error's code.
@@ -131,6 +140,32 @@ TEST_F(Containers, AttackOneContainerCannotReachAnothersDoor) {
   EXPECT_EQ(exec(client, one, "find / -name door.sock 2>/dev/null").out, "/run/sallyport/door.sock\n");
 }
 
+TEST_F(Containers, ACommandsOutputIsWholeThoughItsReaderPausesBehindItsEnd) {
+  Client client = connect();
+  const std::string id = create(client, "");
+  ASSERT_TRUE(client.send_request("exec", "container.exec",
+                                  R"({"container":")" + id + R"(","command":["head","-c","1148576","/dev/zero"]})"));
+  std::size_t came = 0;
+  bool has_paused = false;
+  while (const auto body = client.next_body()) {
+    if (const auto chunk = wire::parse_chunk(as_bytes(*body))) {
+      came += chunk->data.size();
+      if (came < wire::kInitialCredit || std::exchange(has_paused, true)) continue;
+      // Longer than the grace that a command's pipes get.
+      std::this_thread::sleep_for(std::chrono::milliseconds(600));
+      Bytes credit;
+      ASSERT_TRUE(wire::append_event(credit, {}, "stream.credit",
+                                     R"({"stream":)" + std::to_string(chunk->stream) + R"(,"bytes":1048576})"));
+      ASSERT_TRUE(client.send(as_text(credit.view())));
+      continue;
+    }
+    auto message = decode(*body);
+    ASSERT_TRUE(message);
+    if (message->type == wire::MessageType::response) break;
+  }
+  EXPECT_EQ(came, 1'148'576U);
+}
+
 TEST_F(Containers, StopEndsEverythingInside) {
   Client client = connect();
   const std::string id = create(client, R"(,"command":["sh","-c","setsid sleep 1000 & trap '' TERM; sleep 1000"])");
@@ -182,14 +217,19 @@ TEST_F(Containers, MayOnlyBeNarrowedByTheirMaker) {
 TEST_F(Containers, AreLostWithTheLauncherAndANewOneServesOn) {
   Client client = connect();
   const std::string id = create(client, "");
-  // The launcher is the daemon's only child.
-  std::ifstream children("/proc/" + std::to_string(daemon().pid()) + "/task/" + std::to_string(daemon().pid()) +
-                         "/children");
-  pid_t launcher = 0;
-  ASSERT_TRUE(children >> launcher);
-  ASSERT_EQ(::kill(launcher, SIGKILL), 0);
+  ASSERT_GT(launcher(), 0);
+  ASSERT_EQ(::kill(launcher(), SIGKILL), 0);
   EXPECT_TRUE(eventually([&] { return state_of(client, id) == "lost"; }));
   EXPECT_EQ(exec(client, create(client, ""), "echo served").out, "served\n");
+}
+
+TEST_F(Containers, DoNotKeepTheWardenFromEndingWhenTheLauncherHangs) {
+  Client client = connect();
+  create(client, "");
+  ASSERT_GT(launcher(), 0);
+  ASSERT_EQ(::kill(launcher(), SIGSTOP), 0);
+  daemon().signal(SIGTERM);
+  EXPECT_EQ(daemon().wait(), 0);
 }
 
 TEST_F(Containers, ThatWereRunningWhenTheWardenDiedAreLostAndRestartedWhereAskedFor) {

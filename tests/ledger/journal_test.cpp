@@ -9,10 +9,19 @@ class JournalTest : public LedgerTest {
  protected:
   void SetUp() override { open(); }
 
+  static JournalRow fresh(const JournalKey& key, const std::string& payload) {
+    JournalRow row;
+    row.key = key;
+    row.subject = "schedule_task";
+    row.state = "accepted";
+    row.sha256 = wire::sha256(as_bytes(payload));
+    row.payload = payload;
+    return row;
+  }
   Result<Accepted> accept_one(const JournalKey& key, const std::string& payload) {
     Result<Accepted> result = Error::make(Code::internal_error, "never ran");
     const Status status = commit([&](Transaction& transaction) -> Status {
-      TRY(Accepted accepted, accept(transaction, key, "accepted", payload, entry("signal.accept", Stage::event)));
+      TRY(Accepted accepted, accept(transaction, fresh(key, payload), entry("signal.accept", Stage::event)));
       result = std::move(accepted);
       return ok();
     });
@@ -21,7 +30,8 @@ class JournalTest : public LedgerTest {
   }
   Status advance_one(const std::string& from, const std::string& to, std::optional<std::string_view> answer = {}) {
     return commit([&](Transaction& transaction) {
-      return advance(transaction, key_, from, to, entry("signal." + to, Stage::event), answer);
+      return advance(transaction, key_, {.from = from, .to = to, .is_open = !answer, .answer = answer},
+                     entry("signal." + to, Stage::event));
     });
   }
   JournalRow row() {
@@ -62,19 +72,19 @@ TEST_F(JournalTest, TheSameIdOfAnotherContainerIsAnotherRequest) {
 }
 
 TEST_F(JournalTest, TwoSubmissionsInOneCommitAcceptOnce) {
-  int fresh = 0, done = 0;
+  int accepted_new = 0, done = 0;
   for (int i = 0; i < 10; ++i) {
     Submission submission;
     submission.work = [&](Transaction& transaction) -> Status {
-      TRY(const Accepted accepted, accept(transaction, key_, "accepted", "payload", entry("signal.accept")));
-      fresh += accepted.is_new ? 1 : 0;
+      TRY(const Accepted accepted, accept(transaction, fresh(key_, "payload"), entry("signal.accept")));
+      accepted_new += accepted.is_new ? 1 : 0;
       return ok();
     };
     submission.done = [&](const Status&) { ++done; };
     ledger_->submit(std::move(submission));
   }
   inbox_.run_until([&] { return done == 10; });
-  EXPECT_EQ(fresh, 1);
+  EXPECT_EQ(accepted_new, 1);
 }
 
 TEST_F(JournalTest, AnEdgeIsTakenOnceAndRecordedWithIt) {
@@ -87,10 +97,6 @@ TEST_F(JournalTest, AnEdgeIsTakenOnceAndRecordedWithIt) {
   EXPECT_EQ(again.error().code, Code::conflict);
   EXPECT_EQ(records(), before + 1);
   EXPECT_EQ(row().state, "decided");
-  std::vector<Record> last;
-  look([&](Database& database) { last = *read_records(database, before, 1); });
-  EXPECT_EQ(last[0].entry.request_id, key_.request_id);
-  EXPECT_EQ(last[0].entry.payload_sha256, wire::sha256(as_bytes("payload")));
 }
 
 TEST_F(JournalTest, TheStoredAnswerSurvivesLaterEdgesAndRestarts) {
@@ -119,15 +125,36 @@ TEST_F(JournalTest, ARowIsForgottenOnlyFromTheStateExpected) {
   look([&](Database& database) { EXPECT_FALSE(find_row(database, key_)->has_value()); });
 }
 
-TEST_F(JournalTest, RowsAreFoundByState) {
+TEST_F(JournalTest, OpenRowsAreFoundInTheOrderOfAcceptance) {
   for (int i = 0; i < 5; ++i) {
-    clock_.pass(Millis(1));
     ASSERT_TRUE(accept_one({.container = "one", .request_id = std::to_string(i)}, "payload"));
   }
-  std::vector<JournalRow> rows;
-  look([&](Database& database) { rows = *rows_in_state(database, "accepted", 3); });
-  ASSERT_EQ(rows.size(), 3U);
-  EXPECT_EQ(rows[0].key.request_id, "0");
+  ASSERT_TRUE(accept_one(key_, "payload"));
+  ASSERT_TRUE(advance_one("accepted", "answered", "{}"));
+  std::vector<JournalRow> first, rest, answered;
+  look([&](Database& database) {
+    first = *open_rows(database, 0, 3);
+    rest = *open_rows(database, first.back().number, 100);
+    answered = *answered_rows(database, 0, 100);
+  });
+  ASSERT_EQ(first.size(), 3U);
+  EXPECT_EQ(first[0].key.request_id, "0");
+  EXPECT_EQ(first[0].payload, "payload");
+  EXPECT_EQ(rest.size(), 2U);
+  ASSERT_EQ(answered.size(), 1U);
+  EXPECT_EQ(answered[0].key.request_id, key_.request_id);
+}
+
+TEST_F(JournalTest, ATombstoneKeepsItsIdAndNothingElse) {
+  ASSERT_TRUE(accept_one(key_, "payload"));
+  ASSERT_TRUE(advance_one("accepted", "answered", "{}"));
+  ASSERT_TRUE(commit([&](Transaction& transaction) { return entomb(transaction, key_, "expired"); }));
+  EXPECT_EQ(row().state, "expired");
+  EXPECT_EQ(row().payload, "");
+  EXPECT_EQ(row().answer, std::nullopt);
+  const auto again = accept_one(key_, "payload");
+  ASSERT_TRUE(again);
+  EXPECT_FALSE(again->is_new);
 }
 
 TEST_F(JournalTest, BinaryAndEmptyPayloadsAreKeptAsTheyAre) {

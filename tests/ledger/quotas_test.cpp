@@ -45,7 +45,9 @@ TEST_F(QuotasTest, WhatIsReservedIsNotAvailableToOthers) {
   const auto second = quotas().reserve("container/one", "tokens", kTokens, 60);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, Code::quota_exceeded);
-  EXPECT_EQ(second.error().details_json, R"({"limit":100,"used":0,"reserved":60,"requested":60})");
+  EXPECT_TRUE(second.error().details_json.starts_with(
+      R"({"limit":100,"used":0,"reserved":60,"requested":60,"quota":"tokens","retry_after_ms":)"));
+  EXPECT_TRUE(second.error().retryable);
   quotas().settle(*first, 10);
   EXPECT_TRUE(quotas().reserve("container/one", "tokens", kTokens, 60));
 }

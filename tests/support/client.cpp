@@ -73,6 +73,11 @@ std::optional<wire::Message> Client::next_message() {
     ADD_FAILURE() << "the daemon sent what is no message: " << *body;
     return std::nullopt;
   }
+  // A call that waits for a human is told so, with nothing but the question's id.
+  if (message->type == wire::MessageType::event && message->method == "approval.asked" && message->params.size() == 1) {
+    ++told_to_wait_;
+    return next_message();
+  }
   return std::move(*message);
 }
 

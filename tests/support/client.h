@@ -37,7 +37,8 @@ class Client {
 
   // The next frame's body; nullopt at the end of the connection, or when nothing comes (a failure).
   std::optional<std::string> next_body();
-  // The next frame as a message; fails the test if it is none. The end is nullopt.
+  // The next frame as a message; fails the test if it is none. The end is nullopt. That a call waits for a human
+  // is counted and passed over.
   std::optional<wire::Message> next_message();
   // True once the other side has closed, whatever else it sends before.
   bool is_closed_by_peer();
@@ -51,11 +52,13 @@ class Client {
   // The code of the answer to a request: "OK" for a result, "CLOSED" at the end.
   std::string outcome(std::string_view method, std::string_view params = {}, std::string_view token = {});
   bool pings() { return outcome("test.ping") == "OK"; }
+  int told_to_wait() const { return told_to_wait_; }
 
  private:
   UniqueFd fd_, out_;
   wire::FrameReader reader_;
   std::uint64_t calls_ = 0;
+  int told_to_wait_ = 0;
 };
 
 // "OK", the error's code, or "CLOSED".

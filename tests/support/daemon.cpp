@@ -92,13 +92,14 @@ void Daemon::exec_child(int ready_fd) {
   ::setenv("SALLYPORT_RUNTIME_DIR", runtime_dir().c_str(), 1);
   ::setenv("SALLYPORT_STATE_DIR", (root() + "/state").c_str(), 1);
   ::setenv("SALLYPORT_CONFIG", config_file().c_str(), 1);
-  std::vector<std::string> words = {SALLYPORT_DAEMON, "--ready-fd", std::to_string(ready_fd)};
+  const std::string program = options_.program.empty() ? SALLYPORT_DAEMON : options_.program;
+  std::vector<std::string> words = {program, "--ready-fd", std::to_string(ready_fd)};
   words.insert(words.end(), options_.arguments.begin(), options_.arguments.end());
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   if (options_.before_exec) options_.before_exec();
-  ::execv(SALLYPORT_DAEMON, arguments.data());
+  ::execv(program.c_str(), arguments.data());
   ::_exit(127);
 }
 

@@ -42,6 +42,7 @@ class TemporaryDirectory {
 int in_child(const std::function<int()>& work);
 
 struct DaemonOptions {
+  std::string program = {};                                    // sallyportd unless said otherwise
   std::string config = "[warden]\ndrain_timeout_ms = 2000\n";  // the text of sallyport.toml
   std::vector<std::string> arguments = {};
   std::string runtime_dir = {};            // beneath the daemon's own directory unless said otherwise

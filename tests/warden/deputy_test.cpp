@@ -2,12 +2,15 @@
 #include "approval/deputy.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "containers/cells.h"
+#include "support/attacker.h"
 #include "support/daemon.h"
 
 namespace sallyport::approval {
@@ -112,6 +115,24 @@ TEST_F(Repository, AttackARepositorysOwnConfigurationRunsNothingOnTheHost) {
   git("config diff.evil.textconv 'touch " + marker + "'");
   EXPECT_EQ(review(sha), "approved");
   EXPECT_FALSE(std::filesystem::exists(marker));
+}
+
+TEST_F(Repository, AnOrdinaryUsersDeputyLooksFromACellToo) {
+  const std::string sha = commit("src/main.c");
+  if (sallyport::testing::is_root()) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_.path())) {
+      ASSERT_EQ(::chown(entry.path().c_str(), sallyport::testing::kOrdinaryUid, sallyport::testing::kOrdinaryUid), 0);
+    }
+    ASSERT_EQ(::chown(directory_.path().c_str(), sallyport::testing::kOrdinaryUid, sallyport::testing::kOrdinaryUid),
+              0);
+  }
+  EXPECT_EQ(sallyport::testing::in_child([&] {
+              if (sallyport::testing::is_root()) sallyport::testing::become_ordinary();
+              const std::string said = review(sha);
+              if (said != "approved") std::fprintf(stderr, "%s\n", said.c_str());
+              return said == "approved" ? 0 : 1;
+            }),
+            0);
 }
 
 TEST_F(Repository, ADirectoryWithoutARepositoryIsRefused) {

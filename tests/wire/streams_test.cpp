@@ -74,7 +74,7 @@ TEST(Streams, AChunkForAStreamThatIsOverIsIgnored) {
 }
 
 TEST(Streams, MoreBytesThanWereGrantedAreAProtocolError) {
-  Streams streams(Side::accepting, 100);
+  Streams streams(Side::accepting, {.credit = 100, .grant_after = 50});
   ASSERT_TRUE(streams.announce(1));
   EXPECT_EQ(*streams.arrive(1, 60), Arrival::data);
   EXPECT_EQ(*streams.arrive(1, 40), Arrival::data);
@@ -83,7 +83,7 @@ TEST(Streams, MoreBytesThanWereGrantedAreAProtocolError) {
 }
 
 TEST(Streams, CreditIsRenewedOnceHalfOfItIsUsedUp) {
-  Streams streams(Side::accepting, 100);
+  Streams streams(Side::accepting, {.credit = 100, .grant_after = 50});
   ASSERT_TRUE(streams.announce(1));
   ASSERT_TRUE(streams.arrive(1, 100));
   EXPECT_EQ(streams.consumed(1, 49), 0U);
@@ -94,7 +94,7 @@ TEST(Streams, CreditIsRenewedOnceHalfOfItIsUsedUp) {
 }
 
 TEST(Streams, SendingUsesCreditAndCreditRestoresIt) {
-  Streams streams(Side::connecting, 100);
+  Streams streams(Side::connecting, {.credit = 100, .grant_after = 50});
   const std::uint32_t stream = *streams.open();
   EXPECT_EQ(streams.sendable(stream), 100U);
   streams.sent(stream, 100);

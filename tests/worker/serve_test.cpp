@@ -193,6 +193,35 @@ TEST(Serve, AResetStreamIsNotSentToItsEnd) {
   EXPECT_NE(worker.frame().find("pong"), std::string::npos);
 }
 
+TEST(Serve, AStreamThatNobodyReadsHoldsUpNobody) {
+  SandboxDir box;
+  box.write("big", std::string(4 << 20, 'x'));
+  Served worker(box);
+  worker.request("1", "fs.read", R"({"path":"big","stream":true})");
+  std::size_t came = 0;
+  // All its credit is used up and none is given.
+  while (came < wire::kInitialCredit) {
+    const std::string body = worker.frame();
+    if (const auto chunk = wire::parse_chunk(as_bytes(body))) came += chunk->data.size();
+  }
+  worker.request("2", "worker.ping", "");
+  EXPECT_EQ(worker.frame(), R"({"id":"2","type":"response","result":{"pong":true}})");
+  EXPECT_TRUE(worker.end());
+}
+
+TEST(Serve, ACrowdOfRequestsIsNoFault) {
+  SandboxDir box;
+  Served worker(box);
+  constexpr int kCrowd = 3 * static_cast<int>(wire::kMaxInFlight);
+  Bytes all;
+  for (int i = 0; i < kCrowd; ++i) {
+    ASSERT_TRUE(wire::append_request(all, {.id = "1", .method = "worker.ping", .deadline_ms = {}, .token = {}}, ""));
+  }
+  worker.send(all);
+  for (int i = 0; i < kCrowd; ++i) ASSERT_FALSE(worker.frame().empty()) << "it ended after " << i;
+  EXPECT_TRUE(worker.end());
+}
+
 TEST(Serve, WritesAFileFromAStream) {
   SandboxDir box;
   Served worker(box);

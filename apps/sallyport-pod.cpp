@@ -1,0 +1,59 @@
+// A pod's daemon. Started by the warden, which hands it all it needs as descriptor 3. Not for people.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "pod/daemon.h"
+#include "wire/wire.h"
+
+using namespace sallyport;
+
+namespace {
+
+Result<pod::Startup> take_startup() {
+  struct stat info{};
+  if (::fstat(pod::kStartupFd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size <= 0 || info.st_size > 2 << 20) {
+    return Error::make(Code::invalid_params, "sallyport-pod is started by sallyportd; see: sallyport pod --help");
+  }
+  Bytes content;
+  content.resize(static_cast<std::size_t>(info.st_size));
+  if (::pread(pod::kStartupFd, content.data(), content.size(), 0) != info.st_size) {
+    return Error::make(Code::invalid_params, "what the pod was handed cannot be read");
+  }
+  ::close(pod::kStartupFd);
+  return pod::decode_startup(content.view());
+}
+
+// The creator reads these as the reason.
+int give_up(const Error& error) {
+  const std::string json = wire::to_json([&](wire::JsonWriter& writer) { wire::write_error(writer, error); });
+  std::fprintf(stderr, "%s\n", json.c_str());
+  return 1;
+}
+
+}  // namespace
+
+int main() {
+  auto startup = take_startup();
+  if (!startup) return give_up(startup.error());
+  // The creator's child ends here; what lives on is nobody's child and no session's leader.
+  const pid_t child = ::fork();
+  if (child != 0) ::_exit(child < 0 ? 1 : 0);
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGHUP, SIG_IGN);
+  ::umask(077);
+  auto claim = pod::claim(*startup);
+  if (!claim) return give_up(claim.error());
+  const SystemClock clock;
+  const UniqueFd log_fd{::dup(claim->log.get())};
+  const Log log(STDERR_FILENO, LogFormat::text, LogLevel::info, clock);
+  auto daemon = pod::Daemon::start(std::move(*startup), std::move(*claim), log, clock);
+  if (!daemon) return give_up(daemon.error());
+  // From here on, what it says is for its own log; the creator sees the pipe's end.
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, &pod::kReadyByte, 1);
+  ::dup2(log_fd.get(), STDERR_FILENO);
+  (*daemon)->run();
+  return 0;
+}

@@ -1,0 +1,18 @@
+"""Where the warden and, inside a container, its door are."""
+from __future__ import annotations
+
+import os
+
+
+def control_socket() -> str:
+    """The control door of this user's warden."""
+    runtime = os.environ.get("SALLYPORT_RUNTIME_DIR")
+    if not runtime:
+        shared = os.environ.get("XDG_RUNTIME_DIR")
+        runtime = f"{shared}/sallyport" if shared else f"/tmp/sallyport-{os.getuid()}"
+    return f"{runtime}/warden.sock"
+
+
+def door() -> str:
+    """The door to use from here: the container's own inside one, else the control door."""
+    return os.environ.get("SALLYPORT_DOOR") or control_socket()

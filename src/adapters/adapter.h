@@ -1,0 +1,66 @@
+// One implementation of one role, as the service sees it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/base.h"
+#include "ipc/ipc.h"
+#include "platform/config.h"
+
+namespace sallyport::containers {
+class Cells;
+}
+
+namespace sallyport::adapters {
+
+class Adapter {
+ public:
+  Adapter() = default;
+  virtual ~Adapter() = default;
+  Adapter(const Adapter&) = delete;
+  Adapter& operator=(const Adapter&) = delete;
+
+  // Whether it can be used now: asked at the start, when somebody wants to know, and until it can.
+  virtual Task<Status> probe() = 0;
+  // `verb` is the method without its role. The parameters were checked by the warden, which also wrote
+  // "$tenant" and the name of the scope.
+  virtual Task<ipc::Reply> handle(std::string_view verb, ipc::Call& call) = 0;
+  // Members that tell workers what it is: models, dimensions, is_model.
+  virtual void describe(wire::JsonWriter& json) const { static_cast<void>(json); }
+};
+
+// Whose data a call is about. Always in front of every key, path and topic that a backend sees.
+struct Scope {
+  std::string tenant, name;
+};
+// INVALID_REQUEST if the tenant is missing: nothing is done for nobody.
+Result<Scope> scope_of(ipc::Call& call, std::string_view field);
+
+// What a backend said, for a caller: that it is not there, and that trying again may help.
+Error backend_down(std::string detail);
+
+class Http;
+class Redis;
+class ThirdParty;
+
+// What all adapters of this process share. A backend has one pool of connections, whatever roles it serves, and a
+// program of others runs once.
+struct Machinery {
+  ipc::Sessions& sessions;
+  const Log& log;
+  const Clock& clock;
+  std::string state_dir = {};
+  std::shared_ptr<Http> http = {};
+  std::shared_ptr<Redis> redis = {};
+  std::shared_ptr<containers::Cells> cells = {};
+  std::map<std::string, std::shared_ptr<ThirdParty>> third_party = {};
+};
+
+// UNIMPLEMENTED if there is none of that name. Does not block; `config` must outlive it.
+Result<std::unique_ptr<Adapter>> make_adapter(platform::Role role, const std::string& implementation,
+                                              const platform::Config& config, Machinery& machinery);
+
+}  // namespace sallyport::adapters

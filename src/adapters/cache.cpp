@@ -1,0 +1,71 @@
+#include "adapters/cache.h"
+
+#include <charconv>
+
+#include "adapters/bulk.h"
+#include "platform/limits.h"
+
+namespace sallyport::adapters {
+namespace {
+
+Ttl ttl_of(ipc::Call& call) {
+  const auto millis = call.params().get("ttl_ms").as_int();
+  return millis ? Ttl(Millis(*millis)) : Ttl();
+}
+
+}  // namespace
+
+Result<std::int64_t> add_to(std::string_view value, std::int64_t by) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  std::int64_t sum = 0;
+  if (error != std::errc() || end != value.data() + value.size()) {
+    return Error::make(Code::conflict, "what is there is no whole number");
+  }
+  if (__builtin_add_overflow(number, by, &sum)) return Error::make(Code::conflict, "the number would be too large");
+  return sum;
+}
+
+Task<ipc::Reply> Cache::get_value(ipc::Call& call, const CacheKey& key) {
+  CO_TRY(auto value, co_await get(key));
+  if (!value) co_return call.result([](wire::JsonWriter& json) { json.raw(R"({"found":false})"); });
+  co_return reply_with_value(call, "value", std::move(*value),
+                             [](wire::JsonWriter& json) { json.member("found", true); });
+}
+
+Task<ipc::Reply> Cache::set_value(ipc::Call& call, const CacheKey& key, bool only_if_absent) {
+  const auto said = call.params().get("size").as_int();
+  CO_TRY(std::string value, co_await take_value(call, call.params().get("value"),
+                                                said ? static_cast<std::size_t>(*said) : platform::kMaxValueBytes));
+  bool is_set = true;
+  if (only_if_absent) {
+    CO_TRY(is_set, co_await set_if_absent(key, std::move(value), ttl_of(call)));
+  } else {
+    CO_TRY(co_await set(key, std::move(value), ttl_of(call)));
+  }
+  co_return call.result([&](wire::JsonWriter& json) { json.begin_object().member("set", is_set).end_object(); });
+}
+
+Task<ipc::Reply> Cache::handle(std::string_view verb, ipc::Call& call) {
+  CO_TRY(Scope scope, scope_of(call, "namespace"));
+  if (verb == "clear") {
+    CO_TRY(const std::int64_t count, co_await clear(scope));
+    co_return call.result([&](wire::JsonWriter& json) { json.begin_object().member("deleted", count).end_object(); });
+  }
+  const CacheKey key{std::move(scope), std::string(call.params().get("key").as_string().value_or(""))};
+  if (verb == "get") co_return co_await get_value(call, key);
+  if (verb == "set") co_return co_await set_value(call, key, false);
+  if (verb == "set_if_absent") co_return co_await set_value(call, key, true);
+  if (verb == "delete") {
+    CO_TRY(const bool was_there, co_await remove(key));
+    co_return call.result(
+        [&](wire::JsonWriter& json) { json.begin_object().member("deleted", was_there).end_object(); });
+  }
+  if (verb == "incr") {
+    CO_TRY(const std::int64_t value, co_await incr(key, call.params().get("by").as_int().value_or(1), ttl_of(call)));
+    co_return call.result([&](wire::JsonWriter& json) { json.begin_object().member("value", value).end_object(); });
+  }
+  co_return Error::make(Code::method_not_found, "no such method");
+}
+
+}  // namespace sallyport::adapters

@@ -1,0 +1,142 @@
+#include "adapters/events.h"
+
+#include "adapters/redis.h"
+#include "policy/tokens.h"
+
+namespace sallyport::adapters {
+
+using ipc::Call;
+using ipc::Reply;
+using wire::JsonWriter;
+
+Task<Reply> Subscriptions::subscribe(Call& call, const std::string& tenant) {
+  Subscriber subscriber{&call, tenant, {}};
+  for (const wire::Value topic : call.params().get("topics").items()) {
+    subscriber.topics.emplace_back(topic.as_string().value_or(""));
+  }
+  const auto place = subscribers_.insert(subscribers_.end(), std::move(subscriber));
+  const auto over = std::make_shared<ipc::OneShot<bool>>();
+  call.on_cancel([over] { over->resolve(true); });
+  call.session().send_event(call.message().id, "events.subscribed", "{}");
+  co_await *over;
+  subscribers_.erase(place);
+  co_return Error::make(Code::cancelled, "the subscription ended");
+}
+
+std::int64_t Subscriptions::publish(const std::string& tenant, const std::string& topic,
+                                    std::string_view payload_json) {
+  const std::string params = wire::to_json([&](JsonWriter& json) {
+    json.begin_object().member("topic", topic).key("payload").raw(payload_json).end_object();
+  });
+  std::int64_t count = 0;
+  for (const Subscriber& subscriber : subscribers_) {
+    if (subscriber.tenant != tenant || !policy::matches_any(subscriber.topics, topic)) continue;
+    if (subscriber.call->is_answered()) continue;
+    subscriber.call->session().send_event(subscriber.call->message().id, "events.message", params);
+    ++count;
+  }
+  return count;
+}
+
+namespace {
+
+Reply receivers(Call& call, std::int64_t count) {
+  return call.result([&](JsonWriter& json) { json.begin_object().member("receivers", count).end_object(); });
+}
+
+class EventsInMemory final : public Adapter {
+ public:
+  Task<Status> probe() override { return Task<Status>::ready(ok()); }
+  Task<Reply> handle(std::string_view verb, Call& call) override {
+    CO_TRY(const Scope scope, scope_of(call, "topic"));
+    if (verb == "subscribe") co_return co_await subscriptions_.subscribe(call, scope.tenant);
+    co_return receivers(call, subscriptions_.publish(scope.tenant, scope.name, call.params().get("payload").to_json()));
+  }
+
+ private:
+  Subscriptions subscriptions_;
+};
+
+constexpr std::string_view kChannel = "sallyport-events:";
+
+// One connection publishes, another hears everything of ours and hands it to who subscribed here.
+class EventsInRedis final : public Adapter {
+ public:
+  EventsInRedis(const platform::Config& config, Machinery& machinery)
+      : machinery_(machinery), commands_(machinery.redis), messages_(std::make_shared<Redis>(config, machinery)) {
+    messages_->on_message([this](const RedisReply& push) { hear(push); });
+  }
+
+  Task<Status> probe() override {
+    std::vector<std::string> ping(1, "PING");
+    CO_TRY(co_await commands_->command(std::move(ping)));
+    co_return ok();
+  }
+
+  Task<Reply> handle(std::string_view verb, Call& call) override {
+    CO_TRY(const Scope scope, scope_of(call, "topic"));
+    if (verb == "subscribe") {
+      CO_TRY(co_await listen());
+      co_return co_await subscriptions_.subscribe(call, scope.tenant);
+    }
+    std::vector<std::string> publish;
+    publish.emplace_back("PUBLISH");
+    publish.push_back(std::string(kChannel) + scope.tenant + ":" + scope.name);
+    publish.push_back(call.params().get("payload").to_json());
+    CO_TRY(const RedisReply reply, co_await commands_->command(std::move(publish)));
+    if (reply.kind == RedisReply::Kind::error) co_return backend_down("Redis: " + reply.text.substr(0, 80));
+    co_return receivers(call, reply.integer);
+  }
+
+ private:
+  Task<Status> listen() {
+    if (messages_->is_connected()) co_return ok();
+    std::vector<std::string> subscribe;
+    subscribe.emplace_back("PSUBSCRIBE");
+    subscribe.push_back(std::string(kChannel) + "*");
+    CO_TRY(co_await messages_->command(std::move(subscribe)));
+    if (!is_watched_) watch();
+    co_return ok();
+  }
+
+  // A connection that broke is made again while somebody listens; what was said meanwhile is lost.
+  Fire watch() {
+    is_watched_ = true;
+    while (subscriptions_.are_any() || messages_->is_connected()) {
+      co_await machinery_.sessions.loop().sleep(kWatch);
+      if (!messages_->is_connected()) [[maybe_unused]]
+        const Status again = co_await listen();
+    }
+    is_watched_ = false;
+  }
+
+  void hear(const RedisReply& push) {
+    if (push.items.size() != 4) return;
+    std::string_view channel = push.items[2].text;
+    if (!channel.starts_with(kChannel)) return;
+    channel.remove_prefix(kChannel.size());
+    const std::size_t colon = channel.find(':');
+    if (colon == std::string_view::npos) return;
+    // Others may speak on our channels: only what is JSON goes on.
+    if (!decoder_.parse(push.items[3].text)) return;
+    subscriptions_.publish(std::string(channel.substr(0, colon)), std::string(channel.substr(colon + 1)),
+                           push.items[3].text);
+  }
+
+  static constexpr Millis kWatch{500};
+  Machinery& machinery_;
+  std::shared_ptr<Redis> commands_, messages_;
+  Subscriptions subscriptions_;
+  wire::Decoder decoder_;
+  bool is_watched_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Adapter> make_memory_events() { return std::make_unique<EventsInMemory>(); }
+
+std::unique_ptr<Adapter> make_redis_events(const platform::Config& config, Machinery& machinery) {
+  return std::make_unique<EventsInRedis>(config, machinery);
+}
+
+}  // namespace sallyport::adapters

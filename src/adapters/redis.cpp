@@ -1,0 +1,259 @@
+#include "adapters/redis.h"
+
+#include <fcntl.h>
+#include <hiredis/hiredis.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "adapters/credentials.h"
+#include "platform/limits.h"
+
+namespace sallyport::adapters {
+namespace {
+
+constexpr Millis kAnswerTimeout{5'000};
+// A backend that was just found down is not asked again by each of a hundred callers.
+constexpr Millis kFailFast{100};
+constexpr std::uint16_t kDefaultPort = 6379;
+constexpr int kMaxDepth = 4;
+
+void set_timeouts(int fd) {
+  const timeval patience{platform::kProbeTimeout.count() / 1000, 0};
+  ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+}
+
+Result<UniqueFd> connect_path(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return Error::make(Code::invalid_params, "the socket's path is too long");
+  std::memcpy(address.sun_path, path.c_str(), path.size());
+  UniqueFd fd{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  if (!fd) return Error::from_errno("cannot make a socket", errno);
+  set_timeouts(fd.get());
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    return Error::from_errno("cannot connect to Redis", errno);
+  }
+  return fd;
+}
+
+Result<UniqueFd> connect_host(const platform::Address& address) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  const std::string port = std::to_string(address.port != 0 ? address.port : kDefaultPort);
+  if (const int failed = ::getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found); failed != 0) {
+    return Error::make(Code::unavailable, std::string("cannot look up Redis: ") + ::gai_strerror(failed));
+  }
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> all(found, &::freeaddrinfo);
+  int error = ECONNREFUSED;
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    UniqueFd fd{::socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    if (!fd) continue;
+    set_timeouts(fd.get());
+    const int on = 1;
+    ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (::connect(fd.get(), each->ai_addr, each->ai_addrlen) == 0) return fd;
+    error = errno;
+  }
+  return Error::from_errno("cannot connect to Redis", error);
+}
+
+Result<UniqueFd> open_socket(const std::string& url) {
+  TRY(const platform::Address address, platform::parse_address(url));
+  TRY(UniqueFd fd, address.scheme == "unix" ? connect_path(address.path) : connect_host(address));
+  ::fcntl(fd.get(), F_SETFL, O_NONBLOCK);
+  return fd;
+}
+
+RedisReply convert(const redisReply& from, int depth = 0) {
+  RedisReply reply;
+  switch (from.type) {
+    case REDIS_REPLY_INTEGER:
+      reply.kind = RedisReply::Kind::integer;
+      reply.integer = from.integer;
+      break;
+    case REDIS_REPLY_STRING:
+    case REDIS_REPLY_STATUS:
+    case REDIS_REPLY_ERROR:
+      reply.kind = from.type == REDIS_REPLY_ERROR ? RedisReply::Kind::error : RedisReply::Kind::text;
+      reply.text.assign(from.str, static_cast<std::size_t>(from.len));
+      break;
+    case REDIS_REPLY_ARRAY:
+      reply.kind = RedisReply::Kind::array;
+      for (std::size_t i = 0; i < from.elements && depth < kMaxDepth; ++i) {
+        reply.items.push_back(convert(*from.element[i], depth + 1));
+      }
+      break;
+    default:
+      break;
+  }
+  return reply;
+}
+
+bool is_push(const RedisReply& reply) {
+  return reply.kind == RedisReply::Kind::array && !reply.items.empty() && reply.items[0].text == "pmessage";
+}
+
+}  // namespace
+
+struct Redis::Connection {
+  std::unique_ptr<ipc::Watch> watch;
+  std::unique_ptr<redisReader, decltype(&::redisReaderFree)> reader{::redisReaderCreate(), &::redisReaderFree};
+  std::string unsent;
+  bool is_writing = false;
+  std::deque<std::shared_ptr<ipc::OneShot<Result<RedisReply>>>> waiting;  // in the order of their commands
+};
+
+Redis::Redis(const platform::Config& config, Machinery& machinery)
+    : config_(config), machinery_(machinery), connecting_(machinery.sessions.loop()) {}
+
+Redis::~Redis() = default;
+
+Task<Status> Redis::connect() {
+  if (machinery_.clock.steady() - failed_at_ < kFailFast) co_return backend_down(failure_);
+  const std::string url = config_.options_of("redis").url;
+  auto fd = co_await connecting_.run([&] { return open_socket(url); });
+  const auto fail = [&](const Error& error) {
+    failed_at_ = machinery_.clock.steady();
+    failure_ = error.describe();
+    return backend_down(failure_);
+  };
+  if (!fd) co_return fail(fd.error());
+  auto connection = std::make_shared<Connection>();
+  CO_TRY(connection->watch, ipc::Watch::open(machinery_.sessions.loop(), std::move(*fd)));
+  listen(connection);
+  if (const std::string& name = config_.options_of("redis").credential; !name.empty()) {
+    auto secret = read_credential(config_, name);
+    if (!secret) {
+      drop(connection, "no credential");
+      co_return fail(secret.error());
+    }
+    const auto answered = std::make_shared<ipc::OneShot<Result<RedisReply>>>();
+    connection->waiting.push_back(answered);
+    send(connection, std::vector<std::string>{"AUTH", *secret});
+    const auto reply = co_await *answered;
+    if (!reply || reply->kind == RedisReply::Kind::error) {
+      drop(connection, "refused");
+      co_return fail(Error::make(Code::unavailable, "Redis refuses the credential"));
+    }
+  }
+  connection_ = std::move(connection);
+  co_return ok();
+}
+
+Task<Result<RedisReply>> Redis::command(std::vector<std::string> words) {
+  const auto self = shared_from_this();
+  if (!connection_ && is_connecting_) {
+    const auto ready = std::make_shared<ipc::OneShot<Status>>();
+    waiting_.push_back(ready);
+    CO_TRY(co_await *ready);
+  } else if (!connection_) {
+    is_connecting_ = true;
+    const Status connected = co_await connect();
+    is_connecting_ = false;
+    for (const auto& ready : std::exchange(waiting_, {})) ready->resolve(connected);
+    CO_TRY(connected);
+  }
+  if (!connection_) co_return backend_down("the connection broke");
+  const std::shared_ptr<Connection> connection = connection_;
+  const auto answered = std::make_shared<ipc::OneShot<Result<RedisReply>>>();
+  connection->waiting.push_back(answered);
+  send(connection, words);
+  ipc::Loop& loop = machinery_.sessions.loop();
+  const auto timer = loop.after(kAnswerTimeout, [self, connection] { self->drop(connection, "no answer in time"); });
+  auto reply = co_await *answered;
+  loop.cancel(timer);
+  co_return reply;
+}
+
+void Redis::send(const std::shared_ptr<Connection>& connection, const std::vector<std::string>& words) {
+  std::vector<const char*> arguments;
+  std::vector<std::size_t> lengths;
+  for (const std::string& word : words) {
+    arguments.push_back(word.data());
+    lengths.push_back(word.size());
+  }
+  char* formatted = nullptr;
+  const int length =
+      ::redisFormatCommandArgv(&formatted, static_cast<int>(words.size()), arguments.data(), lengths.data());
+  if (length > 0) connection->unsent.append(formatted, static_cast<std::size_t>(length));
+  ::redisFreeCommand(formatted);
+  if (connection->is_writing) return;
+  const ssize_t sent = ::send(connection->watch->fd(), connection->unsent.data(), connection->unsent.size(),
+                              MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent > 0) connection->unsent.erase(0, static_cast<std::size_t>(sent));
+  // What could not be written now, or failed, is the writer's business.
+  if (connection->unsent.empty()) return;
+  connection->is_writing = true;
+  machinery_.sessions.loop().post([self = shared_from_this(), connection] { self->write_rest(connection); });
+}
+
+Fire Redis::write_rest(std::shared_ptr<Connection> connection) {
+  const auto self = shared_from_this();
+  while (!connection->unsent.empty()) {
+    if (!co_await connection->watch->writable()) co_return;
+    const ssize_t sent = ::send(connection->watch->fd(), connection->unsent.data(), connection->unsent.size(),
+                                MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno != EAGAIN && errno != EINTR) {
+      drop(connection, errno_name(errno));
+      co_return;
+    }
+    if (sent > 0) connection->unsent.erase(0, static_cast<std::size_t>(sent));
+  }
+  connection->is_writing = false;
+}
+
+Fire Redis::listen(std::shared_ptr<Connection> connection) {
+  const auto self = shared_from_this();
+  std::string block(64U << 10, '\0');
+  for (;;) {
+    const bool is_readable = co_await connection->watch->readable();
+    if (!is_readable) break;
+    const ssize_t count = ::recv(connection->watch->fd(), block.data(), block.size(), MSG_DONTWAIT);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (count <= 0) {
+      drop(connection, count == 0 ? "closed by Redis" : errno_name(errno));
+      co_return;
+    }
+    ::redisReaderFeed(connection->reader.get(), block.data(), static_cast<std::size_t>(count));
+    if (!take_replies(*connection)) {
+      drop(connection, "Redis broke its protocol");
+      co_return;
+    }
+  }
+}
+
+bool Redis::take_replies(Connection& connection) {
+  for (;;) {
+    void* raw = nullptr;
+    if (::redisReaderGetReply(connection.reader.get(), &raw) != REDIS_OK) return false;
+    if (raw == nullptr) return true;
+    RedisReply reply = convert(*static_cast<redisReply*>(raw));
+    ::freeReplyObject(raw);
+    if (is_push(reply)) {
+      if (on_message_) on_message_(reply);
+      continue;
+    }
+    if (connection.waiting.empty()) return false;
+    const auto waiter = connection.waiting.front();
+    connection.waiting.pop_front();
+    waiter->resolve(std::move(reply));
+  }
+}
+
+void Redis::drop(const std::shared_ptr<Connection>& connection, const std::string& why) {
+  if (connection_ == connection) {
+    connection_.reset();
+    machinery_.log.warn("the connection to Redis is gone; the next call makes a new one", {{"why", why}});
+  }
+  connection->watch->cancel();
+  for (const auto& waiter : std::exchange(connection->waiting, {})) waiter->resolve(backend_down(why));
+}
+
+}  // namespace sallyport::adapters

@@ -1,0 +1,192 @@
+#include "adapters/third_party.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "adapters/credentials.h"
+#include "os/files.h"
+#include "os/sockets.h"
+#include "platform/limits.h"
+#include "wire/crypto.h"
+
+namespace sallyport::adapters {
+namespace {
+
+constexpr std::size_t kMaxProgramBytes = 64U << 20;
+constexpr Millis kGreetTimeout{10'000};
+// After it missed a deadline: time to notice that the call was given up.
+constexpr Millis kGrace{2'000};
+
+}  // namespace
+
+ThirdParty::ThirdParty(std::string name, const platform::Config& config, Machinery& machinery,
+                       std::shared_ptr<containers::Cells> cells)
+    : name_(std::move(name)), config_(config), machinery_(machinery), cells_(std::move(cells)) {}
+
+Result<std::string> ThirdParty::pinned_copy() const {
+  const platform::ThirdParty& party = config_.third_party.at(name_);
+  TRY(const std::string program, os::read_small_file(party.path, kMaxProgramBytes));
+  if (to_hex(wire::sha256(as_bytes(program))) != party.sha256) {
+    return Error::make(Code::policy_denied, "the adapter is not what was pinned", party.path + " has another sha256");
+  }
+  // What was hashed is what runs: the original may be replaced at any time.
+  const std::string directory = machinery_.state_dir + "/third_party";
+  TRY(const UniqueFd opened, os::open_private_directory(directory));
+  const std::string copy = directory + "/" + party.sha256;
+  TRY(os::write_private_file(copy, program));
+  if (::fchmodat(opened.get(), party.sha256.c_str(), 0500, 0) != 0) return Error::from_errno("cannot pin", errno);
+  return copy;
+}
+
+Task<Result<std::shared_ptr<ipc::Session>>> ThirdParty::session() {
+  const auto self = shared_from_this();
+  if (session_ && !is_starting_) co_return session_;
+  Status started = ok();
+  if (is_starting_) {
+    const auto ready = std::make_shared<ipc::OneShot<Status>>();
+    waiting_.push_back(ready);
+    started = co_await *ready;
+  } else {
+    is_starting_ = true;
+    started = co_await start();
+    is_starting_ = false;
+    for (const auto& ready : std::exchange(waiting_, {})) ready->resolve(started);
+  }
+  CO_TRY(started);
+  if (!session_) co_return backend_down(name_ + " ended while it started");
+  co_return session_;
+}
+
+Task<Status> ThirdParty::start() {
+  CO_TRY(const std::string copy, pinned_copy());
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    co_return Error::from_errno("cannot make a socket pair", errno);
+  }
+  UniqueFd ours{ends[0]};
+  UniqueFd theirs{ends[1]};
+  ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
+  os::enlarge_buffers(theirs.get());
+  const UniqueFd nothing{::open("/dev/null", O_RDWR | O_CLOEXEC)};
+  containers::Cells::Command command;
+  command.argv.push_back(copy);
+  command.readable.push_back(copy);
+  command.fds.assign(3, nothing.get());
+  command.fds.push_back(theirs.get());
+  command.lifetime = Millis(0);
+  CO_TRY(cell_, cells_->start(command));
+  theirs.reset();
+  CO_TRY(const auto session, ipc::Session::open(machinery_.sessions, std::move(ours), UniqueFd(),
+                                                wire::Side::connecting, "third-party/" + name_));
+  listen(session);
+  Status greeted = co_await greet(session);
+  if (!greeted) {
+    session->close();
+    cell_.reset();
+    co_return greeted;
+  }
+  session_ = session;
+  co_return ok();
+}
+
+Task<Status> ThirdParty::greet(std::shared_ptr<ipc::Session> session) {
+  const platform::ThirdParty& party = config_.third_party.at(name_);
+  std::string secret;
+  if (!party.credential.empty()) {
+    CO_TRY(secret, read_credential(config_, party.credential));
+  }
+  const std::string params = wire::to_json([&](wire::JsonWriter& json) {
+    json.begin_object().member("protocol", platform::kProtocolVersion).key("roles").begin_array();
+    for (const std::string& role : party.roles) json.value(role);
+    json.end_array();
+    if (!secret.empty()) json.member("credential", secret);
+    json.end_object();
+  });
+  const auto answered = std::make_shared<ipc::OneShot<Result<wire::Message>>>();
+  CO_TRY(session->request("adapter.init", params, {},
+                          [answered](Result<wire::Message> answer) { answered->resolve(std::move(answer)); }));
+  ipc::Loop& loop = machinery_.sessions.loop();
+  const auto timer = loop.after(kGreetTimeout, [answered] { answered->resolve(backend_down("no greeting in time")); });
+  auto answer = co_await *answered;
+  loop.cancel(timer);
+  if (!answer) co_return std::move(answer).error();
+  if (answer->error) co_return backend_down(answer->error->message);
+  if (answer->result.get("protocol").as_int() != platform::kProtocolVersion) {
+    co_return Error::make(Code::conflict, "the adapter speaks another version of the protocol", name_);
+  }
+  co_return ok();
+}
+
+// It only answers. What else it says is refused; its end is the end of its sandbox.
+Fire ThirdParty::listen(std::shared_ptr<ipc::Session> session) {
+  const auto self = shared_from_this();
+  while (co_await session->receive()) {
+    while (const auto request = session->next_request()) {
+      session->send_error(request->id, Error::make(Code::method_not_found, "no such method"));
+    }
+    session->end_turn();
+  }
+  session->close();
+  if (session_ == session) {
+    session_.reset();
+    cell_.reset();
+    machinery_.log.warn("a third-party adapter ended; the next call starts it again", {{"adapter", name_}});
+  }
+}
+
+void ThirdParty::kill() {
+  cell_.reset();
+  if (const auto session = std::exchange(session_, nullptr)) session->close();
+}
+
+namespace {
+
+class ThirdPartyAdapter final : public Adapter {
+ public:
+  ThirdPartyAdapter(platform::Role role, std::shared_ptr<ThirdParty> party, Machinery& machinery)
+      : role_(role), party_(std::move(party)), machinery_(machinery) {}
+
+  Task<Status> probe() override {
+    CO_TRY(co_await party_->session());
+    co_return ok();
+  }
+
+  void describe(wire::JsonWriter& json) const override { json.member("is_third_party", true); }
+
+  Task<ipc::Reply> handle(std::string_view verb, ipc::Call& call) override {
+    CO_TRY(const std::shared_ptr<ipc::Session> session, co_await party_->session());
+    CO_TRY(const std::string params, ipc::forward_params(call, *session, {}));
+    const std::string method = std::string(platform::to_string(role_)) + "." + std::string(verb);
+    // One that misses deadlines holds calls for ever: it is ended, and started again by the next one.
+    const auto deadline = platform::find_operation(method)->timeout;
+    ipc::Loop& loop = machinery_.sessions.loop();
+    ipc::Loop::TimerId timer = 0;
+    if (deadline.count() > 0) {
+      timer = loop.after(deadline + kGrace, [party = party_] { party->kill(); });
+    }
+    auto answer = co_await ipc::ask(call, session, method, params, true);
+    if (timer != 0) loop.cancel(timer);
+    if (!answer) co_return backend_down("the adapter ended");
+    if (!answer->error && !answer->result.is_object()) co_return backend_down("the adapter answered without an object");
+    co_return ipc::forward_result(call, *session, *answer);
+  }
+
+ private:
+  platform::Role role_;
+  std::shared_ptr<ThirdParty> party_;
+  Machinery& machinery_;
+};
+
+}  // namespace
+
+std::unique_ptr<Adapter> make_third_party(platform::Role role, std::shared_ptr<ThirdParty> party,
+                                          Machinery& machinery) {
+  return std::make_unique<ThirdPartyAdapter>(role, std::move(party), machinery);
+}
+
+}  // namespace sallyport::adapters

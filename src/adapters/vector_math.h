@@ -1,0 +1,18 @@
+// How alike two vectors are, and what is no vector.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sallyport::adapters {
+
+struct Products {
+  float dot = 0;   // of a and b
+  float self = 0;  // of b and itself
+};
+// `b` are little-endian float32 as they are stored, at any alignment. AVX2 where the machine has it.
+Products products(const float* a, const std::uint8_t* b, std::size_t count);
+// Neither infinite nor not a number.
+bool are_finite(const std::uint8_t* floats, std::size_t count);
+
+}  // namespace sallyport::adapters

@@ -1,0 +1,134 @@
+#include "adapters/vector_sqlite.h"
+
+#include "adapters/bulk.h"
+#include "adapters/filter.h"
+#include "adapters/offload.h"
+#include "adapters/vector_math.h"
+#include "adapters/vector_store.h"
+#include "platform/limits.h"
+
+namespace sallyport::adapters {
+namespace {
+
+using ipc::Call;
+using ipc::Reply;
+using wire::JsonWriter;
+
+std::vector<std::string> texts_of(wire::Value array) {
+  std::vector<std::string> all;
+  for (const wire::Value item : array.items()) all.emplace_back(item.as_string().value_or(""));
+  return all;
+}
+
+// Exactly `count` vectors, all of them numbers.
+Task<Result<std::string>> take_vectors(Call& call, wire::Value named, std::size_t count, std::size_t dimensions) {
+  const std::size_t expected = count * dimensions * sizeof(float);
+  if (expected > platform::kMaxValueBytes) {
+    co_return Error::make(Code::payload_too_large, "that is more than one call may carry; send fewer vectors");
+  }
+  if (named.is_string()) co_return Error::invalid_param("params.vectors", "must be a stream of little-endian float32");
+  CO_TRY(std::string bytes, co_await take_value(call, named, expected));
+  if (bytes.size() != expected) co_return Error::invalid_param("params.vectors", "must be ids x dimensions float32");
+  if (!are_finite(as_bytes(bytes).data(), count * dimensions)) {
+    co_return Error::invalid_param("params.vectors", "must hold finite numbers only");
+  }
+  co_return bytes;
+}
+
+class SqliteVectors final : public Adapter {
+ public:
+  SqliteVectors(const std::string& directory, Machinery& machinery)
+      : store_(directory), disk_(machinery.sessions.loop()) {}
+
+  Task<Status> probe() override {
+    co_return co_await disk_.run([this] { return store_.open(); });
+  }
+
+  Task<Reply> handle(std::string_view verb, Call& call) override {
+    CO_TRY(const Scope scope, scope_of(call, "namespace"));
+    if (verb == "upsert") co_return co_await upsert(call, scope);
+    if (verb == "search") co_return co_await search(call, scope);
+    if (verb == "get") co_return co_await get(call, scope);
+    if (verb == "delete") {
+      const auto ids = texts_of(call.params().get("ids"));
+      CO_TRY(const auto removed, co_await disk_.run([&] { return store_.remove(scope, ids); }));
+      co_return call.result([&](JsonWriter& json) {
+        json.begin_object().member("deleted", removed.count).member("stored_bytes", removed.grown).end_object();
+      });
+    }
+    if (verb == "count") {
+      const wire::Value filter = call.params().get("filter");
+      CO_TRY(check_filter(filter));
+      CO_TRY(const std::int64_t count, co_await disk_.run([&] { return store_.count(scope, filter); }));
+      co_return call.result([&](JsonWriter& json) { json.begin_object().member("count", count).end_object(); });
+    }
+    co_return Error::make(Code::method_not_found, "no such method");
+  }
+
+ private:
+  Task<Reply> upsert(Call& call, const Scope& scope) {
+    const wire::Value params = call.params();
+    VectorBatch batch;
+    batch.ids = texts_of(params.get("ids"));
+    batch.dimensions = static_cast<std::size_t>(params.get("dimensions").as_int().value_or(0));
+    for (const wire::Value item : params.get("metadata").items()) {
+      if (!item.is_object()) co_return Error::invalid_param("params.metadata", "must hold objects");
+      batch.metadata.push_back(item.to_json());
+    }
+    if (!batch.metadata.empty() && batch.metadata.size() != batch.ids.size()) {
+      co_return Error::invalid_param("params.metadata", "must have one object for each id");
+    }
+    for (const std::string& id : batch.ids) {
+      if (id.empty() || id.size() > std::size_t{platform::kMaxKeyBytes}) {
+        co_return Error::invalid_param("params.ids", "must be from 1 to 160 bytes each");
+      }
+    }
+    CO_TRY(batch.vectors, co_await take_vectors(call, params.get("vectors"), batch.ids.size(), batch.dimensions));
+    CO_TRY(const std::int64_t grown, co_await disk_.run([&] { return store_.upsert(scope, batch); }));
+    co_return call.result([&](JsonWriter& json) {
+      json.begin_object().member("upserted", batch.ids.size()).member("stored_bytes", grown).end_object();
+    });
+  }
+
+  Task<Reply> search(Call& call, const Scope& scope) {
+    const wire::Value params = call.params();
+    VectorQuery query;
+    query.dimensions = static_cast<std::size_t>(params.get("dimensions").as_int().value_or(0));
+    query.top_k = static_cast<std::size_t>(params.get("top_k").as_int().value_or(10));
+    query.filter = params.get("filter");
+    CO_TRY(check_filter(query.filter));
+    CO_TRY(query.vector, co_await take_vectors(call, params.get("vector"), 1, query.dimensions));
+    CO_TRY(const auto matches, co_await disk_.run([&] { return store_.search(scope, query); }));
+    co_return call.result([&](JsonWriter& json) {
+      json.begin_object().key("matches").begin_array();
+      for (const VectorMatch& match : matches) {
+        json.begin_object().member("id", match.id).member("score", double{match.score});
+        json.key("metadata").raw(match.metadata).end_object();
+      }
+      json.end_array().end_object();
+    });
+  }
+
+  Task<Reply> get(Call& call, const Scope& scope) {
+    const auto ids = texts_of(call.params().get("ids"));
+    CO_TRY(VectorBatch batch, co_await disk_.run([&] { return store_.get(scope, ids); }));
+    co_return reply_with_stream(call, "vectors", std::move(batch.vectors), [&](JsonWriter& json) {
+      json.member("dimensions", batch.dimensions).key("items").begin_array();
+      for (std::size_t i = 0; i < batch.ids.size(); ++i) {
+        json.begin_object().member("id", batch.ids[i]).key("metadata").raw(batch.metadata[i]).end_object();
+      }
+      json.end_array();
+    });
+  }
+
+  VectorStore store_;
+  Offload disk_;
+};
+
+}  // namespace
+
+std::unique_ptr<Adapter> make_sqlite_vectors(const std::string& directory, Machinery& machinery) {
+  return std::make_unique<SqliteVectors>(directory, machinery);
+}
+
+}  // namespace sallyport::adapters

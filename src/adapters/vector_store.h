@@ -1,0 +1,55 @@
+// The vectors on the disk; used by one thread only.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "adapters/adapter.h"
+#include "adapters/store.h"
+
+namespace sallyport::adapters {
+
+struct VectorBatch {
+  std::vector<std::string> ids;
+  std::vector<std::string> metadata;  // JSON objects; empty: {} for each
+  std::string vectors;                // little-endian float32, one after the other
+  std::size_t dimensions = 0;
+};
+
+struct VectorMatch {
+  std::string id, metadata;
+  float score = 0;
+};
+
+struct VectorQuery {
+  std::string vector;
+  std::size_t dimensions = 0, top_k = 10;
+  wire::Value filter;
+};
+
+class VectorStore {
+ public:
+  explicit VectorStore(const std::string& directory);
+
+  Status open();
+  // By how many bytes the store has grown. CONFLICT if the namespace has vectors of another size.
+  Result<std::int64_t> upsert(const Scope& scope, const VectorBatch& batch);
+  Result<std::vector<VectorMatch>> search(const Scope& scope, const VectorQuery& query);
+  struct Removed {
+    std::int64_t count = 0, grown = 0;
+  };
+  Result<Removed> remove(const Scope& scope, const std::vector<std::string>& ids);
+  Result<std::int64_t> count(const Scope& scope, wire::Value filter);
+  // Those that are there, in the order of `ids`.
+  Result<VectorBatch> get(const Scope& scope, const std::vector<std::string>& ids);
+
+ private:
+  Result<std::size_t> dimensions_of(ledger::Database& database, const Scope& scope);
+  Result<std::int64_t> erase(ledger::Database& database, const Scope& scope, const std::string& id);
+
+  Store store_;
+  wire::Decoder decoder_;
+};
+
+}  // namespace sallyport::adapters

@@ -1,0 +1,50 @@
+// sallyport mcp: for MCP clients, which start it and speak with it on stdin and stdout.
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "cli/command.h"
+#include "cli/warden_link.h"
+#include "mcp/mcp.h"
+#include "policy/policy.h"
+
+namespace sallyport::cli {
+namespace {
+
+struct McpArguments {
+  std::string profile = "mcp", workspace = ".";
+  bool is_read_only = false;
+};
+
+Status serve_mcp(const Context& context, const McpArguments& arguments) {
+  std::error_code failed;
+  const auto workspace = std::filesystem::canonical(arguments.workspace, failed);
+  if (failed) return Error::make(Code::not_found, "the workspace " + arguments.workspace + " is not there");
+  TRY(const auto profiles, policy::Profiles::load(context.paths.profiles_dir()));
+  const policy::Profile* profile = profiles.find(arguments.profile);
+  if (profile == nullptr) {
+    return Error::make(Code::not_found, "no profile '" + arguments.profile + "'; see: sallyport policy show");
+  }
+  mcp::BridgeOptions options;
+  options.place = {arguments.profile, workspace.string(), arguments.is_read_only};
+  options.version = context.version;
+  // A tool that policy would refuse every time is better not offered.
+  options.with_exec = policy::matches_any(profile->methods, "container.exec");
+  const auto connect = [&]() -> Result<std::unique_ptr<Client>> {
+    TRY(Started warden, ensure_warden(context.paths));
+    return std::move(warden.client);
+  };
+  return mcp::Bridge(connect, options).run();
+}
+
+}  // namespace
+
+void add_mcp_command(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand("mcp", "Serve an MCP client: tools for files and commands, in a sandbox");
+  const auto arguments = std::make_shared<McpArguments>();
+  command->add_option("--profile", arguments->profile, "What the sandbox may do")->capture_default_str();
+  command->add_option("--workspace", arguments->workspace, "The directory it works in (default: this one)");
+  command->add_flag("--read-only", arguments->is_read_only, "Only tools that change nothing; the workspace too");
+  on_run(command, context, [&context, arguments] { return serve_mcp(context, *arguments); });
+}
+
+}  // namespace sallyport::cli

@@ -1,0 +1,287 @@
+// sallyport pod new | ls | attach | log | kill | stop | wait
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "cli/command.h"
+#include "cli/warden_link.h"
+#include "pod/attach.h"
+#include "pod/limits.h"
+#include "pod/methods.h"
+
+namespace sallyport::cli {
+namespace {
+
+constexpr Millis kAsLongAsItTakes{24 * 60 * 60 * 1000};
+
+pod::Place place_of(const Context& context, const std::string& name) {
+  return {context.paths.state_dir + "/pods", name};
+}
+
+std::string text(wire::Value value) { return std::string(value.as_string().value_or("")); }
+
+// ---- new ----
+
+struct NewArguments {
+  std::string name, profile = "default", workspace = ".";
+  std::vector<std::string> command, env;
+  bool with_tcp = false, attaches = false;
+};
+
+std::string create_params(const NewArguments& arguments) {
+  std::error_code ignored;
+  const std::string workspace = std::filesystem::absolute(arguments.workspace, ignored).lexically_normal();
+  const std::string here = std::filesystem::current_path(ignored);
+  return wire::to_json([&](wire::JsonWriter& json) {
+    json.begin_object().member("template", arguments.profile).member("workspace", workspace);
+    if (!arguments.name.empty()) json.member("name", arguments.name);
+    if (here == workspace || here.starts_with(workspace + "/")) json.member("directory", here);
+    json.member("tcp", arguments.with_tcp).key("command").begin_array();
+    for (const std::string& word : arguments.command) json.value(word);
+    json.end_array().key("env").begin_object();
+    // The terminal is this one's kind; all else is the profile's.
+    const char* terminal = std::getenv("TERM");
+    json.member("TERM", terminal != nullptr && terminal[0] != '\0' ? terminal : "xterm-256color");
+    for (const std::string& item : arguments.env) {
+      const std::size_t equals = item.find('=');
+      const char* value = equals == std::string::npos ? std::getenv(item.c_str()) : item.c_str() + equals + 1;
+      if (value != nullptr) json.member(item.substr(0, equals), value);
+    }
+    json.end_object();
+    winsize window{};
+    if (::ioctl(STDIN_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_row > 0 && window.ws_col > 0) {
+      pod::write_size(json, {window.ws_row, window.ws_col});
+    }
+    json.end_object();
+  });
+}
+
+struct AttachArguments {
+  std::string name, escape = "~";
+  bool is_view = false, takes = false;
+};
+Status attach(Context& context, const AttachArguments& arguments);
+
+Status create(Context& context, const NewArguments& arguments) {
+  TRY(const Started warden, ensure_warden(context.paths));
+  TRY(const Answer answer,
+      warden.client->call("pod.create", create_params(arguments), {.deadline = Millis(60'000), .token = {}}));
+  const std::string name = text(answer.value().get("pod"));
+  if (arguments.attaches) return attach(context, {.name = name});
+  print(context.wants_json ? answer.json() : name);
+  return ok();
+}
+
+// ---- ls ----
+
+std::string age(std::int64_t since_unix_ms) {
+  const std::int64_t seconds = std::max<std::int64_t>(0, (SystemClock().unix_millis() - since_unix_ms) / 1000);
+  if (seconds < 120) return std::to_string(seconds) + "s";
+  if (seconds < 7200) return std::to_string(seconds / 60) + "m";
+  return std::to_string(seconds / 3600) + "h";
+}
+
+// From the state directory itself: true without a warden, too.
+Status list(const Context& context) {
+  const auto all = pod::look_at_all(context.paths.state_dir + "/pods");
+  if (context.wants_json) {
+    print(wire::to_json([&](wire::JsonWriter& json) {
+      json.begin_object().key("pods").begin_array();
+      for (const auto& [name, seen] : all) pod::describe(json, name, seen);
+      json.end_array().end_object();
+    }));
+    return ok();
+  }
+  for (const auto& [name, seen] : all) {
+    std::string state(pod::to_string(seen.life)), command;
+    if (seen.record && seen.record->wait_status) {
+      state += " " + std::to_string(pod::exit_code(*seen.record->wait_status));
+    }
+    if (seen.record) {
+      for (const std::string& word : seen.record->command) command += " " + escape_for_display(word);
+    }
+    std::array<char, 160> line{};
+    std::snprintf(line.data(), line.size(), "%-24s %-12s %-6s %-6s", name.c_str(), state.c_str(),
+                  seen.record ? age(seen.record->created_unix_ms).c_str() : "-",
+                  !seen.record            ? "-"
+                  : seen.record->is_tcp() ? "tcp"
+                                          : "unix");
+    print(std::string(line.data()) + dim(command) +
+          (seen.problem.empty() ? "" : " " + red(escape_for_display(seen.problem))));
+  }
+  return ok();
+}
+
+// ---- attach, log, wait: straight to the pod, whether a warden runs or not ----
+
+Result<std::unique_ptr<Client>> reach(const Context& context, const std::string& name) {
+  TRY(pod::check_name(name));
+  TRY(const pod::Record record, pod::find(place_of(context, name)));
+  return pod::connect(record);
+}
+
+Status attach(Context& context, const AttachArguments& arguments) {
+  if (arguments.escape.size() > 1 && arguments.escape != "none") {
+    return Error::make(Code::invalid_params, "--escape takes one character, or none");
+  }
+  TRY(const auto client, reach(context, arguments.name));
+  pod::AttachOptions options;
+  options.role = arguments.is_view ? pod::Role::view : pod::Role::control;
+  options.takes = arguments.takes;
+  options.escape = arguments.escape.size() == 1 ? arguments.escape[0] : '\0';
+  TRY(const pod::AttachEnd end, pod::attach_terminal(*client, options));
+  switch (end.why) {
+    case pod::AttachEnd::Why::detached:
+      if (is_terminal()) print("[detached from " + arguments.name + "]");
+      return ok();
+    case pod::AttachEnd::Why::exited:
+      // Who controls it has the status in hand now.
+      if (!arguments.is_view) {
+        [[maybe_unused]] const auto collected = client->call("pod.wait", R"({"collect":true})");
+      }
+      context.exit_code = end.exit_code;
+      return ok();
+    case pod::AttachEnd::Why::lost:
+      break;
+  }
+  const pod::Sighting seen = pod::look(place_of(context, arguments.name));
+  if (seen.life == pod::Life::running) {
+    return Error::make(Code::unavailable,
+                       "the connection is lost; the pod still runs: sallyport pod attach " + arguments.name);
+  }
+  return Error::make(Code::unavailable,
+                     "the pod's daemon died: " + escape_for_display(place_of(context, arguments.name).last_words()));
+}
+
+Status log(const Context& context, const std::string& name, bool follows) {
+  TRY(const auto client, reach(context, name));
+  return pod::copy_log(*client, follows, STDOUT_FILENO);
+}
+
+Status report_exit(Context& context, const std::string& json, std::int64_t code, std::optional<std::int64_t> signal) {
+  if (context.wants_json) {
+    print(json);
+  } else if (signal) {
+    print("killed by signal " + std::to_string(*signal) + " (" + ::strsignal(static_cast<int>(*signal)) + ")");
+  } else {
+    print("exited " + std::to_string(code));
+  }
+  context.exit_code = static_cast<int>(code);
+  return ok();
+}
+
+Status wait(Context& context, const std::string& name) {
+  TRY(pod::check_name(name));
+  const pod::Place place = place_of(context, name);
+  if (const pod::Sighting seen = pod::look(place); seen.life == pod::Life::collectable) {
+    const std::string json = wire::to_json([&](wire::JsonWriter& writer) { pod::describe(writer, name, seen); });
+    if (const auto lock = place.lock()) place.remove();
+    const int status = *seen.record->wait_status;
+    return report_exit(context, json, pod::exit_code(status), pod::exit_signal(status));
+  }
+  TRY(const auto client, reach(context, name));
+  TRY(const Answer answer, client->call("pod.wait", "{}", {.deadline = kAsLongAsItTakes, .token = {}}));
+  TRY(report_exit(context, answer.json(), answer.value().get("exit_code").as_int().value_or(1),
+                  answer.value().get("signal").as_int()));
+  // Said only now: had we died before, the status would still be there.
+  [[maybe_unused]] const auto collected = client->call("pod.wait", R"({"collect":true})");
+  return ok();
+}
+
+// ---- kill, stop: through the warden, which records them ----
+
+Result<int> signal_number(std::string name) {
+  if (name.starts_with("SIG")) name.erase(0, 3);
+  for (int number = 1; number < 32; ++number) {
+    const char* abbreviation = ::sigabbrev_np(number);
+    if ((abbreviation != nullptr && name == abbreviation) || name == std::to_string(number)) return number;
+  }
+  return Error::make(Code::invalid_params, "no such signal: " + name + "; for example TERM, INT, KILL or 15");
+}
+
+Status call_pod(const Context& context, const char* method, const std::string& name, const char* key,
+                std::int64_t value) {
+  TRY(const Started warden, ensure_warden(context.paths));
+  TRY(const Answer answer,
+      warden.client->call(method, wire::to_json([&](wire::JsonWriter& json) {
+                            json.begin_object().member("pod", name).member(key, value).end_object();
+                          })));
+  if (context.wants_json) print(answer.json());
+  return ok();
+}
+
+}  // namespace
+
+void add_pod_commands(CLI::App& app, Context& context) {
+  auto* group = app.add_subcommand("pod", "Agents that outlive terminals, clients and the warden");
+  group->require_subcommand(1);
+
+  auto* command =
+      group->add_subcommand("new", "Start a command in a sandbox with a terminal of its own; prints its name");
+  const auto wanted = std::make_shared<NewArguments>();
+  command->add_option("--name", wanted->name, "Its name (default: a new one)");
+  command->add_option("--profile", wanted->profile, "What it may do")->capture_default_str();
+  command->add_option("--workspace", wanted->workspace, "The directory it works in (default: this one)");
+  command->add_option("--env", wanted->env, "A variable to set, or to pass on")
+      ->type_name("K[=V]")
+      ->expected(1)
+      ->take_all();
+  command->add_flag("--tcp", wanted->with_tcp, "Loopback TCP with mutual proof instead of a Unix socket");
+  command->add_flag("--attach", wanted->attaches, "Attach to it at once");
+  command->add_option("CMD", wanted->command, "The command and its arguments, behind --")->required();
+  command->positionals_at_end();
+  on_run(command, context, [&context, wanted] { return create(context, *wanted); });
+
+  on_run(group->add_subcommand("ls", "List the pods"), context, [&context] { return list(context); });
+
+  auto* attaching = group->add_subcommand("attach", "Lend it this terminal; exits with its status, or detached by ~.");
+  const auto attached = std::make_shared<AttachArguments>();
+  attaching->add_option("POD", attached->name, "Its name")->required();
+  attaching->add_flag("--view", attached->is_view, "Only watch");
+  attaching->add_flag("--take", attached->takes, "Take control from whoever has it");
+  attaching->add_option("--escape", attached->escape, "The character that begins ~. ~t ~r ~?, or none")
+      ->capture_default_str();
+  on_run(attaching, context, [&context, attached] { return attach(context, *attached); });
+
+  auto* logging = group->add_subcommand("log", "Print what it has said, as far as it is remembered");
+  const auto logged = std::make_shared<std::string>();
+  const auto follows = std::make_shared<bool>(false);
+  logging->add_option("POD", *logged, "Its name")->required();
+  logging->add_flag("--follow,-f", *follows, "Go on until it exits");
+  on_run(logging, context, [&context, logged, follows] { return log(context, *logged, *follows); });
+
+  auto* killing = group->add_subcommand("kill", "Send it a signal");
+  const auto killed = std::make_shared<std::string>();
+  const auto signal = std::make_shared<std::string>("KILL");
+  killing->add_option("POD", *killed, "Its name")->required();
+  killing->add_option("--signal,-s", *signal, "By name or number")->capture_default_str();
+  on_run(killing, context, [&context, killed, signal]() -> Status {
+    TRY(const int number, signal_number(*signal));
+    return call_pod(context, "pod.signal", *killed, "signal", number);
+  });
+
+  auto* stopping = group->add_subcommand("stop", "Ask it to end (TERM, then HUP); kill it after a while");
+  const auto stopped = std::make_shared<std::string>();
+  const auto grace = std::make_shared<double>(static_cast<double>(pod::kDefaultGrace.count()) / 1000);
+  stopping->add_option("POD", *stopped, "Its name")->required();
+  stopping->add_option("--grace", *grace, "Seconds until it is killed")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 600.0));
+  on_run(stopping, context, [&context, stopped, grace] {
+    return call_pod(context, "pod.stop", *stopped, "grace_ms", static_cast<std::int64_t>(*grace * 1000));
+  });
+
+  auto* waiting = group->add_subcommand("wait", "Wait for its end; exits with its status, also after the fact");
+  const auto awaited = std::make_shared<std::string>();
+  waiting->add_option("POD", *awaited, "Its name")->required();
+  on_run(waiting, context, [&context, awaited] { return wait(context, *awaited); });
+}
+
+}  // namespace sallyport::cli

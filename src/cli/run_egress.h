@@ -1,0 +1,47 @@
+// The egress proxy of one `sallyport run`: started when its command first asks for the network, and again if it dies.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "base/base.h"
+#include "egress/tally.h"
+#include "policy/net.h"
+
+namespace sallyport::cli {
+
+class RunEgress {
+ public:
+  RunEgress(policy::NetPolicy policy, std::string hosts_file)
+      : policy_(std::move(policy)), hosts_file_(std::move(hosts_file)) {}
+  ~RunEgress();
+  RunEgress(const RunEgress&) = delete;
+  RunEgress& operator=(const RunEgress&) = delete;
+
+  // The sandbox's listener; a copy of it is kept.
+  void take(int listener);
+  // What to wait for: the first connection, then the proxy's reports.
+  int poll_fd() const { return socket_ ? socket_.get() : listener_.get(); }
+  void on_readable();
+  // After the command: ends the proxy and hears its last reports.
+  void finish();
+
+  const egress::Tally& tally() const { return tally_; }
+  const std::string& fault() const { return fault_; }  // why there was no proxy; empty if all went well
+
+ private:
+  void start();
+  bool take_reports();  // false: the proxy is gone
+  void reap();
+
+  policy::NetPolicy policy_;
+  std::string hosts_file_, fault_;
+  UniqueFd listener_, socket_;
+  pid_t pid_ = -1;
+  int deaths_ = 0;
+  wire::Decoder decoder_;
+  egress::Tally tally_;
+};
+
+}  // namespace sallyport::cli

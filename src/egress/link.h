@@ -1,0 +1,50 @@
+// The warden's end of the proxy.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/base.h"
+#include "egress/protocol.h"
+#include "egress/tally.h"
+#include "ipc/loop.h"
+#include "os/spawn.h"
+
+namespace sallyport::egress {
+
+// Starts `sallyport-egress` with an empty environment. `hosts_file`: see resolver.h; empty for the machine's resolver.
+Result<os::Spawned> spawn_proxy(const std::string& hosts_file);
+
+// Starts the proxy when the first container needs one, and a new one whenever it dies: the listeners are kept here, so
+// containers notice no more than that their connections ended.
+class Link {
+ public:
+  using OnReport = std::function<void(const Report&)>;
+  Link(ipc::Loop& loop, const Log& log, std::string hosts_file, OnReport on_report);
+  ~Link();
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  // From now on this container's connections are served. UNAVAILABLE if there is no proxy to be had.
+  Status serve(const std::string& container, UniqueFd listener, policy::NetPolicy policy);
+  void update(const std::string& container, policy::NetPolicy policy);
+  // The host's policy has a fault: everybody's connections are refused, also of those that come later, until
+  // trust_again() and then an update() for each.
+  void deny_all();
+  void trust_again();
+  void stop(const std::string& container);
+  const Tally* tally(const std::string& container) const;
+
+  pid_t pid() const;  // -1: none runs
+  void close();
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+  static Status start(const std::shared_ptr<State>& state);
+  static Fire listen(std::shared_ptr<State> state);
+};
+
+}  // namespace sallyport::egress

@@ -1,0 +1,221 @@
+#include "egress/protocol.h"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "egress/limits.h"
+
+namespace sallyport::egress {
+namespace {
+
+using wire::JsonWriter;
+using wire::Value;
+
+constexpr std::string_view kProtocols[] = {"connect", "http", "socks"};
+constexpr std::string_view kKinds[] = {"egress.refused", "egress.opened", "egress.closed"};
+
+void write_rules(JsonWriter& json, const char* name, const std::vector<policy::NetRule>& rules) {
+  json.key(name).begin_array();
+  for (const policy::NetRule& rule : rules) json.value(rule.text);
+  json.end_array();
+}
+
+void write_policy(JsonWriter& json, const policy::NetPolicy& policy) {
+  json.key("policy").begin_object();
+  write_rules(json, "allow", policy.allow);
+  write_rules(json, "deny", policy.deny);
+  json.member("bytes", policy.limits.bytes).member("requests", policy.limits.requests);
+  json.member("tunnels", policy.limits.tunnels).member("idle_ms", policy.limits.idle.count());
+  json.member("duration_ms", policy.limits.duration.count()).member("faulty", policy.is_faulty).end_object();
+}
+
+std::vector<std::string> texts(Value array) {
+  std::vector<std::string> all;
+  for (const Value item : array.items()) all.emplace_back(item.as_string().value_or(""));
+  return all;
+}
+
+std::string text(Value value) { return std::string(value.as_string().value_or("")); }
+std::uint64_t number(Value value) { return value.as_uint().value_or(0); }
+
+Result<policy::NetPolicy> read_policy(Value value) {
+  policy::NetLimits limits;
+  limits.bytes = number(value.get("bytes"));
+  limits.requests = number(value.get("requests"));
+  limits.tunnels = static_cast<std::uint32_t>(number(value.get("tunnels")));
+  limits.idle = Millis(value.get("idle_ms").as_int().value_or(0));
+  limits.duration = Millis(value.get("duration_ms").as_int().value_or(0));
+  TRY(auto policy, policy::NetPolicy::make(texts(value.get("allow")), texts(value.get("deny")), limits));
+  // Absent is not "no".
+  policy.is_faulty = value.get("faulty").as_bool().value_or(true);
+  return policy;
+}
+
+struct OrderWriter {
+  JsonWriter& json;
+  std::string_view operator()(const Serve& order) const {
+    json.begin_object().member("container", order.container);
+    write_policy(json, order.policy);
+    json.member("used_bytes", order.used.bytes).member("used_requests", order.used.requests).end_object();
+    return "egress.serve";
+  }
+  std::string_view operator()(const Update& order) const {
+    json.begin_object().member("container", order.container);
+    write_policy(json, order.policy);
+    json.end_object();
+    return "egress.update";
+  }
+  std::string_view operator()(const Stop& order) const {
+    json.begin_object().member("container", order.container).end_object();
+    return "egress.stop";
+  }
+};
+
+Result<Bytes> event(std::string_view method, std::string_view params) {
+  Bytes out;
+  TRY(wire::append_event(out, "", method, params));
+  if (out.size() > kMaxPacketBytes) return Error::make(Code::payload_too_large, "the net rules are too many");
+  return out;
+}
+
+Result<wire::Message> decode(wire::Decoder& decoder, ByteView packet) {
+  wire::FrameReader reader;
+  reader.feed(packet);
+  TRY(const auto body, reader.next());
+  if (!body || packet.size() != body->size() + wire::kHeaderBytes) {
+    return Error::make(Code::protocol_error, "a packet is no frame");
+  }
+  auto message = wire::decode_message(decoder, *body);
+  if (!message) return message.malformed().error;
+  if (message->type != wire::MessageType::event) return Error::make(Code::protocol_error, "a packet is no event");
+  return std::move(*message);
+}
+
+}  // namespace
+
+std::string_view to_string(Protocol protocol) { return kProtocols[static_cast<std::size_t>(protocol)]; }
+
+bool is_violation(const Report& report) {
+  return report.kind == Report::Kind::refused &&
+         (report.code == Code::policy_denied || report.code == Code::quota_exceeded ||
+          report.code == Code::rate_limited);
+}
+
+Result<Bytes> encode(const ToProxy& message) {
+  std::string_view method;
+  const std::string params = wire::to_json([&](JsonWriter& json) { method = std::visit(OrderWriter{json}, message); });
+  return event(method, params);
+}
+
+Result<Bytes> encode(const Report& report) {
+  return event(kKinds[static_cast<std::size_t>(report.kind)], wire::to_json([&](JsonWriter& json) {
+                 json.begin_object().member("container", report.container).member("number", report.number);
+                 json.member("protocol", to_string(report.protocol)).member("host", report.host);
+                 json.member("port", static_cast<unsigned>(report.port)).member("rule", report.rule);
+                 json.member("code", to_string(report.code)).member("remedy", report.remedy);
+                 json.member("reason", report.reason).member("sent", report.sent);
+                 json.member("received", report.received).member("suppressed", report.suppressed).end_object();
+               }));
+}
+
+Result<ToProxy> decode_order(wire::Decoder& decoder, ByteView packet) {
+  TRY(const wire::Message message, decode(decoder, packet));
+  const Value params = message.params;
+  std::string container = text(params.get("container"));
+  if (container.empty()) return Error::make(Code::protocol_error, "no container is named");
+  if (message.method == "egress.stop") return ToProxy(Stop{std::move(container)});
+  if (message.method != "egress.serve" && message.method != "egress.update") {
+    return Error::make(Code::method_not_found, "an unknown order");
+  }
+  TRY(auto policy, read_policy(params.get("policy")));
+  if (message.method == "egress.update") return ToProxy(Update{std::move(container), std::move(policy)});
+  return ToProxy(Serve{std::move(container),
+                       std::move(policy),
+                       {number(params.get("used_bytes")), number(params.get("used_requests"))}});
+}
+
+Result<Report> decode_report(wire::Decoder& decoder, ByteView packet) {
+  TRY(const wire::Message message, decode(decoder, packet));
+  const Value params = message.params;
+  Report report;
+  const auto find = [](const auto& names, std::string_view name) -> std::optional<std::size_t> {
+    for (std::size_t i = 0; i < std::size(names); ++i) {
+      if (names[i] == name) return i;
+    }
+    return std::nullopt;
+  };
+  const auto kind = find(kKinds, message.method);
+  const auto protocol = find(kProtocols, params.get("protocol").as_string().value_or(""));
+  const std::uint64_t port = number(params.get("port"));
+  if (!kind || !protocol || port > 65'535) return Error::make(Code::protocol_error, "an unknown report");
+  report.kind = static_cast<Report::Kind>(*kind);
+  report.protocol = static_cast<Protocol>(*protocol);
+  report.container = text(params.get("container"));
+  report.number = number(params.get("number"));
+  report.host = text(params.get("host"));
+  report.port = static_cast<std::uint16_t>(port);
+  const auto code = code_from_string(params.get("code").as_string().value_or(""));
+  if (!code) return Error::make(Code::protocol_error, "an unknown report");
+  report.code = *code;
+  report.rule = text(params.get("rule"));
+  report.remedy = text(params.get("remedy"));
+  report.reason = text(params.get("reason"));
+  report.sent = number(params.get("sent"));
+  report.received = number(params.get("received"));
+  report.suppressed = number(params.get("suppressed"));
+  return report;
+}
+
+Status send_packet(int socket, const Bytes& packet, int fd) {
+  iovec part{const_cast<std::uint8_t*>(packet.data()), packet.size()};  // NOLINT(*-const-cast): only read
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  if (fd >= 0) {
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+    cmsghdr* rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
+  }
+  while (::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN) return Error::make(Code::unavailable, "the other side does not read");
+    return Error::from_errno("cannot reach the other side", errno);
+  }
+  return ok();
+}
+
+Result<Packet> receive_packet(int socket) {
+  Packet packet;
+  packet.bytes.resize(kMaxPacketBytes);
+  iovec part{packet.bytes.data(), packet.bytes.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control.data();
+  header.msg_controllen = control.size();
+  ssize_t count = 0;
+  do {
+    count = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  } while (count < 0 && errno == EINTR);
+  if (count < 0 && errno == EAGAIN) return Error::make(Code::unavailable, "nothing there");
+  if (count < 0) return Error::from_errno("cannot read from the other side", errno);
+  if (cmsghdr* item = CMSG_FIRSTHDR(&header); item != nullptr && item->cmsg_type == SCM_RIGHTS) {
+    int fd = -1;
+    std::memcpy(&fd, CMSG_DATA(item), sizeof fd);
+    packet.fd = UniqueFd(fd);
+  }
+  if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) return Error::make(Code::protocol_error, "oversized packet");
+  packet.bytes.resize(static_cast<std::size_t>(count));
+  return packet;
+}
+
+}  // namespace sallyport::egress

@@ -1,0 +1,75 @@
+// What the proxy and whoever started it say to each other: one frame per packet of a SOCK_SEQPACKET pair, a listening
+// socket beside it where one is handed over. Both are programs of one build; still, what does not parse is refused.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/base.h"
+#include "policy/net.h"
+#include "wire/wire.h"
+
+namespace sallyport::egress {
+
+// What a container has used so far, of which its limits are counted.
+struct Usage {
+  std::uint64_t bytes = 0;
+  std::uint64_t requests = 0;
+};
+
+// ---- to the proxy ----
+// Whoever connects to the listener is this container. Beside it: the listener.
+struct Serve {
+  std::string container;
+  policy::NetPolicy policy;
+  Usage used;  // counted by a proxy before this one
+};
+// Another policy from now on; connections that it does not allow end.
+struct Update {
+  std::string container;
+  policy::NetPolicy policy;
+};
+struct Stop {
+  std::string container;
+};
+using ToProxy = std::variant<Serve, Update, Stop>;
+
+// ---- from the proxy ----
+enum class Protocol : std::uint8_t { connect, http, socks };
+std::string_view to_string(Protocol protocol);
+
+struct Report;
+// Refused by a rule or a limit, and not for want of a host that answers.
+bool is_violation(const Report& report);
+
+// One connection or plain HTTP request: as it is decided, and, if it was allowed, as it ends.
+struct Report {
+  enum class Kind : std::uint8_t { refused, opened, closed } kind = Kind::refused;
+  std::string container;
+  std::uint64_t number = 0;  // of the connection, within one proxy's life
+  Protocol protocol = Protocol::connect;
+  std::string host;  // canonical; where that failed as it came, escaped
+  std::uint16_t port = 0;
+  Code code = Code::policy_denied;  // refused only; what is no denial is a host that could not be reached
+  std::string rule, reason, remedy;
+  std::uint64_t sent = 0, received = 0;  // by the container; closed only
+  std::uint64_t suppressed = 0;          // refusals before this one that were counted only
+};
+
+Result<Bytes> encode(const ToProxy& message);
+Result<Bytes> encode(const Report& report);
+Result<ToProxy> decode_order(wire::Decoder& decoder, ByteView packet);
+Result<Report> decode_report(wire::Decoder& decoder, ByteView packet);
+
+struct Packet {
+  Bytes bytes;  // empty: the other side is gone
+  UniqueFd fd;
+};
+Status send_packet(int socket, const Bytes& packet, int fd = -1);
+// UNAVAILABLE when nothing is there. Never blocks.
+Result<Packet> receive_packet(int socket);
+
+}  // namespace sallyport::egress

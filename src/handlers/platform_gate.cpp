@@ -1,0 +1,201 @@
+#include "handlers/platform_gate.h"
+
+#include <algorithm>
+
+#include "platform/limits.h"
+
+namespace sallyport::handlers {
+namespace {
+
+using platform::Operation;
+using platform::Role;
+using platform::Spends;
+using wire::Value;
+
+constexpr std::string_view kDefaultName = "default";
+constexpr std::int64_t kDefaultMaxTokens = 1024;
+// Tokens are counted by who makes them. Until then: text has rarely more than one for three bytes.
+constexpr std::size_t kBytesPerToken = 3;
+
+Error denied(std::string message, const PlatformTenant& tenant) {
+  return Error::make(Code::policy_denied, std::move(message), "tenant " + tenant.name);
+}
+
+// The size of a value that is text, or a stream whose size must be said before.
+Result<std::size_t> value_bytes(Value params) {
+  const Value value = params.get("value");
+  if (const auto inside = value.as_string()) return inside->size();
+  if (!value.get("$stream")) return Error::invalid_param("params.value", "must be text or a stream");
+  const auto size = params.get("size").as_int();
+  if (!size) return Error::invalid_param("params.size", "must say how much the stream will bring");
+  return static_cast<std::size_t>(*size);
+}
+
+Result<std::size_t> bytes_of(const Operation& operation, const wire::Message& message) {
+  const Value params = message.params;
+  if (operation.role == Role::storage || operation.role == Role::cache) {
+    if (!params.get("value")) return std::size_t{0};
+    return value_bytes(params);
+  }
+  if (operation.method == "vector.upsert") {
+    const auto dimensions = static_cast<std::size_t>(params.get("dimensions").as_int().value_or(0));
+    const Value metadata = params.get("metadata");
+    return params.get("ids").size() * dimensions * sizeof(float) + (metadata ? metadata.to_json().size() : 0);
+  }
+  if (operation.role == Role::vector) return std::size_t{0};
+  return message.bytes;
+}
+
+// Names are matched as methods are. One that a profile does not name is denied.
+Status check_names(const Operation& operation, const PlatformTenant& tenant, const policy::AdapterGrant& grant,
+                   const std::vector<std::string>& names) {
+  if (operation.is_write && !grant.may_write) {
+    return denied("the profile grants " + std::string(platform::to_string(operation.role)) + " for reading only",
+                  tenant);
+  }
+  for (const std::string& name : names) {
+    if (!policy::matches_any(grant.names, name)) {
+      return denied("the profile does not grant this " + std::string(operation.scope), tenant);
+    }
+  }
+  return ok();
+}
+
+// A pattern to listen to must lie within one that is granted: "jobs.*" within "jobs.*" or "*".
+Status check_topics(const PlatformTenant& tenant, const policy::AdapterGrant& grant, Value topics) {
+  for (const Value item : topics.items()) {
+    const std::string topic = text(item);
+    const bool is_granted = std::any_of(grant.names.begin(), grant.names.end(), [&](const std::string& pattern) {
+      return pattern == topic ||
+             (topic != "*" &&
+              policy::matches_any({pattern}, topic.ends_with(".*") ? topic.substr(0, topic.size() - 1) + "x" : topic));
+    });
+    if (!is_granted) return denied("the profile does not grant this topic", tenant);
+  }
+  return ok();
+}
+
+// Where an adapter may reach a host that the profile does not allow, it is not used at all.
+Status check_hosts(const Operation& operation, const PlatformTenant& tenant, const platform::Config& config) {
+  if (tenant.permissions == nullptr || !tenant.permissions->allowed_hosts) return ok();
+  const auto& allowed = *tenant.permissions->allowed_hosts;
+  const auto chosen = config.adapters.find(operation.role);
+  if (chosen == config.adapters.end()) return ok();
+  for (const std::string& implementation : chosen->second) {
+    const std::string host = config.host_of(implementation);
+    if (!host.empty() && std::find(allowed.begin(), allowed.end(), host) == allowed.end()) {
+      return denied("the profile does not allow the host behind this adapter", tenant);
+    }
+  }
+  return ok();
+}
+
+std::string default_scope(const Operation& operation, const policy::AdapterGrant& grant,
+                          const platform::Config& config) {
+  if (operation.scope != "model") return std::string(kDefaultName);
+  // The first model that the profile names; with a pattern, the first of the backend's.
+  if (!grant.names.empty() && grant.names[0].find('*') == std::string::npos) return grant.names[0];
+  const auto chosen = config.adapters.find(operation.role);
+  if (chosen == config.adapters.end()) return std::string(kDefaultName);
+  const platform::Options& options = config.options_of(chosen->second[0]);
+  const auto& models = operation.role == Role::llm ? options.models : options.embedding_models;
+  return models.empty() ? std::string(kDefaultName) : models.begin()->first;
+}
+
+}  // namespace
+
+const policy::AdapterGrant* PlatformTenant::grant(std::string_view role) const {
+  static const policy::AdapterGrant everything{
+      .names = {"*"}, .max_bytes = platform::kMaxObjectBytes, .max_tokens = 1'000'000};
+  if (permissions == nullptr) return &everything;
+  const auto found = permissions->adapters.find(role);
+  return found == permissions->adapters.end() ? nullptr : &found->second;
+}
+
+Result<PlatformTenant> platform_tenant(const RequestContext& context, Host& host) {
+  PlatformTenant tenant;
+  if (context.principal.is_host()) {
+    tenant.name = "host";
+    return tenant;
+  }
+  const auto container = host.containers.find(context.container_id);
+  if (!container) return Error::make(Code::not_found, "the container is gone");
+  const policy::Profile* profile = host.profiles.find(container->config.profile);
+  if (profile == nullptr) return Error::make(Code::policy_denied, "the container's profile is gone");
+  tenant.permissions = &profile->adapters;
+  tenant.name =
+      profile->adapters.tenant == policy::Tenant::profile ? "profile." + profile->name : "container." + container->id;
+  const policy::AdapterQuotas& own = profile->adapters.quotas;
+  const policy::AdapterQuotas& common = host.adapters.config().quotas;
+  tenant.quotas.storage_bytes = own.storage_bytes ? own.storage_bytes : common.storage_bytes;
+  tenant.quotas.tokens_per_day = own.tokens_per_day ? own.tokens_per_day : common.tokens_per_day;
+  tenant.quotas.requests_per_minute = own.requests_per_minute ? own.requests_per_minute : common.requests_per_minute;
+  return tenant;
+}
+
+Result<PlatformAsk> check_platform_call(const Operation& operation, const PlatformTenant& tenant,
+                                        const wire::Message& message, const platform::Config& config) {
+  const policy::AdapterGrant* grant = tenant.grant(platform::to_string(operation.role));
+  if (grant == nullptr) {
+    return denied("the profile does not grant " + std::string(platform::to_string(operation.role)), tenant);
+  }
+  const auto placed = config.placement.find(operation.role);
+  if (placed != config.placement.end() && placed->second == platform::Placement::worker) {
+    return Error::make(Code::invalid_request, "this adapter runs in the worker itself");
+  }
+  PlatformAsk ask;
+  if (operation.scope == "topics") {
+    TRY(check_topics(tenant, *grant, message.params.get("topics")));
+  } else {
+    const Value named = message.params.get(operation.scope);
+    ask.scope = named ? text(named) : default_scope(operation, *grant, config);
+    TRY(check_names(operation, tenant, *grant, {ask.scope}));
+  }
+  TRY(check_hosts(operation, tenant, config));
+  TRY(ask.bytes, bytes_of(operation, message));
+  if (ask.bytes > grant->max_bytes) {
+    return Error::make(Code::payload_too_large,
+                       "the profile grants at most " + std::to_string(grant->max_bytes) + " bytes at once");
+  }
+  if (operation.spends == Spends::tokens) {
+    ask.tokens = static_cast<std::int64_t>(ask.bytes / kBytesPerToken + 1);
+    if (operation.role == Role::llm) {
+      const auto wanted = message.params.get("max_tokens").as_int();
+      ask.max_tokens = std::min(wanted.value_or(kDefaultMaxTokens), grant->max_tokens);
+      ask.tokens += ask.max_tokens;
+    }
+  }
+  ask.streams = message.streams.size();
+  return ask;
+}
+
+Status PlatformSpending::reserve(const Operation& operation, const PlatformAsk& ask,
+                                 const policy::AdapterQuotas& quotas) {
+  if (quotas.requests_per_minute) {
+    TRY(const auto request,
+        ledger_.quotas().reserve(key_, "requests_per_minute", {*quotas.requests_per_minute, kMinute}, 1));
+    ledger_.quotas().settle(request, 1);
+  }
+  if (operation.spends == Spends::storage_bytes && quotas.storage_bytes) {
+    TRY(auto bytes, ledger_.quotas().reserve(key_, "storage_bytes", {*quotas.storage_bytes, Millis(0)},
+                                             static_cast<std::int64_t>(ask.bytes)));
+    open_.push_back(std::move(bytes));
+  }
+  if (operation.spends == Spends::tokens && quotas.tokens_per_day) {
+    TRY(auto tokens, ledger_.quotas().reserve(key_, "tokens_per_day", {*quotas.tokens_per_day, kDay}, ask.tokens));
+    open_.push_back(std::move(tokens));
+  }
+  return ok();
+}
+
+void PlatformSpending::settle(std::int64_t used) {
+  for (const auto& reservation : std::exchange(open_, {})) ledger_.quotas().settle(reservation, used);
+}
+
+void PlatformSpending::settle_as_reserved() {
+  for (const auto& reservation : std::exchange(open_, {})) ledger_.quotas().settle(reservation, reservation.amount);
+}
+
+std::string quota_key(const PlatformTenant& tenant) { return "tenant/" + tenant.name; }
+
+}  // namespace sallyport::handlers

@@ -1,0 +1,327 @@
+// storage.* cache.* vector.* llm.* embeddings.* events.*, log.write, platform.init, platform.status: decided here,
+// done by the adapters. The tenant and the name that permissions were checked for are written by the warden;
+// what a worker says about who it is has no place in the parameters.
+#include "handlers/method.h"
+#include "handlers/platform_gate.h"
+#include "platform/limits.h"
+
+namespace sallyport::handlers {
+namespace {
+
+using ipc::Call;
+using ipc::Reply;
+using platform::Operation;
+using platform::Spends;
+using wire::Field;
+using wire::JsonWriter;
+using wire::Type;
+
+// ---- what the methods take ----
+
+constexpr Field kBucket{.name = "bucket", .type = Type::string, .least = 1, .most = platform::kMaxNameBytes};
+constexpr Field kNamespace{.name = "namespace", .type = Type::string, .least = 1, .most = platform::kMaxNameBytes};
+constexpr Field kModel{.name = "model", .type = Type::string, .least = 1, .most = platform::kMaxNameBytes};
+constexpr Field kKey{.name = "key", .type = Type::string, .required = true, .least = 1, .most = platform::kMaxKeyBytes};
+constexpr Field kValue{.name = "value", .type = Type::any, .required = true};
+constexpr Field kSize{.name = "size", .type = Type::integer, .least = 0, .most = platform::kMaxObjectBytes};
+constexpr Field kValueSize{
+    .name = "size", .type = Type::integer, .least = 0, .most = std::int64_t{platform::kMaxValueBytes}};
+constexpr Field kTtl{.name = "ttl_ms", .type = Type::integer, .least = 1, .most = platform::kMaxTtlMs};
+constexpr Field kIds{
+    .name = "ids", .type = Type::string_array, .required = true, .least = 1, .most = platform::kMaxVectorsPerCall};
+constexpr Field kDimensions{
+    .name = "dimensions", .type = Type::integer, .required = true, .least = 1, .most = platform::kMaxDimensions};
+constexpr Field kVectors{.name = "vectors", .type = Type::object, .required = true};
+constexpr Field kFilter{.name = "filter", .type = Type::object};
+constexpr Field kMaxTokens{.name = "max_tokens", .type = Type::integer, .least = 1, .most = 1'000'000};
+constexpr Field kMessages{.name = "messages", .type = Type::array, .required = true, .least = 1, .most = 1'000};
+constexpr Field kTemperature{.name = "temperature", .type = Type::number};
+
+constexpr Field kRead[] = {kBucket, kKey, {.name = "stream", .type = Type::boolean}};
+constexpr Field kWrite[] = {kBucket, kKey, kValue, kSize};
+constexpr Field kObject[] = {kBucket, kKey};
+constexpr Field kList[] = {kBucket,
+                           {.name = "prefix", .type = Type::string, .most = platform::kMaxKeyBytes},
+                           {.name = "after", .type = Type::string, .most = platform::kMaxKeyBytes},
+                           {.name = "limit", .type = Type::integer, .least = 1, .most = platform::kMaxListed}};
+constexpr Field kEntry[] = {kNamespace, kKey};
+constexpr Field kSet[] = {kNamespace, kKey, kValue, kValueSize, kTtl};
+constexpr Field kClear[] = {kNamespace};
+constexpr Field kIncr[] = {kNamespace, kKey, {.name = "by", .type = Type::integer}, kTtl};
+constexpr Field kUpsert[] = {kNamespace,
+                             kIds,
+                             kDimensions,
+                             kVectors,
+                             {.name = "metadata", .type = Type::array, .most = platform::kMaxVectorsPerCall}};
+constexpr Field kSearch[] = {kNamespace,
+                             kDimensions,
+                             kFilter,
+                             {.name = "vector", .type = Type::object, .required = true},
+                             {.name = "top_k", .type = Type::integer, .least = 1, .most = platform::kMaxTopK}};
+constexpr Field kVectorIds[] = {kNamespace, kIds};
+constexpr Field kCount[] = {kNamespace, kFilter};
+constexpr Field kComplete[] = {kModel, kMessages, kMaxTokens, kTemperature};
+constexpr Field kEmbed[] = {kModel, {.name = "text", .type = Type::string, .required = true}};
+constexpr Field kEmbedBatch[] = {
+    kModel, {.name = "texts", .type = Type::string_array, .required = true, .least = 1, .most = platform::kMaxTexts}};
+constexpr Field kModelOnly[] = {kModel};
+constexpr Field kPublish[] = {
+    {.name = "topic", .type = Type::string, .required = true, .least = 1, .most = platform::kMaxTopicBytes},
+    {.name = "payload", .type = Type::any, .required = true}};
+constexpr Field kSubscribe[] = {
+    {.name = "topics", .type = Type::string_array, .required = true, .least = 1, .most = 64}};
+
+// ---- passing on ----
+
+// What the warden writes itself.
+constexpr std::string_view kDecidedHere[] = {"$tenant", "bucket", "namespace", "model", "topic", "max_tokens"};
+
+void settle(PlatformSpending& spending, const Operation& operation, const Result<wire::Message>& answer) {
+  if (!answer) return spending.settle_as_reserved();
+  if (answer->error) {
+    // The work was begun and given up: as far as we know it was all done.
+    const Code code = answer->error->code;
+    const bool is_unknown = code == Code::timeout || code == Code::cancelled || code == Code::io_error;
+    return is_unknown && operation.spends == Spends::tokens ? spending.settle_as_reserved() : spending.settle(0);
+  }
+  const wire::Value usage = answer->result.get("usage");
+  const std::int64_t used =
+      operation.spends == Spends::tokens
+          ? usage.get("input_tokens").as_int().value_or(0) + usage.get("output_tokens").as_int().value_or(0)
+          : answer->result.get("stored_bytes").as_int().value_or(0);
+  spending.settle(used);
+}
+
+Task<Reply> operate(const Permit& permit, Call& call, RequestContext& context, Host& host) {
+  const Operation& operation = *platform::find_operation(permit.method());
+  CO_TRY(const PlatformTenant tenant, platform_tenant(context, host));
+  CO_TRY(const PlatformAsk asked, check_platform_call(operation, tenant, call.message(), host.adapters.config()));
+  CO_TRY(const auto share, host.adapters.admissions().admit(tenant.name, call.message().bytes, asked.streams));
+  PlatformSpending spending(host.ledger, quota_key(tenant));
+  CO_TRY(spending.reserve(operation, asked, tenant.quotas));
+  CO_TRY(const std::shared_ptr<ipc::Session> session, co_await host.adapters.session());
+  if (call.is_answered()) co_return Error::make(Code::cancelled, "the request ended before it began");
+  CO_TRY(const std::string params, ipc::forward_params(call, *session, kDecidedHere, [&](JsonWriter& json) {
+           json.member("$tenant", tenant.name);
+           if (!asked.scope.empty()) json.member(operation.scope, asked.scope);
+           if (asked.max_tokens != 0) json.member("max_tokens", asked.max_tokens);
+         }));
+  auto answer = co_await ipc::ask(call, session, permit.method(), params, operation.has_events);
+  settle(spending, operation, answer);
+  if (!answer) {
+    answer.error().retryable = true;
+    co_return std::move(answer).error();
+  }
+  Reply reply = ipc::forward_result(call, *session, *answer);
+  session->shared().decoder().recycle(std::move(answer->document));
+  co_return reply;
+}
+
+// ---- log ----
+
+constexpr Field kLog[] = {
+    {.name = "level", .type = Type::string},
+    {.name = "message", .type = Type::string, .required = true, .least = 1, .most = platform::kMaxLogBytes},
+    {.name = "fields", .type = Type::object}};
+
+Task<Reply> log_line(const Permit&, Call& call, RequestContext& context, Host& host) {
+  const auto tenant = platform_tenant(context, host);
+  if (!tenant) return now(tenant.error());
+  const policy::AdapterGrant* grant = tenant->grant("log");
+  if (grant == nullptr) return now(Error::make(Code::policy_denied, "the profile does not grant log", tenant->name));
+  PlatformSpending spending(host.ledger, quota_key(*tenant));
+  static constexpr Operation kNothing{"log.write", platform::Role::events, "", Millis(0)};
+  if (const Status reserved = spending.reserve(kNothing, {}, tenant->quotas); !reserved) return now(reserved.error());
+  const std::string level = text(call.params().get("level"));
+  const wire::Value fields = call.params().get("fields");
+  const auto write = [&](auto&& line) {
+    line("worker says", {{"principal", context.principal.to_string()},
+                         {"message", text(call.params().get("message"))},
+                         {"fields", fields ? fields.to_json() : "{}"}});
+  };
+  const Log& log = host.sessions.log();
+  if (level.empty() || level == "info") {
+    write([&](auto event, Log::Fields all) { log.info(event, all); });
+  } else if (level == "debug") {
+    write([&](auto event, Log::Fields all) { log.debug(event, all); });
+  } else if (level == "warn") {
+    write([&](auto event, Log::Fields all) { log.warn(event, all); });
+  } else if (level == "error") {
+    write([&](auto event, Log::Fields all) { log.error(event, all); });
+  } else {
+    return now(Error::invalid_param("params.level", "must be debug, info, warn or error"));
+  }
+  return now(call.result([](JsonWriter& json) { json.raw(R"({"logged":true})"); }));
+}
+
+// ---- init and status ----
+
+Task<Result<wire::Message>> ask_state(Call& call, Host& host, bool probes) {
+  CO_TRY(const std::shared_ptr<ipc::Session> session, co_await host.adapters.session());
+  auto answer = co_await ipc::ask(call, session, "adapters.state", probes ? R"({"probe":true})" : "{}");
+  if (answer && answer->error) co_return *answer->error;
+  co_return answer;
+}
+
+// What a worker may know of an adapter: what it is and what it may ask of it; no address, no credential.
+void project(JsonWriter& json, platform::Role role, const PlatformTenant& tenant, wire::Value state,
+             const platform::Config& config) {
+  const policy::AdapterGrant* grant = tenant.grant(platform::to_string(role));
+  json.begin_object();
+  if (grant == nullptr) {
+    json.member("state", "denied").member("reason", "the profile does not grant it").end_object();
+    return;
+  }
+  const auto placed = config.placement.find(role);
+  const bool is_in_worker = placed != config.placement.end() && placed->second == platform::Placement::worker;
+  json.member("state", state.get("state")).member("placement", is_in_worker ? "worker" : "host");
+  for (const char* name : {"implementation", "reason", "is_model", "dimensions"}) {
+    if (const wire::Value value = state.get(name)) json.member(name, value);
+  }
+  if (role == platform::Role::llm || role == platform::Role::embeddings) {
+    json.key("models").begin_array();
+    for (const wire::Value model : state.get("models").items()) {
+      if (policy::matches_any(grant->names, text(model))) json.value(model);
+    }
+    json.end_array().member("max_tokens", grant->max_tokens);
+  }
+  json.member("max_bytes", grant->max_bytes).member("may_write", grant->may_write).end_object();
+}
+
+constexpr Field kInit[] = {{.name = "protocol", .type = Type::integer, .required = true},
+                           {.name = "config_hash", .type = Type::string, .most = 64}};
+
+Task<Reply> init(const Permit&, Call& call, RequestContext& context, Host& host) {
+  CO_TRY(const PlatformTenant tenant, platform_tenant(context, host));
+  if (call.params().get("protocol").as_int() != platform::kProtocolVersion) {
+    co_return Error::make(Code::conflict, "this host speaks version " + std::to_string(platform::kProtocolVersion) +
+                                              " of the platform's protocol, the worker another");
+  }
+  const std::string hash = platform::hash_of(host.adapters.config());
+  if (const wire::Value known = call.params().get("config_hash"); known && text(known) != hash) {
+    co_return Error::make(Code::conflict, "the platform's configuration has changed; initialise again");
+  }
+  CO_TRY(const wire::Message state, co_await ask_state(call, host, false));
+  co_return call.result([&](JsonWriter& json) {
+    json.begin_object().member("protocol", platform::kProtocolVersion).member("config_hash", hash);
+    json.member("tenant", tenant.name).key("adapters").begin_object();
+    for (const platform::Role role : platform::kRoles) {
+      json.key(platform::to_string(role));
+      project(json, role, tenant, state.result.get("adapters").get(platform::to_string(role)), host.adapters.config());
+    }
+    json.end_object().end_object();
+  });
+}
+
+void write_quota(JsonWriter& json, Host& host, const std::string& key, std::string_view name,
+                 const std::optional<std::int64_t>& limit, Millis window) {
+  if (!limit) return;
+  const ledger::QuotaState state =
+      ledger::roll_window({*limit, window}, host.ledger.quotas().state(key, name), host.clock.unix_millis());
+  json.key(name).begin_object().member("limit", *limit).member("used", state.used);
+  json.member("reserved", state.reserved).end_object();
+}
+
+void write_quotas(JsonWriter& json, Host& host, const PlatformTenant& tenant) {
+  const std::string key = quota_key(tenant);
+  json.begin_object().member("tenant", tenant.name);
+  write_quota(json, host, key, "storage_bytes", tenant.quotas.storage_bytes, Millis(0));
+  write_quota(json, host, key, "tokens_per_day", tenant.quotas.tokens_per_day, kDay);
+  write_quota(json, host, key, "requests_per_minute", tenant.quotas.requests_per_minute, kMinute);
+  json.end_object();
+}
+
+constexpr Field kStatus[] = {{.name = "probe", .type = Type::boolean}};
+
+// The host sees all tenants that profiles and running containers make, a container only its own.
+std::vector<PlatformTenant> tenants_for(const RequestContext& context, Host& host, const PlatformTenant& own) {
+  if (!context.principal.is_host()) return {own};
+  std::map<std::string, PlatformTenant> all;
+  for (const auto& [id, container] : host.containers.all()) {
+    RequestContext of_container;
+    of_container.principal = Principal::container(id);
+    of_container.container_id = id;
+    if (auto tenant = platform_tenant(of_container, host)) all.emplace(tenant->name, std::move(*tenant));
+  }
+  std::vector<PlatformTenant> tenants;
+  for (auto& [name, tenant] : all) tenants.push_back(std::move(tenant));
+  return tenants;
+}
+
+Task<Reply> status(const Permit&, Call& call, RequestContext& context, Host& host) {
+  CO_TRY(const PlatformTenant own, platform_tenant(context, host));
+  const bool is_host = context.principal.is_host();
+  const bool probes = is_host && call.params().get("probe").as_bool().value_or(false);
+  CO_TRY(const wire::Message state, co_await ask_state(call, host, probes));
+  co_return call.result([&](JsonWriter& json) {
+    json.begin_object().member("config_hash", platform::hash_of(host.adapters.config())).key("adapters");
+    if (is_host) {
+      json.value(state.result.get("adapters")).member("pid", host.adapters.pid());
+    } else {
+      json.begin_object();
+      for (const platform::Role role : platform::kRoles) {
+        json.key(platform::to_string(role));
+        project(json, role, own, state.result.get("adapters").get(platform::to_string(role)), host.adapters.config());
+      }
+      json.end_object();
+    }
+    json.key("quotas").begin_array();
+    for (const PlatformTenant& tenant : tenants_for(context, host, own)) write_quotas(json, host, tenant);
+    json.end_array().end_object();
+  });
+}
+
+struct Row {
+  std::string_view method;
+  wire::Schema params;
+};
+constexpr Row kRows[] = {
+    {"storage.read", kRead},
+    {"storage.write", kWrite},
+    {"storage.delete", kObject},
+    {"storage.list", kList},
+    {"storage.stat", kObject},
+    {"cache.get", kEntry},
+    {"cache.set", kSet},
+    {"cache.delete", kEntry},
+    {"cache.clear", kClear},
+    {"cache.set_if_absent", kSet},
+    {"cache.incr", kIncr},
+    {"vector.upsert", kUpsert},
+    {"vector.search", kSearch},
+    {"vector.delete", kVectorIds},
+    {"vector.count", kCount},
+    {"vector.get", kVectorIds},
+    {"llm.complete", kComplete},
+    {"llm.stream", kComplete},
+    {"embeddings.embed", kEmbed},
+    {"embeddings.embed_batch", kEmbedBatch},
+    {"embeddings.dimensions", kModelOnly},
+    {"events.publish", kPublish},
+    {"events.subscribe", kSubscribe},
+};
+
+std::vector<Method> make_methods() {
+  std::vector<Method> methods = {
+      {.name = "log.write", .handle = log_line, .params = kLog, .audit = Audit::buffered},
+      {.name = "platform.init", .handle = init, .params = kInit},
+      {.name = "platform.status", .handle = status, .params = kStatus},
+  };
+  for (const Row& row : kRows) {
+    methods.push_back({.name = row.method,
+                       .handle = operate,
+                       .params = row.params,
+                       .timeout = platform::find_operation(row.method)->timeout,
+                       .audit = Audit::buffered});
+  }
+  return methods;
+}
+
+}  // namespace
+
+std::span<const Method> platform_methods() {
+  static const std::vector<Method> methods = make_methods();
+  return methods;
+}
+
+}  // namespace sallyport::handlers

@@ -1,0 +1,125 @@
+#include "ipc/forward.h"
+
+#include <algorithm>
+
+#include "ipc/oneshot.h"
+#include "ipc/streams.h"
+
+namespace sallyport::ipc {
+namespace {
+
+using wire::JsonWriter;
+using wire::Value;
+
+constexpr std::string_view kStream = "$stream";
+
+// Copies a value, giving every {"$stream":n} in it the number that `translate` says.
+void copy(JsonWriter& json, Value value, const std::function<std::uint32_t(Value)>& translate) {
+  if (value.is_object()) {
+    json.begin_object();
+    for (const auto& [name, member] : value.members()) {
+      json.key(name);
+      if (name == kStream && value.size() == 1) {
+        json.value(translate(value));
+      } else {
+        copy(json, member, translate);
+      }
+    }
+    json.end_object();
+  } else if (value.is_array()) {
+    json.begin_array();
+    for (const Value item : value.items()) copy(json, item, translate);
+    json.end_array();
+  } else {
+    json.value(value);
+  }
+}
+
+}  // namespace
+
+Result<std::string> forward_params(Call& call, Session& to, std::span<const std::string_view> without,
+                                   const std::function<void(JsonWriter&)>& add) {
+  std::optional<Error> failure;
+  const auto translate = [&](Value named) -> std::uint32_t {
+    auto from = call.take_stream(named, "params");
+    auto out = from ? to.streams().open() : Result<std::shared_ptr<OutStream>>(from.error());
+    if (!out) {
+      failure = out.error();
+      return 0;
+    }
+    // After the request is on its way: chunks follow the message that names them.
+    call.session().shared().loop().post([from = *from, out = *out] { relay(from, out); });
+    return (*out)->number();
+  };
+  std::string params = wire::to_json([&](JsonWriter& json) {
+    json.begin_object();
+    if (add) add(json);
+    for (const auto& [name, value] : call.params().members()) {
+      if (std::find(without.begin(), without.end(), name) != without.end()) continue;
+      json.key(name);
+      copy(json, value, translate);
+    }
+    json.end_object();
+  });
+  if (failure) return *failure;
+  return params;
+}
+
+Task<Result<wire::Message>> ask(Call& call, std::shared_ptr<Session> to, std::string_view method,
+                                const std::string& params, bool relays_events) {
+  const auto answered = std::make_shared<OneShot<Result<wire::Message>>>();
+  Session::OnEvent on_event;
+  if (relays_events) {
+    on_event = [&call, lost = std::uint64_t{0}](const wire::Message& event) mutable {
+      if (call.is_answered()) return;
+      // A peer that does not read loses events rather than our memory.
+      if (call.session().unsent_bytes() > wire::kMaxUnsentBytes) {
+        ++lost;
+        return;
+      }
+      const std::string_view id = call.message().id;
+      if (lost != 0) {
+        call.session().send_event(id, "events.lost", "{\"count\":" + std::to_string(std::exchange(lost, 0)) + "}");
+      }
+      call.session().send_event(id, event.method, event.params ? event.params.to_json() : "");
+    };
+  }
+  auto id = to->request(
+      method, params, call.message().deadline_ms,
+      [answered](Result<wire::Message> answer) { answered->resolve(std::move(answer)); }, std::move(on_event));
+  if (!id) co_return std::move(id).error();
+  call.on_cancel([to, id = *id] { to->send_event(id, "cancel", {}); });
+  auto answer = co_await *answered;
+  call.on_cancel(nullptr);
+  co_return answer;
+}
+
+Reply forward_result(Call& call, Session& from, const wire::Message& answer) {
+  if (answer.error) return *answer.error;
+  struct Flow {
+    std::shared_ptr<InStream> in;
+    std::shared_ptr<OutStream> out;
+  };
+  std::vector<Flow> flows;
+  std::optional<Error> failure;
+  Reply reply = call.result([&](JsonWriter& json) {
+    copy(json, answer.result, [&](Value named) -> std::uint32_t {
+      const auto number = static_cast<std::uint32_t>(named.get(kStream).as_int().value_or(0));
+      auto in = from.streams().take(number);
+      auto out = call.open_stream();
+      if (!in || !out) {
+        failure = Error::make(Code::internal_error, "a stream of the answer could not be passed on");
+        return 0;
+      }
+      flows.push_back({in, *out});
+      return (*out)->number();
+    });
+  });
+  if (failure) return *failure;
+  call.after_reply([flows] {
+    for (const Flow& flow : flows) relay(flow.in, flow.out);
+  });
+  return reply;
+}
+
+}  // namespace sallyport::ipc

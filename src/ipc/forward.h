@@ -1,0 +1,28 @@
+// A request passed on to another process, and its answer, events and streams passed back.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ipc/call.h"
+
+namespace sallyport::ipc {
+
+// The call's parameters as JSON for the other side: those named in `without` are left out, what `add` writes
+// (members of the object) is put in front. Streams that the request carries flow on to it.
+Result<std::string> forward_params(Call& call, Session& to, std::span<const std::string_view> without,
+                                   const std::function<void(wire::JsonWriter&)>& add = {});
+
+// Asks, and waits for the answer; the error inside a message is the other side's. If the call is given up, the
+// other side is told. With `relays_events`, events that belong to the request go to the call's own peer; one that
+// does not read loses some, and is told how many with `events.lost`.
+Task<Result<wire::Message>> ask(Call& call, std::shared_ptr<Session> to, std::string_view method,
+                                const std::string& params, bool relays_events = false);
+
+// The answer as a reply to the call. Streams in it flow on once the reply is on its way.
+Reply forward_result(Call& call, Session& from, const wire::Message& answer);
+
+}  // namespace sallyport::ipc

@@ -1,0 +1,178 @@
+#include "mailbox/box.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "mailbox/fault_point.h"
+#include "mailbox/limits.h"
+
+namespace sallyport::mailbox {
+namespace {
+
+constexpr const char* kReplyTemporary = ".reply";
+
+UniqueFd open_beneath(int directory, const char* name, std::uint64_t flags) {
+  open_how how{};
+  how.flags = flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
+  return UniqueFd(static_cast<int>(::syscall(SYS_openat2, directory, name, &how, sizeof how)));
+}
+
+Result<UniqueFd> open_own_directory(int parent, const char* name) {
+  UniqueFd fd = open_beneath(parent, name, O_RDONLY | O_DIRECTORY);
+  struct stat info{};
+  if (!fd || ::fstat(fd.get(), &info) != 0) return Error::from_errno("cannot open a mailbox's directory", errno, name);
+  if (info.st_uid != ::geteuid()) return Error::make(Code::conflict, "a mailbox's directory is another user's", name);
+  return fd;
+}
+
+bool is_same(int directory, const char* name, int fd) {
+  struct stat there{}, here{};
+  return ::fstatat(directory, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && ::fstat(fd, &here) == 0 &&
+         there.st_ino == here.st_ino && there.st_dev == here.st_dev;
+}
+
+Error refused(std::string why) { return Error::make(Code::invalid_request, std::move(why)); }
+
+std::string_view kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISLNK(mode)) return "a symbolic link";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+// Why it could not be opened, in the terms of what it is.
+Error open_failure(int directory, const std::string& name, int error) {
+  if (error == ENOENT) return Error::make(Code::not_found, "the message is gone");
+  struct stat info{};
+  if (::fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
+    return Error::make(Code::not_found, "the message is gone");
+  }
+  if (!S_ISREG(info.st_mode)) return refused("not a file but " + std::string(kind_of(info.st_mode)));
+  if (error == EACCES || error == EPERM) return refused("the file cannot be read: its mode forbids it");
+  // Out of descriptors or memory, or a failing disk: its turn will come.
+  return Error::make(Code::unavailable, "the message cannot be opened now", errno_name(error));
+}
+
+Status check_file(const struct stat& info) {
+  if (!S_ISREG(info.st_mode)) return refused("not a file but " + std::string(kind_of(info.st_mode)));
+  if (info.st_nlink == 0) return Error::make(Code::not_found, "the message is gone");
+  if (info.st_nlink != 1) return refused("the file has more than one name (hard link)");
+  if (info.st_uid != ::geteuid()) return refused("the file belongs to another user");
+  if ((info.st_mode & S_IRUSR) == 0) return refused("the file cannot be read: its mode forbids it");
+  if (info.st_size == 0) return refused("the file is empty");
+  if (info.st_size > static_cast<off_t>(kMaxMessageBytes)) {
+    return Error::make(Code::payload_too_large, "the file is larger than 64 KiB");
+  }
+  return ok();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Box>> Box::open(std::string container, std::string directory) {
+  std::unique_ptr<Box> box(new Box(std::move(container), std::move(directory)));
+  box->root_ = UniqueFd(::open(box->directory_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!box->root_) return Error::from_errno("cannot open a mailbox", errno, box->directory_);
+  TRY(box->in_, open_own_directory(box->root_.get(), "in"));
+  TRY(box->tmp_, open_own_directory(box->in_.get(), "tmp"));
+  TRY(box->new_, open_own_directory(box->in_.get(), "new"));
+  TRY(box->out_, open_own_directory(box->root_.get(), "out"));
+  TRY(box->listing_, open_own_directory(box->in_.get(), "new"));
+  return box;
+}
+
+Status Box::check() const {
+  const bool is_good = is_same(AT_FDCWD, directory_.c_str(), root_.get()) && is_same(root_.get(), "in", in_.get()) &&
+                       is_same(in_.get(), "tmp", tmp_.get()) && is_same(in_.get(), "new", new_.get()) &&
+                       is_same(root_.get(), "out", out_.get());
+  if (!is_good) return Error::make(Code::conflict, "the mailbox's directories were replaced or removed");
+  return ok();
+}
+
+Result<Taken> Box::take(const std::string& name) const {
+  const UniqueFd file = open_beneath(new_.get(), name.c_str(), O_RDONLY);
+  if (!file) return open_failure(new_.get(), name, errno);
+  struct stat info{};
+  if (::fstat(file.get(), &info) != 0) return Error::make(Code::unavailable, "the message cannot be examined now");
+  TRY(check_file(info));
+  Taken taken;
+  taken.inode = info.st_ino;
+  taken.changed_ns = info.st_ctim.tv_sec * 1'000'000'000 + info.st_ctim.tv_nsec;
+  const auto size = static_cast<std::size_t>(info.st_size);
+  // One byte more than it had: whoever changes it meanwhile is found out.
+  taken.content.reserve(size + 1);
+  const ssize_t count = ::read(file.get(), taken.content.extend(size + 1), size + 1);
+  if (count < 0) return Error::make(Code::unavailable, "the message cannot be read now", errno_name(errno));
+  if (static_cast<std::size_t>(count) != size) return refused("the file changed while it was read");
+  taken.content.resize(size);
+  return taken;
+}
+
+void Box::discard(const std::string& name, std::uint64_t inode) const {
+  struct stat info{};
+  if (::fstatat(new_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || info.st_ino != inode) return;
+  ::unlinkat(new_.get(), name.c_str(), 0);
+}
+
+bool Box::reject(const std::string& name) const {
+  if (::unlinkat(new_.get(), name.c_str(), 0) == 0 || errno == ENOENT) return true;
+  if (::unlinkat(new_.get(), name.c_str(), AT_REMOVEDIR) == 0) return true;
+  // Never into a directory of ours: whoever stands in a directory that leaves its mount may see what is
+  // around it. A directory that cannot be written cannot be moved either.
+  const UniqueFd directory = open_beneath(new_.get(), name.c_str(), O_PATH | O_DIRECTORY);
+  if (directory) ::chmod(("/proc/self/fd/" + std::to_string(directory.get())).c_str(), 0700);
+  return ::renameat(new_.get(), name.c_str(), tmp_.get(), (".refused-" + random_hex(8)).c_str()) == 0;
+}
+
+void Box::rewind() { ::lseek(listing_.get(), 0, SEEK_SET); }
+
+std::vector<std::string> Box::next() {
+  alignas(dirent64) std::array<char, 16U << 10> block;
+  std::vector<std::string> names;
+  const auto count = ::syscall(SYS_getdents64, listing_.get(), block.data(), block.size());
+  for (std::ptrdiff_t at = 0; at < count;) {
+    const auto* entry = reinterpret_cast<const dirent64*>(block.data() + at);
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+    at += entry->d_reclen;
+  }
+  // A block of nothing but the two dots is not the end.
+  if (names.empty() && count > 0) return next();
+  return names;
+}
+
+Status Box::write_reply(const std::string& request_id, std::string_view json) {
+  // Beside `out`, where nobody but the host sees it. There is one writer, so what is left of an earlier one
+  // is a crash's.
+  UniqueFd file{::openat(root_.get(), kReplyTemporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)};
+  if (!file) return Error::from_errno("cannot write a reply", errno, directory_);
+  const ssize_t count = ::write(file.get(), json.data(), json.size());
+  if (count != static_cast<ssize_t>(json.size())) {
+    return Error::from_errno("cannot write a reply", count < 0 ? errno : ENOSPC, directory_);
+  }
+  fault_point("reply_written");
+  if (::renameat(root_.get(), kReplyTemporary, out_.get(), (request_id + ".json").c_str()) != 0) {
+    return Error::from_errno("cannot write a reply", errno, directory_);
+  }
+  return ok();
+}
+
+void Box::remove_reply(const std::string& request_id) const {
+  ::unlinkat(out_.get(), (request_id + ".json").c_str(), 0);
+}
+
+bool Box::has_reply(const std::string& request_id) const {
+  struct stat info{};
+  return ::fstatat(out_.get(), (request_id + ".json").c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+}  // namespace sallyport::mailbox

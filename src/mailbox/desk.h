@@ -1,0 +1,64 @@
+// What the warden keeps at hand about one container's mailbox.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "base/base.h"
+#include "ledger/rates.h"
+#include "mailbox/box.h"
+
+namespace sallyport::mailbox {
+
+class Desk {
+ public:
+  explicit Desk(std::unique_ptr<Box> box) : box_(std::move(box)) {}
+
+  Box& box() { return *box_; }
+  const std::string& container() const { return box_->container(); }
+
+  // Writes a reply; one that the disk does not take is kept and tried again by retry_replies(). What is final
+  // is kept track of until it expires; `is_journalled` says whether a row must expire with it.
+  void reply(const std::string& request_id, const std::string& json, std::int64_t now_ms, bool is_final,
+             bool is_journalled);
+  // A reply that was there before this warden: written again only if it is missing.
+  void restore_reply(const std::string& request_id, const std::string& json, std::int64_t time_ms);
+  void retry_replies();
+  // Takes those out that are too old or too many: the ids of all, and of the rows among them.
+  struct Expired {
+    std::vector<std::string> files, rows;
+  };
+  Expired take_expired(std::int64_t now_ms);
+  std::size_t replies() const { return kept_.size(); }
+  std::size_t unwritten_replies() const { return unwritten_.size(); }
+
+  // Names of files that were read and are on their way into the ledger.
+  std::unordered_set<std::string> accepting;
+  std::size_t waiting = 0;     // for a review
+  std::int64_t requests = 0;   // in the journal, tombstones included
+  std::uint64_t accepted = 0;  // since the warden started, as the next
+  std::uint64_t refused = 0, suppressed = 0;
+  ledger::Micros refusals = 0;  // state of kRefusalRate
+  std::string fault;            // why nothing is taken from it; empty: all is well
+  bool is_removed = false;
+
+ private:
+  struct Kept {
+    std::string request_id;
+    std::int64_t time_ms;
+    bool is_journalled;
+  };
+  void keep(const std::string& request_id, std::int64_t time_ms, bool is_journalled);
+
+  std::unique_ptr<Box> box_;
+  std::deque<Kept> kept_;  // the oldest first
+  std::unordered_set<std::string> known_;
+  std::map<std::string, std::string> unwritten_;
+};
+
+}  // namespace sallyport::mailbox

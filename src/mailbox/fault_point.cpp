@@ -1,0 +1,23 @@
+#include "mailbox/fault_point.h"
+
+#ifdef SALLYPORT_FAULTS
+#include <csignal>
+#include <cstdlib>
+#include <string>
+
+namespace sallyport::mailbox {
+
+void fault_point(const char* name) {
+  static const std::string wanted = [] {
+    const char* value = std::getenv("SALLYPORT_FAULT");
+    return std::string(value == nullptr ? "" : value);
+  }();
+  static long left = [] {
+    const std::size_t colon = wanted.find(':');
+    return colon == std::string::npos ? 1L : std::strtol(wanted.c_str() + colon + 1, nullptr, 10);
+  }();
+  if (wanted.substr(0, wanted.find(':')) == name && --left == 0) std::raise(SIGKILL);
+}
+
+}  // namespace sallyport::mailbox
+#endif

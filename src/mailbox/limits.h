@@ -1,0 +1,54 @@
+// Every limit of the mailbox, with its reason.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "ledger/rates.h"
+
+namespace sallyport::mailbox {
+
+// One message: a prompt with its settings fits well, a file does not belong here.
+inline constexpr std::size_t kMaxMessageBytes = 64U << 10;
+// Signal names are copied into logs and tables.
+inline constexpr std::size_t kMaxSignalBytes = 64;
+
+// Files that one turn of the loop looks at, about a millisecond's worth, and how many of them may belong to
+// one mailbox while others wait.
+inline constexpr std::size_t kFilesPerTurn = 32;
+inline constexpr std::size_t kFilesPerBox = 8;
+// Files of one mailbox that were read and are not yet in the ledger. Beyond it they stay where they are: the
+// file system is the queue.
+inline constexpr std::size_t kMaxAccepting = 1024;
+// Names of new files that are remembered per mailbox; beyond it the directory is read instead.
+inline constexpr std::size_t kMaxHints = 1024;
+
+// How often every mailbox is read whether or not something was announced; more often where the kernel has
+// no room for a watch.
+inline constexpr std::chrono::milliseconds kRescanEvery{1000};
+inline constexpr std::chrono::milliseconds kUnwatchedRescanEvery{100};
+
+// How soon it is seen that a mailbox which shall go has nothing left to answer.
+inline constexpr std::chrono::milliseconds kIdleLookEvery{20};
+
+// Requests of one container that wait for a review: more than a human would want to look at.
+inline constexpr std::size_t kMaxWaiting = 64;
+// Requests of one container, ever: each leaves a tombstone, so that its id is never accepted twice.
+inline constexpr std::int64_t kMaxRequests = 1'000'000;
+
+// Replies that are kept for a container, and for how long. Those beyond go in steps, not one by one.
+inline constexpr std::size_t kMaxReplies = 1000;
+inline constexpr std::size_t kReplySlack = 128;
+inline constexpr std::chrono::milliseconds kReplyLife{std::chrono::hours(24)};
+inline constexpr std::chrono::milliseconds kExpireEvery{60'000};
+
+// Refused messages of one container that are kept to look at: the newest ones. Refusals beyond the rate are
+// counted, not kept and not recorded one by one: nobody can fill the disk with them.
+inline constexpr std::size_t kMaxQuarantined = 64;
+inline constexpr ledger::Rate kRefusalRate{.count = 600, .period = std::chrono::milliseconds(60'000)};
+
+// Before what the ledger could not take is tried again.
+inline constexpr std::chrono::milliseconds kRetryAfter{500};
+
+}  // namespace sallyport::mailbox

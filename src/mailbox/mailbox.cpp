@@ -1,0 +1,315 @@
+#include "mailbox/mailbox.h"
+
+#include "mailbox/fault_point.h"
+#include "mailbox/limits.h"
+#include "mailbox/states.h"
+
+namespace sallyport::mailbox {
+namespace {
+
+constexpr std::int64_t kRecoverPage = 256;
+
+}  // namespace
+
+Mailbox::Mailbox(Parts parts, std::vector<Signal> signals, std::string quarantine)
+    : parts_(parts),
+      quarantine_(std::move(quarantine)),
+      flow_(parts, std::move(signals), quarantine_),
+      intake_(
+          parts.loop, parts.log,
+          {.look = [this](const std::string& container, const std::string& name) { return look(container, name); },
+           .on_fault = [this](const std::string& container, const std::string& why) { on_fault(container, why); }}) {}
+
+Mailbox::~Mailbox() { close(); }
+
+void Mailbox::close() {
+  if (std::exchange(is_closed_, true)) return;
+  intake_.close();
+  parts_.loop.cancel(timer_);
+  parts_.loop.cancel(idle_timer_);
+  flow_.close();
+}
+
+Status Mailbox::add(const std::string& container, const std::string& directory) {
+  TRY(auto box, Box::open(container, directory));
+  const auto desk = std::make_shared<Desk>(std::move(box));
+  desks_[container] = desk;
+  quarantine_.open(container);
+  intake_.add(desk->box());
+  return ok();
+}
+
+void Mailbox::remove(const std::string& container) {
+  const auto found = desks_.find(container);
+  if (found == desks_.end()) return;
+  found->second->is_removed = true;
+  intake_.remove(container);
+  flow_.abandon(container);
+  quarantine_.remove(container);
+  desks_.erase(found);
+  ledger::Submission submission;
+  submission.work = [container](ledger::Transaction& transaction) {
+    return ledger::forget_container(transaction, container, state::kExecuting);
+  };
+  ledger::Entry& note = submission.entries.emplace_back();
+  note.principal = "container/" + container;
+  note.method = "mailbox.removed";
+  parts_.ledger.submit(std::move(submission));
+}
+
+void Mailbox::when_idle(const std::string& container, std::function<void()> work) {
+  if (is_closed_) return;
+  intake_.sweep(container);
+  when_idle_.emplace_back(container, std::move(work));
+  if (idle_timer_ == 0) idle_timer_ = parts_.loop.after(kIdleLookEvery, [this] { look_for_idle(); });
+}
+
+void Mailbox::look_for_idle() {
+  idle_timer_ = 0;
+  std::vector<std::function<void()>> idle;
+  std::erase_if(when_idle_, [&](auto& entry) {
+    const auto desk = desks_.find(entry.first);
+    const bool is_idle = intake_.is_idle(entry.first) && flow_.pending_of(entry.first) == 0 &&
+                         (desk == desks_.end() || desk->second->accepting.empty());
+    if (is_idle) idle.push_back(std::move(entry.second));
+    return is_idle;
+  });
+  for (const auto& work : idle) work();
+  if (!when_idle_.empty()) idle_timer_ = parts_.loop.after(kIdleLookEvery, [this] { look_for_idle(); });
+}
+
+// ---- messages ----
+
+bool Mailbox::look(const std::string& container, const std::string& name) {
+  const auto found = desks_.find(container);
+  if (found == desks_.end()) return true;
+  const std::shared_ptr<Desk>& desk = found->second;
+  if (desk->accepting.contains(name)) return true;
+  if (desk->accepting.size() >= kMaxAccepting) return false;
+  auto taken = desk->box().take(name);
+  if (!taken) {
+    const Code code = taken.error().code;
+    // Gone already, or its turn comes with the next rescan.
+    if (code == Code::not_found || code == Code::unavailable) return true;
+    flow_.refuse(*desk, name, {}, taken.error(), {}, {});
+    desk->box().reject(name);
+    return true;
+  }
+  fault_point("taken");
+  const std::string_view content = as_text(taken->content.view());
+  auto parsed = parse_message(decoder_, taken->content.view());
+  if (const auto* bad = std::get_if<Malformed>(&parsed)) {
+    flow_.refuse(*desk, name, bad->request_id, bad->error, content, {});
+    desk->box().discard(name, taken->inode);
+    return true;
+  }
+  auto& message = std::get<Message>(parsed);
+  // Without an id of its own, the very file is what must not be taken twice.
+  const std::string id = "signal-" + std::to_string(taken->inode) + "-" + std::to_string(taken->changed_ns);
+  auto arrival = flow_.examine(*desk, message.signal, message.request_id, message.payload, id, {});
+  decoder_.recycle(std::move(message.document));
+  if (!arrival) {
+    flow_.refuse(*desk, name, message.request_id, arrival.error(), content, {});
+    desk->box().discard(name, taken->inode);
+    return true;
+  }
+  desk->accepting.insert(name);
+  take_in(desk, std::move(*arrival), name, std::move(taken->content), taken->inode);
+  return true;
+}
+
+Fire Mailbox::take_in(std::shared_ptr<Desk> desk, Flow::Arrival arrival, std::string name, Bytes content,
+                      std::uint64_t inode) {
+  const std::string request_id = arrival.row.key.request_id;
+  const std::function<void()> discard = [&] {
+    if (!desk->is_removed) desk->box().discard(name, inode);
+  };
+  const Status status = co_await flow_.take_in(desk, std::move(arrival), std::nullopt, discard);
+  desk->accepting.erase(name);
+  if (desk->is_removed || is_closed_) co_return;
+  intake_.wake(desk->container());
+  if (status) co_return;
+  // Not accepted, not removed: it lies there until the ledger can be written.
+  if (status.error().code != Code::conflict) {
+    parts_.log.warn("a message waits for the ledger",
+                    {{"container", desk->container()}, {"error", status.error().describe()}});
+    co_return;
+  }
+  flow_.refuse(*desk, name, is_request_id(request_id) ? request_id : "", status.error(), as_text(content.view()), {});
+  desk->box().discard(name, inode);
+}
+
+Task<Result<std::string>> Mailbox::raise(std::string container, std::string signal, std::string request_id,
+                                         wire::Value payload, bool wants_interim, Origin origin) {
+  const auto found = desks_.find(container);
+  if (found == desks_.end()) co_return Error::make(Code::not_found, "this container has no mailbox");
+  const std::shared_ptr<Desk> desk = found->second;
+  auto arrival = flow_.examine(*desk, signal, request_id, payload, "signal-" + make_request_id(), origin);
+  if (!arrival) {
+    flow_.refuse(*desk, signal, {}, arrival.error(), {}, origin);
+    co_return std::move(arrival).error();
+  }
+  const auto answer = std::make_shared<ipc::OneShot<std::string>>();
+  std::optional<Request::Waiter> waiter;
+  waiter.emplace(answer, wants_interim);
+  CO_TRY(co_await flow_.take_in(desk, std::move(*arrival), std::move(waiter), nullptr));
+  if (is_closed_ || desk->is_removed) {
+    co_return Error::make(Code::unavailable, "the warden is stopping; ask again later");
+  }
+  co_return co_await *answer;
+}
+
+Task<Status> Mailbox::resolve(std::string container, std::string request_id, bool was_done, std::string by) {
+  const ledger::JournalKey key{std::move(container), std::move(request_id)};
+  co_return co_await flow_.resolve(key, was_done, std::move(by));
+}
+
+// ---- all the time ----
+
+void Mailbox::on_fault(const std::string& container, const std::string& why) {
+  if (const auto found = desks_.find(container); found != desks_.end()) found->second->fault = why;
+  if (why.empty()) {
+    parts_.log.info("a mailbox is well again", {{"container", container}});
+    return;
+  }
+  parts_.log.warn("a mailbox is faulty; nothing is taken from it", {{"container", container}, {"why", why}});
+  parts_.on_event("mailbox.faulted", wire::to_json([&](wire::JsonWriter& json) {
+                    json.begin_object().member("container", container).member("why", why).end_object();
+                  }));
+}
+
+void Mailbox::keep_house() {
+  timer_ = parts_.loop.after(kRescanEvery, [this] { keep_house(); });
+  for (const auto& [container, desk] : desks_) {
+    desk->retry_replies();
+    flow_.expire(desk);
+  }
+}
+
+Fire Mailbox::start() {
+  for (;;) {
+    const Status recovered = co_await recover();
+    if (is_closed_) co_return;
+    if (recovered) break;
+    parts_.log.error("the journal cannot be read; no messages are taken in", {{"error", recovered.error().describe()}});
+    co_await parts_.loop.sleep(kRetryAfter);
+    if (is_closed_) co_return;
+  }
+  intake_.start();
+  keep_house();
+}
+
+// Replies first, then what is still to be done, then new messages: whatever comes again is known by then.
+Task<Status> Mailbox::recover() {
+  CO_TRY(co_await recover_replies());
+  std::vector<std::string> orphans;
+  for (std::int64_t after = 0;;) {
+    std::optional<Result<std::vector<ledger::JournalRow>>> rows;
+    ipc::OneShot<bool> done;
+    parts_.ledger.read({.work = [&](ledger::Database& database) { rows = open_rows(database, after, kRecoverPage); },
+                        .done = [&done] { done.resolve(true); }});
+    co_await done;
+    if (!*rows) co_return std::move(*rows).error();
+    if ((*rows)->empty() || is_closed_) break;
+    after = (*rows)->back().number;
+    for (ledger::JournalRow& row : **rows) {
+      const auto found = desks_.find(row.key.container);
+      if (found != desks_.end()) {
+        flow_.resume(found->second, std::move(row));
+      } else if (orphans.empty() || orphans.back() != row.key.container) {
+        orphans.push_back(row.key.container);
+      }
+    }
+  }
+  // Their containers were removed when a crash came in between.
+  for (const std::string& container : orphans) {
+    ledger::Submission submission;
+    submission.work = [container](ledger::Transaction& transaction) {
+      return ledger::forget_container(transaction, container, "");
+    };
+    parts_.ledger.submit(std::move(submission));
+  }
+  co_return ok();
+}
+
+Task<Status> Mailbox::recover_replies() {
+  for (std::int64_t after = 0;;) {
+    std::optional<Result<std::vector<ledger::JournalRow>>> rows;
+    ipc::OneShot<bool> done;
+    parts_.ledger.read(
+        {.work = [&](ledger::Database& database) { rows = answered_rows(database, after, kRecoverPage); },
+         .done = [&done] { done.resolve(true); }});
+    co_await done;
+    if (!*rows) co_return std::move(*rows).error();
+    if ((*rows)->empty() || is_closed_) break;
+    after = (*rows)->back().number;
+    for (const ledger::JournalRow& row : **rows) {
+      if (const auto found = desks_.find(row.key.container); found != desks_.end()) {
+        found->second->restore_reply(row.key.request_id, *row.answer, row.changed_ms);
+      }
+    }
+  }
+  std::vector<std::shared_ptr<Desk>> desks;
+  for (const auto& [container, desk] : desks_) desks.push_back(desk);
+  for (const auto& desk : desks) {
+    std::optional<Result<std::int64_t>> count;
+    ipc::OneShot<bool> done;
+    parts_.ledger.read({.work = [&](ledger::Database& database) { count = count_rows(database, desk->container()); },
+                        .done = [&done] { done.resolve(true); }});
+    co_await done;
+    if (!*count) co_return std::move(*count).error();
+    desk->requests += **count;
+  }
+  co_return ok();
+}
+
+// ---- status ----
+
+void Mailbox::write_status(wire::JsonWriter& json, const Desk& desk) const {
+  const std::string& container = desk.container();
+  json.begin_object()
+      .member("container", container)
+      .member("state", desk.fault.empty() ? "ok" : "faulted")
+      .member("watched", intake_.is_watched(container))
+      .member("accepted", desk.accepted)
+      .member("refused", desk.refused)
+      .member("replies", desk.replies())
+      .member("unwritten_replies", desk.unwritten_replies());
+  if (!desk.fault.empty()) json.member("why", desk.fault);
+  json.key("pending").begin_array();
+  const auto& pending = flow_.pending();
+  for (auto next = pending.lower_bound({container, ""}); next != pending.end() && next->first.container == container;
+       ++next) {
+    const ledger::JournalRow& row = next->second->row;
+    json.begin_object()
+        .member("request_id", row.key.request_id)
+        .member("signal", row.subject)
+        .member("state", row.state)
+        .member("since", row.accepted_ms)
+        .end_object();
+  }
+  json.end_array().key("quarantine").begin_array();
+  for (const Refusal& refusal : quarantine_.of(container)) {
+    json.begin_object()
+        .member("number", refusal.number)
+        .member("time", refusal.time_ms)
+        .member("name", refusal.name)
+        .member("code", refusal.code)
+        .member("reason", refusal.reason)
+        .member("bytes", refusal.bytes)
+        .end_object();
+  }
+  json.end_array().end_object();
+}
+
+std::string Mailbox::status(const std::string& container) const {
+  return wire::to_json([&](wire::JsonWriter& json) {
+    json.begin_object().key("mailboxes").begin_array();
+    for (const auto& [id, desk] : desks_) {
+      if (container.empty() || id == container) write_status(json, *desk);
+    }
+    json.end_array().end_object();
+  });
+}
+
+}  // namespace sallyport::mailbox

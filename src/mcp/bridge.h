@@ -1,0 +1,52 @@
+// The bridge: MCP on two descriptors, and a container in which every tool does its work.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/base.h"
+#include "mcp/operation.h"
+#include "mcp/place.h"
+#include "mcp/server.h"
+
+namespace sallyport::mcp {
+
+struct BridgeOptions {
+  PlaceOptions place;
+  std::string version;
+  bool with_exec = true;
+  int in = 0, out = 1;  // not owned
+};
+
+class Bridge final : public Tools {
+ public:
+  Bridge(Place::Connect connect, const BridgeOptions& options);
+
+  // Serves until the client ends its input. The error is why there is no container.
+  Status run();
+
+  const std::vector<Tool>& list() const override { return tools_; }
+  void call(std::shared_ptr<ToolCall> call) override;
+
+ private:
+  // Each does what can be done without waiting.
+  void read_input();
+  void write_output();
+  SteadyTime turn_operations();
+  bool has_input() const;
+  bool expects_answer() const;
+  void wait(SteadyTime until) const;
+  bool is_behind() const { return server_.output().size() > kMaxUnsentBytes; }
+
+  int in_, out_;
+  std::string workspace_;
+  std::vector<Tool> tools_;
+  Place place_;
+  mutable Server server_;
+  std::vector<std::shared_ptr<Operation>> operations_;
+  SteadyTime last_call_;
+  bool has_input_ended_ = false, is_client_gone_ = false;
+};
+
+}  // namespace sallyport::mcp

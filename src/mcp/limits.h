@@ -1,0 +1,42 @@
+// Every limit of the bridge, with its reason.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+namespace sallyport::mcp {
+
+// One line is one message. Room for writing a file of a few megabytes; more belongs into several edits.
+inline constexpr std::size_t kMaxLineBytes = 8U << 20;
+// Beyond this a file's new content travels to the warden as a stream, because a frame holds 1 MiB.
+inline constexpr std::size_t kMaxInlineBytes = 128U << 10;
+// Calls in flight. Clients run a handful at once; each holds its arguments.
+inline constexpr std::size_t kMaxCalls = 64;
+// Messages of one batch (revision 2025-03-26 only).
+inline constexpr std::size_t kMaxBatch = 64;
+inline constexpr std::size_t kMaxIdBytes = 256;
+// Unsent output; beyond it neither the client nor the warden is read until the client reads again.
+inline constexpr std::size_t kMaxUnsentBytes = 4U << 20;
+// Tools on one page of tools/list. All of ours fit: some clients never ask for the second page.
+inline constexpr std::size_t kToolsPerPage = 100;
+
+// A command's output that reaches the model, unless it asks for less or (up to the second) more.
+inline constexpr std::size_t kDefaultOutputBytes = 64U << 10;
+inline constexpr std::size_t kMostOutputBytes = 512U << 10;
+inline constexpr std::chrono::milliseconds kDefaultCommandTime{120'000};
+inline constexpr std::chrono::milliseconds kLongestCommandTime{60 * 60 * 1000};
+// Output becomes progress at most this often and in pieces of this size: notifications cost the client more
+// than they cost us.
+inline constexpr std::chrono::milliseconds kProgressInterval{100};
+inline constexpr std::size_t kProgressBytes = 8U << 10;
+// A call is hot for a moment after it came: its answer is waited for by the connection itself, this long at a time.
+inline constexpr std::chrono::milliseconds kHotTime{3};
+inline constexpr std::chrono::milliseconds kAnswerWait{1};
+// How often a call that waits for a human says so again, and how long it waits silently for a client that
+// wants no progress: clients give up after 60 s.
+inline constexpr std::chrono::milliseconds kReminderInterval{10'000};
+inline constexpr std::chrono::milliseconds kSilentWait{45'000};
+// After the end of input: what is in flight may still be answered. Clients send SIGTERM after 2 s.
+inline constexpr std::chrono::milliseconds kDrainTime{1'500};
+
+}  // namespace sallyport::mcp

@@ -1,0 +1,37 @@
+// Messages are lines. Bytes in, lines out; no I/O.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "base/bytes.h"
+#include "mcp/limits.h"
+
+namespace sallyport::mcp {
+
+class LineReader {
+ public:
+  explicit LineReader(std::size_t most = kMaxLineBytes) : most_(most) {}
+
+  // Where the next bytes go, and how many came. Views of earlier lines end here.
+  std::span<std::uint8_t> writable();
+  void commit(std::size_t count);
+  void feed(ByteView bytes);
+
+  struct Line {
+    ByteView text;             // without its end; padded as the JSON parser wants it
+    bool is_too_long = false;  // then the text is left out: it was not kept
+  };
+  // The next line that is not blank; nullopt when more bytes must come first.
+  std::optional<Line> next();
+
+ private:
+  std::size_t most_;
+  Bytes buffer_;
+  std::size_t filled_ = 0;   // bytes of the buffer that came from outside
+  std::size_t from_ = 0;     // where the next line begins
+  std::size_t scanned_ = 0;  // up to here there is no newline
+  bool is_skipping_ = false;
+};
+
+}  // namespace sallyport::mcp

@@ -1,0 +1,66 @@
+#include "mcp/operation.h"
+
+#include "mcp/advice.h"
+#include "mcp/limits.h"
+
+namespace sallyport::mcp {
+
+void Operation::start(std::string method, std::string params, std::string content) {
+  request_ = std::make_shared<Request>();
+  request_->method = std::move(method);
+  request_->params = std::move(params);
+  request_->content = std::move(content);
+  // Whoever asks last answers: the request holds no one.
+  request_->on_answer = [weak = weak_from_this()](Result<Answer> answer) {
+    if (const auto self = weak.lock()) self->answer_.emplace(std::move(answer));
+  };
+  request_->on_event = [weak = weak_from_this()](const wire::Message& event) {
+    if (const auto self = weak.lock()) self->on_event(event);
+  };
+  call_->on_cancel([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->cancel();
+  });
+  place_.send(request_);
+}
+
+void Operation::on_event(const wire::Message& event) {
+  if (event.method != "approval.asked") return;
+  approval_ = event.params.get("id").as_string().value_or("");
+  asked_at_ = next_reminder_ = std::chrono::steady_clock::now();
+}
+
+SteadyTime Operation::turn(SteadyTime now) {
+  if (answer_) {
+    is_over_ = true;
+    on_answer(*answer_);
+    return SteadyTime::max();
+  }
+  const SteadyTime own = on_turn(now);
+  return approval_.empty() ? own : std::min(own, remind(now));
+}
+
+SteadyTime Operation::remind(SteadyTime now) {
+  if (call_->wants_progress()) {
+    if (now >= next_reminder_) {
+      report(approval_text(approval_));
+      next_reminder_ = now + kReminderInterval;
+    }
+    return next_reminder_;
+  }
+  if (call_->is_over()) return SteadyTime::max();
+  if (now >= asked_at_ + kSilentWait) {
+    call_->finish_text(true, approval_text(approval_) +
+                                 " Nothing was done yet. Tell the user, and call again once it "
+                                 "is approved.");
+    cancel();
+  }
+  return asked_at_ + kSilentWait;
+}
+
+void Operation::fail(const Error& error) {
+  std::string text = explain(error, call_->name(), workspace_);
+  if (!approval_.empty()) text += " (approval " + approval_ + ")";
+  call_->finish_text(true, text);
+}
+
+}  // namespace sallyport::mcp

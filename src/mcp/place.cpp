@@ -1,0 +1,138 @@
+#include "mcp/place.h"
+
+#include <algorithm>
+
+namespace sallyport::mcp {
+namespace {
+
+// Every method has its own limit in the warden, and what waits for a human must be able to.
+CallOptions no_hurry() { return {.deadline = Millis(wire::kMaxDeadlineMs), .token = {}}; }
+
+std::string create_params(const PlaceOptions& options) {
+  return wire::to_json([&](wire::JsonWriter& json) {
+    json.begin_object().member("template", options.profile).key("config").begin_object();
+    json.member("workspace", options.workspace).member("ends_with_session", true);
+    json.key("profile").begin_object().member("read_only", options.is_read_only).end_object();
+    json.end_object().end_object();
+  });
+}
+
+}  // namespace
+
+void Place::open() {
+  if (client_) return;
+  auto client = connect_();
+  if (!client) return fail(client.error());
+  client_ = std::move(*client);
+  is_ready_ = false;
+  client_->on_event([this](const wire::Message& event) {
+    // Copied: what it calls may change the list.
+    for (const auto& request : std::vector(sent_)) {
+      if (request->id == event.id && request->on_event) request->on_event(event);
+    }
+  });
+  const auto asked = client_->start(
+      "container.create", create_params(options_),
+      [this](Result<Answer> answer) { answer ? narrow(*answer) : fail(answer.error()); }, no_hurry());
+  if (!asked) fail(asked.error());
+}
+
+void Place::narrow(const Answer& created) {
+  container_ = created.value().get("container").as_string().value_or("");
+  const std::string params =
+      wire::to_json([&](wire::JsonWriter& json) { json.begin_object().member("container", container_).end_object(); });
+  const auto asked = client_->start("session.narrow", params, [this](Result<Answer> answer) {
+    if (!answer) return fail(answer.error());
+    is_ready_ = has_been_ready_ = true;
+  });
+  if (!asked) fail(asked.error());
+}
+
+void Place::fail(const Error& error) {
+  failure_ = error;
+  for (const auto& request : std::exchange(waiting_, {})) {
+    request->is_over = true;
+    request->on_answer(error);
+  }
+}
+
+void Place::send(std::shared_ptr<Request> request) {
+  if (!client_) open();
+  if (is_ready_) return start(request);
+  if (!client_) {
+    request->is_over = true;
+    return request->on_answer(*failure_);
+  }
+  waiting_.push_back(std::move(request));
+}
+
+void Place::start(const std::shared_ptr<Request>& request) {
+  std::string params = request->params;
+  if (!request->content.empty()) {
+    auto stream = client_->open_stream();
+    if (!stream) return request->on_answer(stream.error());
+    content_stream_ = *stream;
+    params.replace(params.size() - 1, 1, R"(,"content":{"$stream":)" + std::to_string(content_stream_) + "}}");
+  }
+  sent_.push_back(request);
+  auto id = client_->start(
+      request->method, params,
+      [this, request](Result<Answer> answer) {
+        request->is_over = true;
+        std::erase(sent_, request);
+        request->on_answer(std::move(answer));
+      },
+      no_hurry());
+  if (!id) {
+    std::erase(sent_, request);
+    request->is_over = true;
+    return request->on_answer(id.error());
+  }
+  request->id = *id;
+  // Whatever goes wrong with it, the answer says.
+  if (!request->content.empty()) [[maybe_unused]]
+    const Status written = write_content(*request);
+}
+
+Status Place::write_content(const Request& request) {
+  TRY(client_->write_stream(content_stream_, as_bytes(request.content)));
+  return client_->finish_stream(content_stream_);
+}
+
+void Place::cancel(Request& request) {
+  if (request.is_over) return;
+  if (!request.id.empty()) return client_->cancel(request.id);
+  const auto found =
+      std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& each) { return &*each == &request; });
+  if (found == waiting_.end()) return;
+  const std::shared_ptr<Request> held = *found;
+  waiting_.erase(found);
+  held->is_over = true;
+  held->on_answer(Error::make(Code::cancelled, "cancelled before it was sent"));
+}
+
+Result<Bytes> Place::read(std::uint32_t stream) {
+  if (!client_) return Error::make(Code::unavailable, "the connection is lost");
+  return client_->read_stream(stream, Millis(0));
+}
+
+Status Place::turn(Millis wait) {
+  if (client_) {
+    // The end of the connection answers everything that was asked on it.
+    if (const Status dispatched = client_->dispatch(wait); !dispatched || failure_) {
+      client_.reset();
+      is_ready_ = false;
+      container_.clear();
+    }
+  }
+  if (is_ready_) {
+    for (const auto& request : std::exchange(waiting_, {})) start(request);
+  }
+  if (!failure_) return ok();
+  const Error error = *failure_;
+  fail(error);  // whoever came to wait since
+  failure_.reset();
+  return error;
+}
+
+}  // namespace sallyport::mcp

@@ -1,0 +1,69 @@
+// Where the tools work: one container, and the one connection that may use it.
+//
+// The connection makes the container, which ends with it, and then gives up every other right
+// (session.narrow): whatever goes through here is asked as `container/<id>`. If the warden or the container
+// ends, the next request makes a new one.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/base.h"
+#include "client/client.h"
+
+namespace sallyport::mcp {
+
+struct PlaceOptions {
+  std::string profile, workspace;
+  bool is_read_only = false;
+};
+
+// What is asked of the warden. Whoever asks keeps it as long as it may want to cancel.
+struct Request {
+  std::string method, params;
+  std::string content;                            // if not empty: follows as a stream, the further parameter `content`
+  std::function<void(Result<Answer>)> on_answer;  // exactly once, from turn()
+  std::function<void(const wire::Message&)> on_event;
+  std::string id;  // once it is sent
+  bool is_over = false;
+};
+
+class Place {
+ public:
+  using Connect = std::function<Result<std::unique_ptr<Client>>()>;
+  Place(Connect connect, PlaceOptions options) : connect_(std::move(connect)), options_(std::move(options)) {}
+
+  // Makes the container now rather than with the first request.
+  void open();
+  void send(std::shared_ptr<Request> request);
+  void cancel(Request& request);  // it is answered all the same
+
+  // What came of a stream so far: TIMEOUT if nothing, empty at its end.
+  Result<Bytes> read(std::uint32_t stream);
+
+  // Handles what has arrived, waiting for something at most `wait`. The error, once, of a container that could not
+  // be made.
+  Status turn(Millis wait = Millis(0));
+  int fd() const { return client_ ? client_->fd() : -1; }
+  bool has_been_ready() const { return has_been_ready_; }
+
+ private:
+  void narrow(const Answer& created);
+  void fail(const Error& error);
+  void start(const std::shared_ptr<Request>& request);
+  Status write_content(const Request& request);
+
+  Connect connect_;
+  PlaceOptions options_;
+  std::unique_ptr<Client> client_;
+  std::string container_;
+  bool is_ready_ = false, has_been_ready_ = false;
+  std::vector<std::shared_ptr<Request>> waiting_;  // until it is ready
+  std::vector<std::shared_ptr<Request>> sent_;
+  std::uint32_t content_stream_ = 0;
+  std::optional<Error> failure_;
+};
+
+}  // namespace sallyport::mcp

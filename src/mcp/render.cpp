@@ -1,0 +1,126 @@
+#include "mcp/render.h"
+
+#include <array>
+
+namespace sallyport::mcp {
+namespace {
+
+using wire::JsonWriter;
+using wire::Value;
+
+std::string text(Value value) { return std::string(value.as_string().value_or("")); }
+std::string number(Value value) { return value.as_int() ? std::to_string(*value.as_int()) : "?"; }
+
+void write_text(JsonWriter& json, std::string_view content) {
+  json.begin_object().member("type", "text").member("text", content).end_object();
+}
+
+struct MediaType {
+  std::string_view suffix, kind, mime;
+};
+constexpr std::array<MediaType, 12> kMedia = {{{".png", "image", "image/png"},
+                                               {".jpg", "image", "image/jpeg"},
+                                               {".jpeg", "image", "image/jpeg"},
+                                               {".gif", "image", "image/gif"},
+                                               {".webp", "image", "image/webp"},
+                                               {".bmp", "image", "image/bmp"},
+                                               {".mp3", "audio", "audio/mpeg"},
+                                               {".wav", "audio", "audio/wav"},
+                                               {".ogg", "audio", "audio/ogg"},
+                                               {".flac", "audio", "audio/flac"},
+                                               {".m4a", "audio", "audio/mp4"},
+                                               {".aac", "audio", "audio/aac"}}};
+
+const MediaType* media_type(std::string path) {
+  for (char& c : path) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  for (const MediaType& type : kMedia) {
+    if (path.ends_with(type.suffix)) return &type;
+  }
+  return nullptr;
+}
+
+// How to get what was left out.
+std::string more(Value result) {
+  if (!result.get("truncated").as_bool().value_or(false)) return "";
+  return "[There is more. Call again with the same arguments and cursor: " + result.get("cursor").to_json() + "]";
+}
+
+std::string skipped(Value result) {
+  std::string list;
+  for (const auto& [reason, count] : result.get("skipped").members()) {
+    if (count.as_int().value_or(0) == 0) continue;
+    list += (list.empty() ? "" : ", ") + number(count) + " " + std::string(reason);
+  }
+  return list.empty() ? "" : " Skipped: " + list + ". Set hidden or ignored to search those too.";
+}
+
+void finish_lines(ToolCall& call, std::string lines, Value result) {
+  const std::string note = more(result);
+  if (!note.empty()) lines += note + "\n";
+  call.finish_text(false, lines);
+}
+
+}  // namespace
+
+void render_read(ToolCall& call, Value result) {
+  const bool is_base64 = result.get("encoding").as_string() == "base64";
+  const MediaType* media = is_base64 ? media_type(text(call.arguments().get("path"))) : nullptr;
+  const bool is_whole = !result.get("truncated").as_bool().value_or(false);
+  const std::string_view content = result.get("content").as_string().value_or("");
+  if (is_base64 && media == nullptr && call.arguments().get("encoding").as_string() != "base64") {
+    return call.finish_text(true, "The file is binary (" + number(result.get("size")) +
+                                      " bytes). Set encoding to base64 if you need its bytes, or look at it with exec "
+                                      "(file, xxd, strings).");
+  }
+  call.finish(false, [&](JsonWriter& json) {
+    json.key("content").begin_array();
+    if (media != nullptr && is_whole) {
+      json.begin_object().member("type", media->kind).member("data", content).member("mimeType", media->mime);
+      json.end_object();
+    } else {
+      write_text(json, content);
+    }
+    if (!is_whole) write_text(json, more(result));
+    if (call.arguments().get("sha256").as_bool().value_or(false)) {
+      write_text(json, "[sha256: " + text(result.get("sha256")) + "]");
+    }
+    json.end_array();
+  });
+}
+
+void render_glob(ToolCall& call, Value result) {
+  std::string lines;
+  for (const Value path : result.get("paths").items()) lines += text(path) + "\n";
+  if (lines.empty()) lines = "No path matches." + skipped(result) + "\n";
+  finish_lines(call, std::move(lines), result);
+}
+
+void render_grep(ToolCall& call, Value result) {
+  std::string lines;
+  for (const Value hit : result.get("matches").items()) {
+    const char* mark = hit.get("context") ? "-" : ":";
+    lines += text(hit.get("path")) + mark + number(hit.get("line")) + mark + text(hit.get("text")) + "\n";
+  }
+  for (const Value file : result.get("files").items()) lines += text(file) + "\n";
+  for (const Value file : result.get("counts").items()) {
+    lines += text(file.get("path")) + ":" + number(file.get("count")) + "\n";
+  }
+  if (lines.empty()) {
+    lines = "No line matches in " + number(result.get("searched")) + " files." + skipped(result) + "\n";
+  }
+  finish_lines(call, std::move(lines), result);
+}
+
+void render_structured(ToolCall& call, Value result) {
+  const std::string json_text = result.to_json();
+  call.finish(
+      false,
+      [&](JsonWriter& json) {
+        json.key("content").begin_array();
+        write_text(json, json_text);
+        json.end_array();
+      },
+      json_text);
+}
+
+}  // namespace sallyport::mcp

@@ -1,0 +1,156 @@
+#include "platform/adapters_link.h"
+
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <set>
+
+#include "os/paths.h"
+#include "os/sockets.h"
+#include "platform/limits.h"
+
+extern char** environ;  // NOLINT(readability-redundant-declaration)
+
+namespace sallyport::platform {
+namespace {
+
+constexpr int kSocketInAdapters = 3;
+
+Error unavailable(const Error& why) {
+  Error error = Error::make(Code::unavailable, "the adapters are not there; try again", why.describe());
+  error.retryable = true;
+  return error;
+}
+
+// Of our own environment only the variables that credentials name, handed on without being looked into.
+std::vector<char*> named_variables(const Config& config) {
+  std::set<std::string> names;
+  for (const auto& [name, credential] : config.credentials) names.insert(credential.from_env);
+  std::vector<char*> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const char* equals = std::strchr(*entry, '=');
+    if (equals != nullptr && names.contains(std::string(*entry, static_cast<std::size_t>(equals - *entry))))
+      variables.push_back(*entry);
+  }
+  variables.push_back(nullptr);
+  return variables;
+}
+
+}  // namespace
+
+void AdaptersLink::set_config(Config config) {
+  const bool is_same = hash_of(config) == hash_of(config_);
+  config_ = std::move(config);
+  if (!is_same) close();
+}
+
+void AdaptersLink::close() {
+  // The end of its socket is its end.
+  if (const auto session = std::exchange(session_, nullptr)) session->close();
+}
+
+Task<Result<std::shared_ptr<ipc::Session>>> AdaptersLink::session() {
+  if (session_ && !is_starting_) co_return session_;
+  Status started = ok();
+  if (is_starting_) {
+    const auto ready = std::make_shared<ipc::OneShot<Status>>();
+    waiting_.push_back(ready);
+    started = co_await *ready;
+  } else {
+    is_starting_ = true;
+    started = spawn();
+    if (started) started = co_await configure(session_);
+    is_starting_ = false;
+    if (!started) close();
+    for (const auto& ready : std::exchange(waiting_, {})) ready->resolve(started);
+  }
+  if (!started) co_return unavailable(started.error());
+  if (!session_) co_return unavailable(Error::make(Code::unavailable, "they ended while they started"));
+  co_return session_;
+}
+
+Status AdaptersLink::spawn() {
+  TRY(const std::string program, os::sibling_program("sallyport-adapters"));
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
+    return Error::from_errno("cannot make a socket pair", errno);
+  }
+  UniqueFd ours{ends[0]};
+  const UniqueFd theirs{ends[1]};
+  os::enlarge_buffers(ours.get());
+  os::enlarge_buffers(theirs.get());
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), kSocketInAdapters);
+  ::posix_spawnattr_init(&attributes);
+  sigset_t defaults, none;
+  ::sigfillset(&defaults);
+  ::sigemptyset(&none);
+  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setpgroup(&attributes, 0);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+  std::array<char*, 2> argv = {const_cast<char*>(program.c_str()), nullptr};  // NOLINT(*-const-cast)
+  const int failed =
+      ::posix_spawn(&pid_, program.c_str(), &actions, &attributes, argv.data(), named_variables(config_).data());
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  if (failed != 0) return Error::from_errno("cannot start the adapters", failed, program);
+  auto session = ipc::Session::open(sessions_, std::move(ours), UniqueFd(), wire::Side::connecting, "adapters");
+  if (!session) {
+    ::kill(pid_, SIGKILL);
+    reap(pid_);
+    return std::move(session).error();
+  }
+  session_ = *session;
+  // Answers must always be read, however much is on its way out: else both sides could wait for each other.
+  session_->set_capacity({.unsent_bytes = SIZE_MAX, .streams = kLinkStreams});
+  listen(session_, pid_);
+  return ok();
+}
+
+Task<Status> AdaptersLink::configure(std::shared_ptr<ipc::Session> session) {
+  const auto answered = std::make_shared<ipc::OneShot<Result<wire::Message>>>();
+  const std::string params = wire::to_json([&](wire::JsonWriter& json) {
+    json.begin_object().member("protocol", kProtocolVersion).member("state_dir", state_dir_);
+    json.key("config").raw(to_json(config_)).end_object();
+  });
+  CO_TRY(session->request("adapters.configure", params, {},
+                          [answered](Result<wire::Message> answer) { answered->resolve(std::move(answer)); }));
+  auto answer = co_await *answered;
+  if (!answer) co_return std::move(answer).error();
+  if (answer->error) co_return *answer->error;
+  co_return ok();
+}
+
+// The adapters only answer; a request from them is a fault, and is told so.
+Fire AdaptersLink::listen(std::shared_ptr<ipc::Session> session, pid_t pid) {
+  while (co_await session->receive()) {
+    while (const auto request = session->next_request()) {
+      session->send_error(request->id, Error::make(Code::method_not_found, "no such method"));
+    }
+    session->end_turn();
+  }
+  const bool was_expected = session_ != session;
+  if (!was_expected) session_.reset();
+  session->close();
+  reap(pid);
+  if (!was_expected) sessions_.log().error("the adapters ended; the next call starts them again", {{"pid", pid}});
+}
+
+void AdaptersLink::reap(pid_t pid) {
+  // Whatever it still does, nobody hears of it any more.
+  ::kill(pid, SIGKILL);
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  if (pid_ == pid) pid_ = -1;
+}
+
+}  // namespace sallyport::platform

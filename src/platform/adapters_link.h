@@ -1,0 +1,53 @@
+// The warden's end of sallyport-adapters: started when the first call needs it, again after it died, and anew
+// when the configuration changed.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/base.h"
+#include "ipc/ipc.h"
+#include "platform/admission.h"
+#include "platform/config.h"
+
+namespace sallyport::platform {
+
+class AdaptersLink {
+ public:
+  // `state_dir`: where adapters that keep files put them unless they are told otherwise.
+  AdaptersLink(ipc::Sessions& sessions, Config config, std::string state_dir)
+      : sessions_(sessions), config_(std::move(config)), state_dir_(std::move(state_dir)) {}
+  ~AdaptersLink() { close(); }
+  AdaptersLink(const AdaptersLink&) = delete;
+  AdaptersLink& operator=(const AdaptersLink&) = delete;
+
+  const Config& config() const { return config_; }
+  // Another configuration ends the process; the next call starts one with the new.
+  void set_config(Config config);
+
+  // The connection to adapters that are configured. UNAVAILABLE (retryable) if they cannot be had now.
+  Task<Result<std::shared_ptr<ipc::Session>>> session();
+  Admissions& admissions() { return admissions_; }
+  pid_t pid() const { return pid_; }
+  void close();
+
+ private:
+  Status spawn();
+  Task<Status> configure(std::shared_ptr<ipc::Session> session);
+  Fire listen(std::shared_ptr<ipc::Session> session, pid_t pid);
+  void reap(pid_t pid);
+
+  ipc::Sessions& sessions_;
+  Config config_;
+  std::string state_dir_;
+  Admissions admissions_;
+  std::shared_ptr<ipc::Session> session_;  // configured, or being so
+  pid_t pid_ = -1;
+  bool is_starting_ = false;
+  std::vector<std::shared_ptr<ipc::OneShot<Status>>> waiting_;  // for the start that is under way
+};
+
+}  // namespace sallyport::platform

@@ -1,0 +1,47 @@
+// Every limit of the platform, with its reason.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace sallyport::platform {
+
+// What worker and host must agree on. Another number is refused, not warned about.
+inline constexpr int kProtocolVersion = 1;
+
+// A value up to this size that is text travels inside its message; a larger or binary one as a stream.
+inline constexpr std::size_t kInlineBytes = 64U << 10;
+
+// Names become parts of paths, keys of databases and lines of logs.
+inline constexpr std::int64_t kMaxNameBytes = 64;
+inline constexpr std::int64_t kMaxKeyBytes = 160;  // percent-encoded and with a tenant in front it still is a file name
+inline constexpr std::int64_t kMaxTopicBytes = 128;
+
+// What one value may hold at all, whatever a profile says: it passes through memory on its way to a backend.
+inline constexpr std::size_t kMaxValueBytes = 64U << 20;
+// Files are written as they come; only the disk bounds them, and the quota.
+inline constexpr std::int64_t kMaxObjectBytes = std::int64_t{1} << 34;
+
+inline constexpr std::int64_t kMaxVectorsPerCall = 10'000;
+inline constexpr std::int64_t kMaxDimensions = 16'384;
+inline constexpr std::int64_t kMaxTopK = 1'000;
+inline constexpr std::int64_t kMaxListed = 1'000;
+inline constexpr std::int64_t kMaxTexts = 2'048;
+inline constexpr std::int64_t kMaxLogBytes = 16U << 10;
+inline constexpr std::int64_t kMaxTtlMs = std::int64_t{400} * 24 * 60 * 60 * 1000;
+
+// One tenant's calls between warden and adapters, so that none can take the link for itself.
+inline constexpr std::size_t kMaxCallsPerTenant = 256;
+inline constexpr std::size_t kMaxBytesPerTenant = 16U << 20;
+inline constexpr std::size_t kMaxStreamsPerTenant = 16;
+// The link itself: room for hundreds of such tenants.
+inline constexpr std::size_t kLinkCalls = 65'536;
+inline constexpr std::size_t kLinkCallBytes = std::size_t{1} << 30;
+inline constexpr std::size_t kLinkStreams = 8'192;
+
+// How long a backend may take to say that it is there, and how often one that was not is asked again.
+inline constexpr std::chrono::milliseconds kProbeTimeout{2'000};
+inline constexpr std::chrono::milliseconds kProbeAgain{2'000};
+
+}  // namespace sallyport::platform

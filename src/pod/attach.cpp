@@ -1,0 +1,367 @@
+#include "pod/attach.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <deque>
+
+#include "os/peer.h"
+#include "pod/escape_keys.h"
+#include "pod/terminal_filter.h"
+
+namespace sallyport::pod {
+namespace {
+
+// Before a repaint: out of any sequence, soft reset, plain colours, cleared.
+constexpr std::string_view kClear = "\x18\x1b[!p\x1b[0m\x1b[H\x1b[2J";
+// When the terminal goes back to its owner: main screen, visible cursor, no mouse, focus or paste modes.
+constexpr std::string_view kGiveBack =
+    "\x18\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[?25h\x1b[0m\x1b[!p\r\n";
+constexpr std::string_view kHelp =
+    "\r\n[escape, then: .  detach   t  take control   r  release it   ?  this help; twice: itself]\r\n";
+
+// Raw while it lives, then as it was. Signals come as reads.
+class RawTerminal {
+ public:
+  explicit RawTerminal(int fd) : fd_(fd), is_terminal_(::tcgetattr(fd, &before_) == 0) {
+    ::sigemptyset(&set_);
+    for (const int number : {SIGWINCH, SIGTERM, SIGHUP}) ::sigaddset(&set_, number);
+    ::sigprocmask(SIG_BLOCK, &set_, &mask_before_);
+    signals_ = UniqueFd(::signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!is_terminal_) return;
+    termios raw = before_;
+    ::cfmakeraw(&raw);
+    ::tcsetattr(fd_, TCSADRAIN, &raw);
+  }
+  ~RawTerminal() {
+    if (is_terminal_) ::tcsetattr(fd_, TCSADRAIN, &before_);
+    ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
+  }
+  RawTerminal(const RawTerminal&) = delete;
+  RawTerminal& operator=(const RawTerminal&) = delete;
+  int signals() const { return signals_.get(); }
+
+ private:
+  int fd_;
+  termios before_{};
+  bool is_terminal_;
+  sigset_t set_{}, mask_before_{};
+  UniqueFd signals_;
+};
+
+// The same terminal or pipe, not blocking, without changing what others have open. A regular file never blocks,
+// and opened again it would have a position of its own.
+UniqueFd unblocked(int fd) {
+  struct stat info{};
+  if (::fstat(fd, &info) != 0 || (!S_ISCHR(info.st_mode) && !S_ISFIFO(info.st_mode))) return UniqueFd();
+  return UniqueFd(
+      ::open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+}
+
+std::optional<Size> size_of(int fd) {
+  winsize window{};
+  if (::ioctl(fd, TIOCGWINSZ, &window) != 0) return std::nullopt;
+  const Size size{window.ws_row, window.ws_col};
+  return size.is_sane() ? std::optional(size) : std::nullopt;
+}
+
+std::uint32_t stream_in(wire::Value value) {
+  return static_cast<std::uint32_t>(value.get("$stream").as_int().value_or(0));
+}
+
+class Attachment {
+ public:
+  Attachment(Client& client, const AttachOptions& options)
+      : client_(client),
+        options_(options),
+        keys_(::isatty(options.in) != 0 ? options.escape : '\0'),
+        is_terminal_(::isatty(options.out) != 0),
+        role_(options.role),
+        filter_(TerminalFilter::Queries::drop),
+        unblocked_(unblocked(options.out)),
+        out_(unblocked_ ? unblocked_.get() : options.out) {}
+
+  Status start() {
+    client_.on_event([this](const wire::Message& event) { take_event(event); });
+    TRY(input_, client_.open_stream());
+    const auto size = size_of(options_.in);
+    TRY(const Answer answer, client_.call("pod.attach", wire::to_json([&](wire::JsonWriter& json) {
+                                            json.begin_object().member("role", to_string(options_.role));
+                                            json.member("take", options_.takes);
+                                            if (size) write_size(json, *size);
+                                            json.key("input").begin_object().member("$stream", input_).end_object();
+                                            json.end_object();
+                                          })));
+    output_ = stream_in(answer.value().get("output"));
+    begin_repaint(answer.value().get("repaint").as_uint().value_or(0));
+    return ok();
+  }
+
+  Result<AttachEnd> run() {
+    const RawTerminal raw(options_.in);
+    while (!is_over_) {
+      TRY(turn(raw));
+      if (is_lost_) break;
+    }
+    if (is_terminal_) say(kGiveBack);
+    return end_;
+  }
+
+ private:
+  struct Gap {
+    std::uint32_t stream = 0;
+    std::uint64_t repaint = 0;
+  };
+
+  Status turn(const RawTerminal& raw) {
+    std::array<pollfd, 4> watched{{{client_.fd(), POLLIN, 0},
+                                   {has_input_ ? options_.in : -1, POLLIN, 0},
+                                   {raw.signals(), POLLIN, 0},
+                                   {pending_.empty() ? -1 : out_, POLLOUT, 0}}};
+    if (::poll(watched.data(), watched.size(), -1) < 0 && errno != EINTR) {
+      return Error::from_errno("cannot wait for the terminal", errno);
+    }
+    if (watched[1].revents != 0) TRY(read_keys());
+    if (watched[2].revents != 0) TRY(take_signals(raw.signals()));
+    if (watched[0].revents != 0 && !client_.dispatch(Millis(0))) is_lost_ = true;
+    return show();
+  }
+
+  // What came, as far as the terminal takes it: more is asked for only when that is written.
+  Status show() {
+    for (;;) {
+      while (!pending_.empty()) {
+        const ssize_t count = ::write(out_, pending_.data() + written_, pending_.size() - written_);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0 && errno == EAGAIN) return ok();
+        if (count < 0) return Error::from_errno("cannot write to the terminal", errno);
+        written_ += static_cast<std::size_t>(count);
+        if (written_ == pending_.size()) {
+          pending_.clear();
+          written_ = 0;
+        }
+      }
+      if (is_over_) return ok();
+      auto came = client_.read_stream(output_, Millis(0));
+      if (came && !came->empty()) {
+        take_output(came->view());
+      } else if (came) {
+        has_ended_ = true;
+      }
+      if (has_ended_ && !gaps_.empty()) {
+        switch_over();
+      } else if (has_ended_ && exit_code_) {
+        end_.why = AttachEnd::Why::exited;
+        end_.exit_code = *exit_code_;
+        is_over_ = true;
+      } else if (!came || came->empty()) {
+        return ok();
+      }
+    }
+  }
+
+  // The repaint repeats what was asked long ago: nobody waits for answers to it.
+  void take_output(ByteView bytes) {
+    if (!is_terminal_) return pending_.append(bytes);
+    const auto old = static_cast<std::size_t>(std::min<std::uint64_t>(repaint_left_, bytes.size()));
+    filter_.set_queries(TerminalFilter::Queries::drop);
+    filter_.feed(bytes.first(old), pending_);
+    repaint_left_ -= old;
+    if (role_ == Role::control && repaint_left_ == 0) filter_.set_queries(TerminalFilter::Queries::pass);
+    filter_.feed(bytes.subspan(old), pending_);
+  }
+
+  void begin_repaint(std::uint64_t bytes) {
+    repaint_left_ = bytes;
+    filter_.reset();
+    if (is_terminal_ && bytes > 0) pending_.append(kClear);
+  }
+
+  void switch_over() {
+    const Gap gap = gaps_.front();
+    gaps_.pop_front();
+    output_ = gap.stream;
+    has_ended_ = false;
+    begin_repaint(gap.repaint);
+  }
+
+  void take_event(const wire::Message& event) {
+    if (event.method == "pod.gap") {
+      end_.skipped += event.params.get("skipped").as_uint().value_or(0);
+      gaps_.push_back({stream_in(event.params.get("output")), event.params.get("repaint").as_uint().value_or(0)});
+    } else if (event.method == "pod.exit") {
+      exit_code_ = static_cast<int>(event.params.get("exit_code").as_int().value_or(1));
+    } else if (event.method == "pod.role") {
+      const bool controls = event.params.get("role").as_string() == "control";
+      role_ = controls ? Role::control : Role::view;
+      say(controls ? "\r\n[you control the pod]\r\n" : "\r\n[somebody else controls the pod, or nobody; you view]\r\n");
+    }
+  }
+
+  Status read_keys() {
+    std::array<std::uint8_t, 16384> typed;
+    const ssize_t count = ::read(options_.in, typed.data(), typed.size());
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) return ok();
+    if (count <= 0) {
+      has_input_ = false;  // the end of a file that was typed from; a terminal that is gone sends SIGHUP
+      return ok();
+    }
+    ByteView left{typed.data(), static_cast<std::size_t>(count)};
+    while (!left.empty()) {
+      Bytes keys;
+      std::size_t used = 0;
+      const KeyCommand command = keys_.feed(left, keys, used);
+      left = left.subspan(used);
+      if (!keys.empty() && role_ == Role::control && !client_.write_stream(input_, keys.view())) is_lost_ = true;
+      TRY(obey(command));
+      if (is_over_ || is_lost_) return ok();
+    }
+    return ok();
+  }
+
+  Status obey(KeyCommand command) {
+    switch (command) {
+      case KeyCommand::detach:
+        end_.why = AttachEnd::Why::detached;
+        is_over_ = true;
+        break;
+      case KeyCommand::take:
+        return ask("pod.role", "{\"role\":\"control\"}");
+      case KeyCommand::release:
+        return ask("pod.role", "{\"role\":\"view\"}");
+      case KeyCommand::help:
+        say(kHelp);
+        break;
+      case KeyCommand::none:
+        break;
+    }
+    return ok();
+  }
+
+  Status take_signals(int signals) {
+    signalfd_siginfo info{};
+    while (::read(signals, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+      if (info.ssi_signo != SIGWINCH) {
+        end_.why = AttachEnd::Why::detached;
+        is_over_ = true;
+      } else if (const auto size = size_of(options_.in); size && role_ == Role::control) {
+        TRY(ask("pod.resize", wire::to_json([&](wire::JsonWriter& json) {
+                  json.begin_object();
+                  write_size(json, *size);
+                  json.end_object();
+                })));
+      }
+    }
+    return ok();
+  }
+
+  // Without waiting: what comes of it shows.
+  Status ask(std::string_view method, std::string_view params) {
+    if (!client_.start(method, params, [](Result<Answer>) {})) is_lost_ = true;
+    return ok();
+  }
+
+  void say(std::string_view text) {
+    if (is_terminal_) [[maybe_unused]]
+      const ssize_t written = ::write(options_.out, text.data(), text.size());
+  }
+
+  Client& client_;
+  AttachOptions options_;
+  EscapeKeys keys_;
+  bool is_terminal_;
+  Role role_;
+  TerminalFilter filter_;
+  UniqueFd unblocked_;
+  int out_;
+  std::uint32_t input_ = 0, output_ = 0;
+  std::deque<Gap> gaps_;
+  std::optional<int> exit_code_;
+  std::uint64_t repaint_left_ = 0;
+  Bytes pending_;
+  std::size_t written_ = 0;
+  AttachEnd end_;
+  bool has_input_ = true;
+  bool has_ended_ = false;
+  bool is_over_ = false;
+  bool is_lost_ = false;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Client>> connect(const Record& record) {
+  std::unique_ptr<Client> client;
+  if (record.is_tcp()) {
+    auto proven = Client::connect_loopback({record.binding, record.token});
+    if (!proven && proven.error().code == Code::unauthenticated) {
+      return Error::make(Code::unauthenticated,
+                         "whoever listens at the pod's address is not the pod; it learnt nothing",
+                         proven.error().describe());
+    }
+    TRY(client, std::move(proven));
+  } else {
+    TRY(client, Client::connect_unix(record.address));
+    const auto peer = os::identify_peer(client->fd());
+    if (!peer || peer->identity.uid != ::geteuid() ||
+        static_cast<std::uint64_t>(peer->identity.pid) != record.binding.pid) {
+      return Error::make(Code::unauthenticated, "whoever listens at the pod's address is not the pod",
+                         peer ? "pid " + std::to_string(peer->identity.pid) : peer.error().describe());
+    }
+  }
+  client->set_window(wire::kPodWindow);
+  return client;
+}
+
+Result<AttachEnd> attach_terminal(Client& client, const AttachOptions& options) {
+  Attachment attachment(client, options);
+  TRY(attachment.start());
+  auto end = attachment.run();
+  client.on_event({});
+  return end;
+}
+
+Status copy_log(Client& client, bool follows, int out) {
+  std::deque<std::uint32_t> streams;
+  client.on_event([&](const wire::Message& event) {
+    if (event.method == "pod.gap") streams.push_back(stream_in(event.params.get("output")));
+    if (event.method == "pod.exit") streams.push_back(0);
+  });
+  TRY(const Answer answer, client.call("pod.log", follows ? "{\"follow\":true}" : "{}"));
+  std::uint32_t stream = stream_in(answer.value().get("output"));
+  const bool is_terminal = ::isatty(out) != 0;
+  TerminalFilter filter(TerminalFilter::Queries::drop);
+  while (stream != 0) {
+    auto piece = client.read_stream(stream, Millis(60'000));
+    if (!piece && piece.error().code == Code::timeout) continue;
+    if (!piece) return std::move(piece).error();
+    if (piece->empty()) {
+      if (!follows && streams.empty()) return ok();
+      while (streams.empty()) TRY(client.dispatch(Millis(60'000)));
+      stream = streams.front();
+      streams.pop_front();
+      filter.reset();
+      continue;
+    }
+    Bytes filtered;
+    if (is_terminal) filter.feed(piece->view(), filtered);
+    ByteView left = is_terminal ? filtered.view() : piece->view();
+    while (!left.empty()) {
+      const ssize_t count = ::write(out, left.data(), left.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) return Error::from_errno("cannot write the log", errno);
+      left = left.subspan(static_cast<std::size_t>(count));
+    }
+  }
+  return ok();
+}
+
+}  // namespace sallyport::pod

@@ -1,0 +1,351 @@
+#include "pod/daemon.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <thread>
+
+#include "os/files.h"
+#include "os/process.h"
+#include "os/sockets.h"
+#include "pod/limits.h"
+#include "pod/service.h"
+#include "sandbox/exit_scan.h"
+
+namespace sallyport::pod {
+namespace {
+
+// A command that closes its terminal may open it again.
+constexpr Millis kReopenPause{20};
+// Whoever looks at a pod's life holds its lock for an instant.
+constexpr int kLockTries = 50;
+constexpr Millis kLockPause{5};
+
+UniqueFd copy_of(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 3)); }
+
+bool is_linked(int fd) {
+  struct stat info{};
+  return ::fstat(fd, &info) == 0 && info.st_nlink > 0;
+}
+
+Error taken(const Startup& startup, bool is_alive) {
+  return Error::make(Code::conflict, is_alive ? "a pod named '" + startup.name + "' is running"
+                                              : "a pod named '" + startup.name +
+                                                    "' has ended and its status was not collected; run: sallyport "
+                                                    "pod wait " +
+                                                    startup.name);
+}
+
+}  // namespace
+
+// ---- starting ----
+
+Result<Claim> claim(const Startup& startup) {
+  Claim claim{Place(startup.pods_dir, startup.name), {}, {}, {}};
+  for (int i = 0;; ++i) {
+    TRY(claim.directory, os::open_private_directory(claim.place.path()));
+    auto lock = claim.place.lock();
+    // One that was removed between our opening and locking it protects nothing.
+    if (lock && is_linked(lock->get())) {
+      claim.lock = std::move(*lock);
+      break;
+    }
+    if (i == kLockTries)
+      return lock ? taken(startup, true) : lock.error().code == Code::conflict ? taken(startup, true) : lock.error();
+    std::this_thread::sleep_for(kLockPause);
+  }
+  if (const auto left = claim.place.read(); left && left->wait_status) return taken(startup, false);
+  ::unlink(claim.place.record_path().c_str());
+  claim.log = UniqueFd(
+      ::open(claim.place.log_path().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!claim.log) return Error::from_errno("cannot open the pod's log", errno);
+  return claim;
+}
+
+Daemon::Daemon(Startup startup, Claim claim, const Log& log, const Clock& clock)
+    : startup_(std::move(startup)),
+      claim_(std::move(claim)),
+      log_(log),
+      clock_(clock),
+      sessions_(loop_, log, {}),
+      screen_(startup_.ring_bytes),
+      size_(startup_.size),
+      buffer_(std::make_unique_for_overwrite<std::uint8_t[]>(kReadBytes)) {}
+
+Daemon::~Daemon() = default;
+
+Result<std::unique_ptr<Daemon>> Daemon::start(Startup startup, Claim claim, const Log& log, const Clock& clock) {
+  std::unique_ptr<Daemon> daemon(new Daemon(std::move(startup), std::move(claim), log, clock));
+  Status started = daemon->launch();
+  if (started) started = daemon->open_door();
+  if (started) started = daemon->publish();
+  if (!started) {
+    daemon->loop_.settle();
+    daemon->claim_.place.remove();
+    return std::move(started).error();
+  }
+  Daemon* self = daemon.get();
+  self->loop_.on_signals({SIGTERM, SIGINT}, [self](int) {
+    self->is_told_to_end_ = true;
+    self->stop_agent(kDefaultGrace);
+  });
+  self->watch_agent();
+  self->watch_violations();
+  self->watch_covers();
+  self->read_terminal();
+  if (const Millis longest = self->startup_.spec.limits.duration; longest.count() > 0) {
+    self->loop_.after(longest, [self] {
+      self->log_.warn("killed: it ran longer than its limit");
+      self->kill_agent();
+    });
+  }
+  self->last_activity_ = std::chrono::steady_clock::now();
+  if (self->startup_.spec.limits.idle.count() > 0) self->watch_idle();
+  return daemon;
+}
+
+Status Daemon::launch() {
+  TRY(Terminal terminal, open_terminal(size_));
+  sandbox::LaunchOptions options;
+  for (int& fd : options.stdio) fd = terminal.slave.get();
+  TRY(sandbox::Running running, sandbox::launch(startup_.spec, options));
+  protections_ = running.protections().to_json();
+  running_.emplace(std::move(running));
+  terminal.slave.reset();
+  TRY(master_, ipc::Watch::open(loop_, std::move(terminal.master)));
+  TRY(control_, ipc::Watch::open(loop_, copy_of(running_->control())));
+  if (running_->violations() >= 0) {
+    TRY(violations_watch_, ipc::Watch::open(loop_, copy_of(running_->violations())));
+  }
+  covers_.emplace(*running_);
+  if (covers_->poll_fd() >= 0) {
+    TRY(covers_watch_, ipc::Watch::open(loop_, copy_of(covers_->poll_fd())));
+  }
+  return ok();
+}
+
+Status Daemon::open_door() {
+  record_.name = startup_.name;
+  record_.token = startup_.token;
+  record_.command = startup_.spec.command;
+  record_.profile = startup_.profile;
+  record_.workspace = startup_.spec.workspace;
+  record_.created_unix_ms = clock_.unix_millis();
+  TRY(record_.binding.boot_id, os::boot_id());
+  record_.binding.pid = static_cast<std::uint64_t>(::getpid());
+  TRY(record_.binding.start_time, os::process_start_time(::getpid()));
+  UniqueFd listening;
+  if (startup_.with_tcp) {
+    TRY(os::TcpListener listener, os::listen_loopback());
+    record_.address = listener.address;
+    listening = std::move(listener.fd);
+  } else {
+    record_.address = claim_.place.socket_path();
+    TRY(listening, os::listen_unix(claim_.directory.get(), "pod.sock"));
+  }
+  record_.binding.address = record_.address;
+  verifier_ = ipc::host_verifier(false);
+  if (startup_.with_tcp) gate_ = std::make_unique<ipc::LoopbackGate>(sessions_, startup_.token, record_.binding);
+  TRY(listener_, ipc::Listener::open(sessions_, std::move(listening), "pod", [this](UniqueFd connection) {
+        if (gate_) return gate_->admit(std::move(connection), [this](UniqueFd proven) { accept(std::move(proven)); });
+        if (const auto peer = verifier_(connection.get()); !peer) {
+          ++sessions_.counters().refused;
+          return log_.warn("connection refused", {{"error", peer.error().describe()}});
+        }
+        accept(std::move(connection));
+      }));
+  return ok();
+}
+
+Status Daemon::publish() { return claim_.place.write(record_); }
+
+void Daemon::accept(UniqueFd connection) {
+  if (sessions_.open_count() >= kMaxConnections) {
+    ++sessions_.counters().refused;
+    return log_.warn("connection refused: too many");
+  }
+  const std::string name = "pod/" + std::to_string(sessions_.counters().accepted);
+  auto session = ipc::Session::open(sessions_, std::move(connection), UniqueFd(), wire::Side::accepting, name);
+  if (!session) return log_.error("cannot open a session", {{"error", session.error().describe()}});
+  (*session)->set_window(wire::kPodWindow);
+  (*session)->on_close([this, closed = session->get()] {
+    const auto outputs = outputs_;
+    for (const OutputPtr& output : outputs) {
+      if (&output->session() == closed) detach(*output);
+    }
+    loop_.post([this] { end_if_done(); });
+  });
+  serve(std::move(*session));
+}
+
+Fire Daemon::serve(std::shared_ptr<ipc::Session> session) {
+  while (co_await session->receive()) {
+    while (auto request = session->next_request()) Service::answer(*this, session, std::move(*request));
+    session->end_turn();
+  }
+  session->finish();
+}
+
+void Daemon::run() {
+  log_.info("running", {{"pod", startup_.name}, {"address", record_.address}});
+  loop_.run();
+  sessions_.for_each([](ipc::Session& session) { session.close(); });
+  listener_.reset();
+  gate_.reset();
+  loop_.settle();
+}
+
+// ---- the agent ----
+
+Fire Daemon::watch_agent() {
+  while (!wait_status_) {
+    const bool is_ready = co_await control_->readable();
+    if (!is_ready) co_return;
+    const sandbox::Event event = running_->next_event();
+    switch (event.kind) {
+      case sandbox::Event::Kind::exited:
+        if (event.job == 0) agent_ended(event.value);
+        break;
+      case sandbox::Event::Kind::ended:
+        agent_ended(SIGKILL);
+        break;
+      case sandbox::Event::Kind::over_memory:
+        log_.warn("killed: it used more memory than its limit", {{"mib", event.value}});
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+Fire Daemon::watch_violations() {
+  if (!violations_watch_) co_return;
+  bool goes_on = true;
+  while (goes_on) {
+    const bool is_ready = co_await violations_watch_->readable();
+    goes_on = is_ready && violations_.serve(violations_watch_->fd());
+  }
+}
+
+// The kernel reports a changed mount table as an error condition.
+Fire Daemon::watch_covers() {
+  if (!covers_watch_) co_return;
+  while (running_) {
+    const bool has_changed = co_await covers_watch_->hangup();
+    if (!has_changed) break;
+    std::vector<std::string> lost;
+    while (running_ && covers_->check(lost) > 0) {
+      co_await loop_.sleep(sandbox::CoverWatch::kRetry);
+    }
+    for (const std::string& path : lost) log_.warn("protection was put back", {{"path", path}});
+  }
+}
+
+void Daemon::agent_ended(int wait_status) {
+  if (wait_status_) return;
+  wait_status_ = wait_status;
+  log_.info("agent ended", {{"wait_status", wait_status}});
+  loop_.after(kDrainSilence, [this, before = screen_.end()] { check_silence(before); });
+  // The terminal's end may have been seen before; else whoever reads it will see it.
+  if (is_terminal_closed_ && !pump()) is_drained_ = true;
+  maybe_drained();
+}
+
+void Daemon::kill_agent() {
+  if (running_ && !wait_status_) [[maybe_unused]]
+    const Status killed = running_->signal(SIGKILL);
+}
+
+// Looks again when the limit could be reached at the earliest.
+Fire Daemon::watch_idle() {
+  const Millis longest = startup_.spec.limits.idle;
+  while (!wait_status_ && !has_ended_) {
+    const auto silent = std::chrono::duration_cast<Millis>(std::chrono::steady_clock::now() - last_activity_);
+    if (silent >= longest) {
+      log_.warn("killed: it neither said nor heard anything for longer than its limit");
+      kill_agent();
+      break;
+    }
+    co_await loop_.sleep(longest - silent + Millis(1));
+  }
+}
+
+void Daemon::check_silence(std::uint64_t output_before) {
+  if (is_drained_) return;
+  if (screen_.end() == output_before) {
+    is_drained_ = true;
+    return drained();
+  }
+  loop_.after(kDrainSilence, [this, before = screen_.end()] { check_silence(before); });
+}
+
+void Daemon::maybe_drained() {
+  if (is_drained_ && wait_status_ && !record_.wait_status) drained();
+}
+
+// The agent is gone and all it said is here: now, and not before, anybody is told.
+void Daemon::drained() {
+  record_.wait_status = wait_status_;
+  record_.exited_unix_ms = clock_.unix_millis();
+  if (const Status published = publish(); !published) {
+    log_.error("cannot record the exit", {{"error", published.error().describe()}});
+  }
+  if (hold_timer_ != 0) loop_.cancel(std::exchange(hold_timer_, 0));
+  const auto outputs = outputs_;
+  for (const OutputPtr& output : outputs) tell_exit(output);
+  for (const auto& waiter : std::exchange(waiters_, {})) waiter->resolve(true);
+  if (violations_watch_) violations_.serve(violations_watch_->fd());
+  if (violations_.total() > 0) log_.info("refused calls", {{"count", violations_.total()}});
+  std::vector<std::string> quarantined, suspicious;
+  const sandbox::Spec& spec = startup_.spec;
+  const sandbox::Findings findings = running_->findings();
+  covers_.reset();
+  running_.reset();
+  if (!spec.workspace.empty() && spec.is_workspace_writable && spec.protect_workspace) {
+    sandbox::scan_at_exit(spec.workspace, findings, quarantined, suspicious);
+  }
+  for (const std::string& path : quarantined) log_.warn("quarantined", {{"path", path}});
+  for (const std::string& path : suspicious) log_.warn("look at", {{"path", path}});
+  if (is_told_to_end_) return end(false);
+  loop_.after(startup_.keep, [this] { end(true); });
+  end_if_done();
+}
+
+// A terminal's programs end by SIGHUP, others by SIGTERM; the rest is killed.
+void Daemon::stop_agent(Millis grace) {
+  if (!running_ || wait_status_) {
+    if (is_told_to_end_ && is_drained_) end(false);
+    return;
+  }
+  [[maybe_unused]] Status sent = running_->signal(SIGTERM);
+  sent = running_->signal(SIGCONT);
+  loop_.after(grace / 2, [this] {
+    if (running_ && !wait_status_) [[maybe_unused]]
+      const Status hung_up = running_->signal(SIGHUP);
+  });
+  loop_.after(grace, [this] { kill_agent(); });
+}
+
+// From now on the name is free. Who is attached may look as long as they like.
+void Daemon::collect() {
+  // While the lock is held: nobody else can have moved in.
+  if (!std::exchange(is_collected_, true)) claim_.place.remove();
+}
+
+void Daemon::end_if_done() {
+  if (is_collected_ && outputs_.empty()) end(true);
+}
+
+void Daemon::end(bool remove) {
+  if (std::exchange(has_ended_, true)) return;
+  log_.info("gone", {{"collected", is_collected_ ? 1 : 0}});
+  if (remove) collect();
+  loop_.stop();
+}
+
+}  // namespace sallyport::pod

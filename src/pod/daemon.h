@@ -1,0 +1,128 @@
+// The pod itself: one agent in its sandbox, one terminal, and whoever is attached to it.
+//
+//   starting -> published -> running (0..n clients) -> draining (agent reaped, terminal read to its end)
+//            -> exited (status kept until collected or expired) -> gone
+//
+// One loop, one thread. The terminal is always read; no client is ever waited for. Losing a client, the state
+// file or the warden ends nothing.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/base.h"
+#include "ipc/ipc.h"
+#include "pod/device_queries.h"
+#include "pod/output.h"
+#include "pod/record.h"
+#include "pod/screen.h"
+#include "pod/startup.h"
+#include "sandbox/cover_watch.h"
+#include "sandbox/launch.h"
+#include "sandbox/violations.h"
+
+namespace sallyport::pod {
+
+// The pod's directory, with its lock held: for as long as this lives, the pod does.
+struct Claim {
+  Place place;
+  UniqueFd directory, lock, log;
+};
+// CONFLICT if a pod of this name lives, or left a status that nobody has collected.
+Result<Claim> claim(const Startup& startup);
+
+class Daemon {
+ public:
+  // Launches the agent, opens the door, publishes the record. On error nothing is left.
+  static Result<std::unique_ptr<Daemon>> start(Startup startup, Claim claim, const Log& log, const Clock& clock);
+  ~Daemon();
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  void run();  // until the pod is gone
+
+ private:
+  friend class Service;
+  using OutputPtr = std::shared_ptr<Output>;
+
+  Daemon(Startup startup, Claim claim, const Log& log, const Clock& clock);
+  Status launch();
+  Status open_door();
+  Status publish();
+  void accept(UniqueFd connection);
+  Fire serve(std::shared_ptr<ipc::Session> session);
+
+  // ---- the agent ----
+  Fire watch_agent();
+  Fire watch_violations();
+  Fire watch_covers();
+  void agent_ended(int wait_status);
+  void kill_agent();
+  Fire watch_idle();
+  void check_silence(std::uint64_t output_before);
+  void maybe_drained();
+  void drained();
+  void stop_agent(Millis grace);
+  void collect();
+  void end_if_done();
+  void end(bool remove);
+
+  // ---- the terminal ----
+  Fire read_terminal();
+  bool pump();  // false: nobody has the terminal open
+  void push_all();
+  void type(ByteView bytes);
+  Fire drain_input();
+  void resize(const Size& size);
+  Fire nudge();
+
+  // ---- clients ----
+  void attach(OutputPtr output);
+  void detach(const Output& output);
+  void set_controller(const OutputPtr& output);
+  void tell_exit(const OutputPtr& output);
+  Fire read_input(OutputPtr output, std::shared_ptr<ipc::InStream> input);
+
+  Startup startup_;
+  Claim claim_;
+  const Log& log_;
+  const Clock& clock_;
+  ipc::Loop loop_;
+  ipc::Sessions sessions_;
+  Record record_;
+  Screen screen_;
+  DeviceQueries queries_;
+  std::unique_ptr<ipc::Watch> master_;
+  std::optional<sandbox::Running> running_;
+  std::string protections_;
+  sandbox::ViolationLog violations_;
+  std::unique_ptr<ipc::Watch> control_, violations_watch_, covers_watch_;
+  std::optional<sandbox::CoverWatch> covers_;
+  ipc::PeerVerifier verifier_;
+  std::unique_ptr<ipc::LoopbackGate> gate_;
+  std::unique_ptr<ipc::Listener> listener_;
+
+  std::vector<OutputPtr> outputs_;
+  OutputPtr controller_;
+  Bytes input_;  // typed, and not yet taken by the terminal
+  Size size_;
+  std::unique_ptr<std::uint8_t[]> buffer_;
+  std::size_t held_ = 0;
+  SteadyTime last_push_, last_nudge_, last_activity_;
+  ipc::Loop::TimerId hold_timer_ = 0;
+
+  std::vector<std::shared_ptr<ipc::OneShot<bool>>> waiters_;
+  std::optional<int> wait_status_;
+  bool is_draining_input_ = false;
+  bool is_nudging_ = false;
+  bool is_terminal_closed_ = false;
+  bool is_drained_ = false;
+  bool is_collected_ = false;
+  bool is_told_to_end_ = false;
+  bool has_ended_ = false;
+};
+
+}  // namespace sallyport::pod

@@ -1,0 +1,54 @@
+// Every limit of a pod, with its reason.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/clock.h"
+
+namespace sallyport::pod {
+
+// The ring of raw output that log and repaint come from: some ten thousand lines.
+inline constexpr std::size_t kDefaultRingBytes = 1U << 20;
+inline constexpr std::size_t kMinRingBytes = 64U << 10, kMaxRingBytes = 64U << 20;
+
+// What one turn reads of the terminal: many of the kernel's 4 KiB pieces, one chunk to each client.
+inline constexpr std::size_t kReadBytes = 64U << 10;
+// Pieces of a flood are sent together: up to this much, or after this long. A reader that is woken for every
+// 4 KiB costs more than the terminal itself.
+inline constexpr std::size_t kHoldBytes = 32U << 10;
+inline constexpr std::size_t kFloodPieceBytes = 1U << 10;  // a keystroke's echo is smaller and never waits
+inline constexpr Millis kHoldTime{1};
+
+// A client that would need longer than this for what it has not used up yet is behind: it gets a gap and a
+// repaint of at most kGapRepaintBytes. Below kNeverBehindBytes nobody is.
+inline constexpr std::chrono::milliseconds kMostDelay{200};
+inline constexpr std::size_t kNeverBehindBytes = 64U << 10;
+inline constexpr std::size_t kGapRepaintBytes = 16U << 10;
+// Repaints by a change of size are asked for at most this often: a program that redraws on each would flood.
+inline constexpr Millis kNudgeInterval{1000};
+// Between the two halves of such a nudge: a program that looks at the size must see that it changed.
+inline constexpr Millis kNudgePause{20};
+
+inline constexpr std::size_t kMaxConnections = 64;
+inline constexpr int kMaxRows = 1000, kMaxColumns = 4000;
+
+// How long the exit status waits for somebody to collect it.
+inline constexpr Millis kKeepExited{60 * 60 * 1000};
+inline constexpr Millis kDefaultGrace{10'000};
+// After its command ended, a terminal that stays silent for this long is at its end even if some process
+// outside any pid namespace still holds it.
+inline constexpr Millis kDrainSilence{500};
+
+// Later clients look for the state file this often, this many times.
+inline constexpr int kFindTries = 50;
+inline constexpr Millis kFindPause{100};
+// From spawn to ready; a machine under load needs its time, a dead daemon is noticed at once.
+inline constexpr Millis kStartTimeout{30'000};
+
+inline constexpr std::size_t kMaxNameBytes = 48;
+inline constexpr std::size_t kMaxRecordBytes = 256U << 10;
+inline constexpr std::size_t kLastWordsBytes = 4096;
+
+}  // namespace sallyport::pod

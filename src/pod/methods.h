@@ -1,0 +1,22 @@
+// The methods that pods and the warden both serve: what they take and how an exit is written.
+#pragma once
+
+#include <string_view>
+
+#include "pod/record.h"
+#include "wire/wire.h"
+
+namespace sallyport::pod {
+
+// Null for a method that a pod's door does not serve.
+const wire::Schema* find_schema(std::string_view method);
+
+// As shells count: 128 + the signal that ended it.
+int exit_code(int wait_status);
+std::optional<int> exit_signal(int wait_status);
+// One pod as lists show it. Never its token.
+void describe(wire::JsonWriter& json, const std::string& name, const Sighting& seen);
+// "exit_code", "signal" (a number, if one ended it) and "wait_status"; the record must have one.
+void write_exit(wire::JsonWriter& json, const Record& record);
+
+}  // namespace sallyport::pod

@@ -1,0 +1,86 @@
+// pod.json: where a pod can be reached and what became of it.
+//
+// Each pod has a directory of its own, `<state>/pods/<name>/`, mode 0700, outside anything its agent can see:
+// `lock` is held by the daemon as long as it lives, `pod.json` (0600) says where it listens, `pod.sock` is its
+// door unless that is on loopback TCP, `pod.log` its log. Nothing here trusts a pid alone.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/base.h"
+#include "wire/handshake.h"
+
+namespace sallyport::pod {
+
+struct Record {
+  std::string name;
+  std::string address;    // "127.0.0.1:54213", or the path of a Unix socket
+  wire::Binding binding;  // boot id, pid and start time of the daemon; its address again
+  wire::Token token{};
+  std::vector<std::string> command;
+  std::string profile, workspace;
+  std::int64_t created_unix_ms = 0;
+  // Once the agent has ended:
+  std::optional<int> wait_status;
+  std::int64_t exited_unix_ms = 0;
+
+  bool is_tcp() const { return !address.starts_with('/'); }
+};
+
+std::string to_json(const Record& record);
+Result<Record> parse_record(std::string_view json);
+
+// Lower-case letters, digits, '-' and '_', at most kMaxNameBytes; so never a path.
+Status check_name(std::string_view name);
+
+// One pod's directory.
+class Place {
+ public:
+  Place(const std::string& pods_dir, const std::string& name) : path_(pods_dir + "/" + name), name_(name) {}
+
+  const std::string& path() const { return path_; }
+  std::string record_path() const { return path_ + "/pod.json"; }
+  std::string socket_path() const { return path_ + "/pod.sock"; }
+  std::string log_path() const { return path_ + "/pod.log"; }
+
+  // NOT_FOUND if there is none. A link, another owner or mode is refused: it is not what a pod wrote.
+  Result<Record> read() const;
+  Status write(const Record& record) const;
+  bool exists() const;
+  // CONFLICT while a daemon lives, whatever its record says. The lock must be held for the next two.
+  Result<UniqueFd> lock() const;
+  // Removes what a dead pod left, and nothing else.
+  void remove() const;
+  std::string last_words() const;
+
+ private:
+  std::string path_, name_;
+};
+
+// `running` and `exited` have a daemon; `collectable` has none any more but left its status; `lost` left
+// nothing but a directory; `starting` holds its lock and has not published yet.
+enum class Life : std::uint8_t { starting, running, exited, collectable, lost };
+std::string_view to_string(Life life);
+
+struct Sighting {
+  Life life = Life::lost;
+  std::optional<Record> record;
+  std::string problem;  // why there is no record, when there should be one
+};
+
+// What is true of a pod now: by its held lock first, then by its record, its process and that process's start
+// time. A zombie and a recycled pid are dead. Whether it can be connected to says nothing about its life.
+Sighting look(const Place& place);
+// Every pod in the directory, by name.
+std::vector<std::pair<std::string, Sighting>> look_at_all(const std::string& pods_dir);
+
+// Polls until the pod has published itself. NOT_FOUND: there is no such pod. UNAVAILABLE, with its last words:
+// its daemon died before; that is known at once.
+Result<Record> find(const Place& place);
+
+// Removes the directories of pods that are lost or whose status nobody collected in time.
+void clean_up(const std::string& pods_dir, std::int64_t now_unix_ms);
+
+}  // namespace sallyport::pod

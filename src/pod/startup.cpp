@@ -1,0 +1,132 @@
+#include "pod/startup.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+
+#include "os/paths.h"
+#include "sandbox/launcher_protocol.h"
+#include "wire/wire.h"
+
+namespace sallyport::pod {
+namespace {
+
+Error garbled() { return Error::make(Code::protocol_error, "what the pod was handed cannot be read"); }
+
+}  // namespace
+
+// A frame of JSON, then the specification as the launcher's protocol has it.
+Result<Bytes> encode(const Startup& startup) {
+  Bytes out;
+  TRY(wire::append_frame(out, as_bytes(wire::to_json([&](wire::JsonWriter& json) {
+                           json.begin_object().member("name", startup.name).member("pods_dir", startup.pods_dir);
+                           json.member("token", to_hex(startup.token)).member("profile", startup.profile);
+                           json.member("tcp", startup.with_tcp).member("ring_bytes", startup.ring_bytes);
+                           json.member("keep_ms", startup.keep.count());
+                           write_size(json, startup.size);
+                           json.end_object();
+                         }))));
+  sandbox::LaunchRequest request;
+  request.spec = startup.spec;
+  TRY(const Bytes packet, sandbox::encode(sandbox::ToLauncher(std::move(request))));
+  out.append(packet.view());
+  return out;
+}
+
+Result<Startup> decode_startup(ByteView bytes) {
+  wire::FrameReader reader;
+  reader.feed(bytes);
+  TRY(const auto frame, reader.next());
+  if (!frame) return garbled();
+  wire::Decoder decoder;
+  TRY(const auto document, decoder.parse_padded(*frame));
+  const wire::Value root = document.root();
+  Startup startup;
+  startup.name = root.get("name").as_string().value_or("");
+  startup.pods_dir = root.get("pods_dir").as_string().value_or("");
+  startup.profile = root.get("profile").as_string().value_or("");
+  startup.with_tcp = root.get("tcp").as_bool().value_or(false);
+  startup.ring_bytes = root.get("ring_bytes").as_uint().value_or(0);
+  startup.keep = Millis(root.get("keep_ms").as_int().value_or(0));
+  const auto size = read_size(root.get("size"));
+  const auto token = from_hex(root.get("token").as_string().value_or(""));
+  if (!check_name(startup.name) || !startup.pods_dir.starts_with('/') || !size || !token ||
+      token->size() != startup.token.size() || startup.ring_bytes < kMinRingBytes ||
+      startup.ring_bytes > kMaxRingBytes) {
+    return garbled();
+  }
+  startup.size = *size;
+  std::copy(token->begin(), token->end(), startup.token.begin());
+  TRY(auto request, sandbox::decode_request(bytes.subspan(wire::kHeaderBytes + frame->size())));
+  auto* launch = std::get_if<sandbox::LaunchRequest>(&request);
+  if (launch == nullptr || launch->spec.command.empty()) return garbled();
+  startup.spec = std::move(launch->spec);
+  return startup;
+}
+
+Result<Launched> spawn(const Startup& startup) {
+  TRY(const std::string program, os::sibling_program("sallyport-pod"));
+  TRY(const Bytes content, encode(startup));
+  const UniqueFd handed{::memfd_create("pod", MFD_CLOEXEC)};
+  if (!handed || ::pwrite(handed.get(), content.data(), content.size(), 0) != static_cast<ssize_t>(content.size())) {
+    return Error::from_errno("cannot hand over the pod's token", errno);
+  }
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return Error::from_errno("cannot make a pipe", errno);
+  Launched launched{UniqueFd(ends[0])};
+  const UniqueFd theirs{ends[1]};
+  ::fcntl(launched.pipe.get(), F_SETFL, O_NONBLOCK);
+
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  sigset_t defaults, none;
+  ::sigfillset(&defaults);
+  ::sigemptyset(&none);
+  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDWR, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, STDIN_FILENO, STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), STDERR_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, handed.get(), kStartupFd);
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, kStartupFd + 1);
+  ::posix_spawn_file_actions_addchdir_np(&actions, "/");
+  std::array<char*, 2> arguments = {const_cast<char*>("sallyport-pod"), nullptr};  // NOLINT(*-const-cast)
+  char* no_variables = nullptr;
+  const int failure =
+      ::posix_spawn(&launched.pid, program.c_str(), &actions, &attributes, arguments.data(), &no_variables);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  if (failure != 0) return Error::from_errno("cannot start sallyport-pod", failure);
+  return launched;
+}
+
+Status outcome(std::string_view said) {
+  if (!said.empty() && said.back() == kReadyByte) return ok();
+  while (!said.empty() && said.back() == '\n') said.remove_suffix(1);
+  // An error that the daemon could still put into words is passed on as it is.
+  const std::string_view last = said.substr(said.rfind('\n') == std::string_view::npos ? 0 : said.rfind('\n') + 1);
+  wire::Decoder decoder;
+  if (const auto document = decoder.parse(last); document && document->root().get("code")) {
+    return wire::read_error(document->root());
+  }
+  return Error::make(Code::unavailable, "the pod's daemon died before it was ready: " +
+                                            (said.empty() ? "it said nothing" : escape_for_display(said)));
+}
+
+Result<Record> verify(const Startup& startup) {
+  TRY(Record record, Place(startup.pods_dir, startup.name).read());
+  if (!wire::constant_time_equal(record.token, startup.token)) {
+    return Error::make(Code::conflict, "the pod's state file was tampered with: it holds another token");
+  }
+  return record;
+}
+
+}  // namespace sallyport::pod

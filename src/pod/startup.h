@@ -1,0 +1,44 @@
+// Bringing a pod to life: what its creator hands over, and how it learns that the pod is there.
+#pragma once
+
+#include <string>
+
+#include "base/base.h"
+#include "pod/limits.h"
+#include "pod/record.h"
+#include "pod/terminal.h"
+#include "sandbox/spec.h"
+
+namespace sallyport::pod {
+
+struct Startup {
+  std::string name, pods_dir;
+  wire::Token token{};  // made by the creator; never in arguments, environment or logs
+  std::string profile;
+  bool with_tcp = false;
+  Size size;
+  std::size_t ring_bytes = kDefaultRingBytes;
+  Millis keep = kKeepExited;
+  sandbox::Spec spec;
+};
+
+Result<Bytes> encode(const Startup& startup);
+Result<Startup> decode_startup(ByteView bytes);
+
+// In the new program, descriptor 2 is the creator's pipe until the pod is ready: whatever it says until then
+// are its last words, a success ends with this byte. Descriptor 3 holds the encoded Startup.
+inline constexpr int kStartupFd = 3;
+inline constexpr char kReadyByte = '\x06';
+
+struct Launched {
+  UniqueFd pipe;   // readable when something was said; at its end the outcome is known
+  pid_t pid = -1;  // of the intermediate process, which ends at once; to be reaped
+};
+// Starts `sallyport-pod` detached: a session of its own, no terminal, no inherited descriptors or variables.
+Result<Launched> spawn(const Startup& startup);
+// What all that came through the pipe says: ok, or why the daemon died.
+Status outcome(std::string_view said);
+// The record the new daemon published. A token other than ours means that somebody tampered with it.
+Result<Record> verify(const Startup& startup);
+
+}  // namespace sallyport::pod

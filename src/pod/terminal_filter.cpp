@@ -1,0 +1,332 @@
+#include "pod/terminal_filter.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <string_view>
+
+namespace sallyport::pod {
+namespace {
+
+constexpr std::uint8_t kBell = 0x07, kCancel = 0x18, kSubstitute = 0x1a, kEscape = 0x1b, kDelete = 0x7f;
+constexpr std::uint8_t kEnquiry = 0x05;
+constexpr std::size_t kMaxHeld = 1024;
+constexpr std::string_view kStringEnd = "\x1b\\";
+
+// Bytes that pass as they are: everything printable in ASCII and the usual controls. Eight at a time.
+std::size_t plain_prefix(ByteView bytes) {
+  std::size_t i = 0;
+  for (; i + 8 <= bytes.size(); i += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + i, 8);
+    constexpr std::uint64_t kOnes = 0x0101010101010101U, kHighs = 0x8080808080808080U;
+    // A byte equal to c makes (word ^ c...) zero there; the classic test may also hit its neighbour, which
+    // only means a slower look at that word.
+    const auto has = [&](std::uint8_t c) {
+      const std::uint64_t x = word ^ (kOnes * c);
+      return ((x - kOnes) & ~x & kHighs) != 0;
+    };
+    if ((word & kHighs) != 0 || has(kEscape) || has(kEnquiry)) break;
+  }
+  while (i < bytes.size() && bytes[i] < 0x80 && bytes[i] != kEscape && bytes[i] != kEnquiry) ++i;
+  return i;
+}
+
+int number_in(std::string_view digits) {
+  int number = -1;
+  const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  return end == digits.data() + digits.size() && digits.size() <= 4 ? number : -1;
+}
+
+// Commands whose payload is only shown, remembered or set.
+bool is_shown(int command) {
+  return (command >= 0 && command <= 2) || command == 7 || command == 8 || command == 133 ||
+         (command >= 104 && command <= 119);
+}
+bool is_base64(std::uint8_t byte) {
+  return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') || byte == '+' ||
+         byte == '/' || byte == '=';
+}
+// Colours: a payload of "?" asks for them.
+bool is_colour(int command) { return command == 4 || command == 5 || (command >= 10 && command <= 19); }
+
+}  // namespace
+
+void TerminalFilter::reset() {
+  const Queries queries = queries_;
+  *this = TerminalFilter(queries);
+}
+
+void TerminalFilter::feed(ByteView in, Bytes& out) {
+  out.reserve(out.size() + in.size());
+  while (!in.empty()) {
+    if (state_ == State::ground && utf8_left_ == 0) {
+      const std::size_t plain = plain_prefix(in);
+      out.append(in.first(plain));
+      in = in.subspan(plain);
+      if (in.empty()) return;
+    }
+    step(in[0], out);
+    in = in.subspan(1);
+  }
+}
+
+void TerminalFilter::step(std::uint8_t byte, Bytes& out) {
+  switch (state_) {
+    case State::ground:
+      if (byte == kEscape) return begin_escape(out);
+      return emit_text(byte, out);
+    case State::escape:
+    case State::charset:
+      return step_escape(byte, out);
+    case State::csi:
+      return step_csi(byte, out);
+    case State::osc_number:
+      return step_osc_number(byte, out);
+    case State::osc_selection:
+    case State::osc_data:
+    case State::osc_held:
+    case State::osc_passed:
+    case State::string_dropped:
+      return step_string(byte, out);
+  }
+}
+
+void TerminalFilter::begin_escape(Bytes& out) {
+  if (utf8_left_ > 0) out.push_back('?');
+  utf8_left_ = 0;
+  utf8_.clear();
+  held_.assign(1, '\x1b');
+  is_too_long_ = false;
+  state_ = State::escape;
+}
+
+void TerminalFilter::hold(std::uint8_t byte) {
+  if (held_.size() < kMaxHeld) {
+    held_.push_back(static_cast<char>(byte));
+  } else {
+    is_too_long_ = true;
+  }
+}
+
+// Text: whole UTF-8 characters pass; C1 controls, in either form, do not.
+void TerminalFilter::emit_text(std::uint8_t byte, Bytes& out) {
+  if (utf8_left_ > 0) {
+    if ((byte & 0xc0) == 0x80) {
+      utf8_.push_back(static_cast<char>(byte));
+      if (--utf8_left_ > 0) return;
+      const auto second = static_cast<std::uint8_t>(utf8_[1]);
+      const auto first = static_cast<std::uint8_t>(utf8_[0]);
+      const bool is_c1 = first == 0xc2 && second < 0xa0;
+      const bool is_overlong = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
+      const bool is_beyond = (first == 0xed && second >= 0xa0) || (first == 0xf4 && second >= 0x90);
+      if (is_c1 || is_overlong || is_beyond) {
+        out.push_back('?');
+      } else {
+        out.append(std::string_view(utf8_));
+      }
+      utf8_.clear();
+      return;
+    }
+    utf8_left_ = 0;
+    utf8_.clear();
+    out.push_back('?');
+    return step(byte, out);
+  }
+  if (byte < 0x80) {
+    if (byte != kEnquiry) out.push_back(static_cast<char>(byte));
+    return;
+  }
+  const std::size_t more = byte >= 0xc2 && byte <= 0xdf   ? 1
+                           : (byte & 0xf0) == 0xe0        ? 2
+                           : byte >= 0xf0 && byte <= 0xf4 ? 3
+                                                          : 0;
+  if (more == 0) {
+    out.push_back('?');
+    return;
+  }
+  utf8_.assign(1, static_cast<char>(byte));
+  utf8_left_ = more;
+}
+
+void TerminalFilter::step_escape(std::uint8_t byte, Bytes& out) {
+  if (byte == kEscape) return begin_escape(out);
+  if (byte == kCancel || byte == kSubstitute || byte >= 0x80) {
+    state_ = State::ground;
+    if (byte >= 0x80) emit_text(byte, out);
+    return;
+  }
+  if (byte < 0x20 || byte == kDelete) return;  // terminals disagree on controls inside a sequence
+  hold(byte);
+  if (byte < 0x30) {
+    state_ = State::charset;
+    return;
+  }
+  if (state_ == State::escape) {
+    switch (byte) {
+      case '[':
+        state_ = State::csi;
+        return;
+      case ']':
+        state_ = State::osc_number;
+        return;
+      case 'P':
+      case 'X':
+      case '^':
+      case '_':
+        state_ = State::string_dropped;
+        is_escape_in_string_ = false;
+        return;
+      case '\\':
+        state_ = State::ground;  // the end of a string that is none
+        return;
+      default:
+        break;
+    }
+  }
+  state_ = State::ground;
+  const bool is_query = held_ == "\x1bZ";
+  if (!is_too_long_ && (!is_query || queries_ == Queries::pass)) out.append(std::string_view(held_));
+}
+
+void TerminalFilter::step_csi(std::uint8_t byte, Bytes& out) {
+  if (byte == kEscape) return begin_escape(out);
+  if (byte == kCancel || byte == kSubstitute || byte >= 0x80) {
+    state_ = State::ground;
+    if (byte >= 0x80) emit_text(byte, out);
+    return;
+  }
+  if (byte < 0x20 || byte == kDelete) return;
+  hold(byte);
+  if (byte < 0x40) return;
+  state_ = State::ground;
+  if (!is_too_long_ && is_csi_allowed(static_cast<char>(byte))) out.append(std::string_view(held_));
+}
+
+// held_ is the whole sequence: ESC [ prefix? parameters intermediates? final.
+bool TerminalFilter::is_csi_allowed(char final_byte) const {
+  const std::string_view body = std::string_view(held_).substr(2, held_.size() - 3);
+  const std::size_t parameters_end = std::min(body.find_first_not_of("0123456789:;<=>?"), body.size());
+  const std::string_view intermediates = body.substr(parameters_end);
+  std::string_view parameters = body.substr(0, parameters_end);
+  // Something behind the intermediates that belongs in front of them: no terminal's grammar.
+  if (intermediates.find_first_of("0123456789:;<=>?") != std::string_view::npos) return false;
+  char prefix = 0;
+  if (!parameters.empty() && parameters[0] >= '<') {
+    prefix = parameters[0];
+    parameters.remove_prefix(1);
+  }
+  if (parameters.find_first_of("<=>?") != std::string_view::npos) return false;
+  const bool passes_queries = queries_ == Queries::pass;
+  if (!intermediates.empty()) {
+    // Soft reset, cursor style, conformance and protection; rectangles and columns that only draw.
+    constexpr std::string_view kHarmless[] = {"!p", " q", "\"p", "\"q", "$r", "$t", "$v",
+                                              "$x", "$z", "${",  "'}",  "'~", " @", " A"};
+    const std::string what = std::string(intermediates) + final_byte;
+    return prefix == 0 && std::find(std::begin(kHarmless), std::end(kHarmless), what) != std::end(kHarmless);
+  }
+  const auto is_one_of = [final_byte](std::string_view finals) {
+    return finals.find(final_byte) != std::string_view::npos;
+  };
+  const bool is_default = parameters.empty() || parameters == "0";
+  switch (prefix) {
+    case 0:
+      if (final_byte == 'c') return is_default && passes_queries;
+      if (final_byte == 'n') return (parameters == "5" || parameters == "6") && passes_queries;
+      if (final_byte == 't') return parameters.starts_with("22") || parameters.starts_with("23");
+      return !is_one_of("ixqy");
+    case '?':
+      if (final_byte == 'n') return parameters == "6" && passes_queries;
+      if (final_byte == 'u') return parameters.empty() && passes_queries;
+      return is_one_of("hlrsJK");
+    case '>':
+      if (final_byte == 'c') return is_default && passes_queries;
+      return is_one_of("mnpu");
+    case '=':
+      if (final_byte == 'c') return is_default && passes_queries;
+      return final_byte == 'u';
+    default:
+      return final_byte == 'u';  // '<': ends a keyboard mode
+  }
+}
+
+// ESC ] and what came so far are held. Digits, then ';' or the end.
+void TerminalFilter::step_osc_number(std::uint8_t byte, Bytes& out) {
+  is_escape_in_string_ = false;
+  if (byte >= '0' && byte <= '9') return hold(byte);
+  const int command = is_too_long_ ? -1 : number_in(std::string_view(held_).substr(2));
+  if (is_shown(command)) {
+    state_ = State::osc_passed;
+    out.append(std::string_view(held_));
+  } else if (is_colour(command)) {
+    state_ = State::osc_held;
+  } else if (command == 52 && byte == ';') {
+    state_ = State::osc_selection;
+  } else {
+    state_ = State::string_dropped;
+  }
+  step_string(byte, out);
+}
+
+// Inside a string, up to its end. Whatever ends it, the terminal gets one and the same end.
+void TerminalFilter::step_string(std::uint8_t byte, Bytes& out) {
+  if (is_escape_in_string_) {
+    is_escape_in_string_ = false;
+    end_string(out);
+    if (byte == '\\') return;
+    begin_escape(out);
+    return step(byte, out);
+  }
+  if (byte == kEscape) {
+    is_escape_in_string_ = true;
+    return;
+  }
+  // BEL ends an OSC everywhere and the other strings in some terminals.
+  if (byte == kBell || byte == kCancel || byte == kSubstitute) return end_string(out);
+  switch (state_) {
+    case State::osc_passed:
+      // Other controls have no place here, and text must be text.
+      if (byte >= 0x20 && byte != kDelete) emit_text(byte, out);
+      return;
+    case State::osc_selection:
+      hold(byte);
+      // "52;c;" and then the data: base64, or "?" to ask for the clipboard.
+      if (byte == ';') return;
+      if (std::count(held_.begin(), held_.end(), ';') < 2) {
+        if (std::string_view("cpqs01234567").find(static_cast<char>(byte)) == std::string_view::npos) {
+          state_ = State::string_dropped;
+        }
+        return;
+      }
+      state_ = is_base64(byte) && !is_too_long_ ? State::osc_data : State::string_dropped;
+      if (state_ == State::osc_data) {
+        out.append(std::string_view(held_).substr(0, held_.size() - 1));
+        step_string(byte, out);
+      }
+      return;
+    case State::osc_data:
+      if (is_base64(byte)) out.push_back(static_cast<char>(byte));
+      return;
+    case State::osc_held:
+      if (byte == '?' || byte < 0x20 || byte >= kDelete) {
+        state_ = State::string_dropped;
+      } else {
+        hold(byte);
+      }
+      return;
+    default:
+      return;
+  }
+}
+
+void TerminalFilter::end_string(Bytes& out) {
+  if (utf8_left_ > 0) out.push_back('?');
+  utf8_left_ = 0;
+  utf8_.clear();
+  if (state_ == State::osc_held && !is_too_long_) out.append(std::string_view(held_));
+  if (state_ == State::osc_passed || state_ == State::osc_data || (state_ == State::osc_held && !is_too_long_))
+    out.append(kStringEnd);
+  state_ = State::ground;
+}
+
+}  // namespace sallyport::pod

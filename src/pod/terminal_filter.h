@@ -1,0 +1,71 @@
+// What an agent prints on its way to a human's terminal.
+//
+// A terminal answers certain sequences by typing: an agent that prints them could read the clipboard, or have
+// its own words typed into whatever reads the terminal next. Such sequences are taken out:
+//   - reports of the title, of window and other settings, of the screen's content; printing;
+//   - queries of the clipboard and of colours (setting them is allowed);
+//   - every device control, application, privacy and start-of string (DCS, APC, PM, SOS): they pass commands
+//     through to the terminal, and some terminals read files by them;
+//   - operating system commands (OSC) that are not known to be harmless;
+//   - the 8-bit forms of controls, which terminals disagree about, and the answerback request.
+// Ordinary output, colours, cursor movement, titles, links and modes pass unchanged. Bytes that are no UTF-8
+// become '?', since a terminal might take them for 8-bit controls.
+//
+// A streaming state machine: how the input is cut makes no difference. Needs a bounded amount of memory; a
+// sequence longer than that is dropped.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/bytes.h"
+
+namespace sallyport::pod {
+
+class TerminalFilter {
+ public:
+  // Device queries (what are you, where is the cursor) are the terminal's to answer while it controls the pod.
+  // In a repaint, or for a viewer, nobody waits for the answers.
+  enum class Queries : std::uint8_t { pass, drop };
+  explicit TerminalFilter(Queries queries) : queries_(queries) {}
+
+  void feed(ByteView in, Bytes& out);
+  void set_queries(Queries queries) { queries_ = queries; }
+  // After a gap: whatever was begun is forgotten.
+  void reset();
+
+ private:
+  enum class State : std::uint8_t {
+    ground,
+    escape,         // ESC came
+    charset,        // ESC and intermediates
+    csi,            // ESC [
+    osc_number,     // ESC ] and digits
+    osc_selection,  // of 52, up to its data
+    osc_data,       // of 52: base64 passes, nothing else
+    osc_held,       // decided at its end
+    osc_passed,     // allowed; passed on as it comes
+    string_dropped,
+  };
+
+  void step(std::uint8_t byte, Bytes& out);
+  void step_escape(std::uint8_t byte, Bytes& out);
+  void step_csi(std::uint8_t byte, Bytes& out);
+  void step_osc_number(std::uint8_t byte, Bytes& out);
+  void step_string(std::uint8_t byte, Bytes& out);
+  void begin_escape(Bytes& out);
+  void end_string(Bytes& out);
+  void emit_text(std::uint8_t byte, Bytes& out);
+  bool is_csi_allowed(char final_byte) const;
+  void hold(std::uint8_t byte);
+
+  Queries queries_;
+  State state_ = State::ground;
+  std::string held_;  // the sequence so far, while it is undecided
+  std::string utf8_;  // the character so far
+  std::size_t utf8_left_ = 0;
+  bool is_too_long_ = false;
+  bool is_escape_in_string_ = false;
+};
+
+}  // namespace sallyport::pod

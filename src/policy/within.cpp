@@ -1,0 +1,98 @@
+#include "policy/within.h"
+
+#include <algorithm>
+
+#include "policy/rule.h"
+#include "policy/tokens.h"
+
+namespace sallyport::policy {
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::string_view without_stars(std::string_view path) {
+  for (const std::string_view stars : {"/**", "/*"}) {
+    if (path.ends_with(stars)) return path.substr(0, path.size() - stars.size());
+  }
+  return path;
+}
+
+bool is_below(std::string_view path, const Words& allowed) {
+  return std::any_of(allowed.begin(), allowed.end(), [&](const std::string& each) {
+    const std::string_view base = without_stars(each), inner = without_stars(path);
+    return inner == base || (inner.starts_with(base) && inner[base.size()] == '/' && inner.find("..") == inner.npos);
+  });
+}
+
+bool has(const Words& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+// Zero is no limit.
+template <typename Number>
+bool is_at_most(Number wanted, Number own) {
+  return own == Number{} || (wanted != Number{} && wanted <= own);
+}
+
+bool are_limits_within(const ProfileLimits& wanted, const ProfileLimits& own) {
+  return is_at_most(wanted.memory, own.memory) && is_at_most(wanted.pids, own.pids) &&
+         is_at_most(wanted.cpu, own.cpu) && is_at_most(wanted.open_files, own.open_files) &&
+         is_at_most(wanted.file_size, own.file_size) && is_at_most(wanted.scratch, own.scratch) &&
+         is_at_most(wanted.duration, own.duration) && is_at_most(wanted.idle, own.idle);
+}
+
+// Whether a rule asks for at least what another does, of the same names. One that looks into payloads is not
+// understood well enough to be compared.
+bool demands_as_much(const Rule& rule, const Rule& own) {
+  const bool is_as_slow =
+      !own.rate || (rule.rate && rule.rate->period == own.rate->period && rule.rate->count <= own.rate->count);
+  return rule.match == own.match && rule.names == own.names && own.when.empty() && own.unless.empty() &&
+         rule.when.empty() && rule.unless.empty() && rule.needs_deputy >= own.needs_deputy &&
+         rule.needs_human >= own.needs_human && rule.denies >= own.denies && is_as_slow;
+}
+
+bool are_demands_kept(const std::vector<Rule>& own, const std::vector<Rule>& wanted) {
+  return std::all_of(own.begin(), own.end(), [&](const Rule& rule) {
+    const bool is_demand = rule.needs_deputy || rule.needs_human || rule.denies || rule.rate;
+    return !is_demand ||
+           std::any_of(wanted.begin(), wanted.end(), [&](const Rule& other) { return demands_as_much(other, rule); });
+  });
+}
+
+// What a rule of the other profile permits might be nothing that one's own lists name.
+bool has_no_permits(const std::vector<Rule>& wanted) {
+  return std::none_of(wanted.begin(), wanted.end(), [](const Rule& rule) { return rule.permits; });
+}
+
+}  // namespace
+
+Status check_within(const Profile& wanted, const Profile& own) {
+  const auto all = [](const Words& words, const auto& holds) { return std::all_of(words.begin(), words.end(), holds); };
+  const auto is_written = [&](const std::string& path) { return is_below(path, own.fs_write); };
+  const auto is_read = [&](const std::string& path) { return is_below(path, own.fs_read) || is_written(path); };
+  const auto is_called = [&](const std::string& method) { return matches_any(own.methods, method); };
+  const std::pair<const char*, bool> checks[] = {
+      {"fs.read", all(wanted.fs_read, is_read)},
+      {"fs.write", all(wanted.fs_write, is_written)},
+      {"fs.deny", all(own.fs_deny, [&](const std::string& path) { return has(wanted.fs_deny, path); })},
+      {"exec", all(wanted.exec, [&](const std::string& path) { return is_below(path, own.exec); })},
+      {"net.allow", all(wanted.net_allow, [&](const std::string& host) { return has(own.net_allow, host); })},
+      {"methods", all(wanted.methods, is_called)},
+      {"signals", all(wanted.signals, [&](const std::string& signal) { return matches_any(own.signals, signal); })},
+      {"review, rates, rule", are_demands_kept(own.rules, wanted.rules) && has_no_permits(wanted.rules)},
+      {"token_methods",
+       all(own.token_methods, [&](const std::string& each) { return has(wanted.token_methods, each); })},
+      {"env_pass", all(wanted.env_pass, [&](const std::string& name) { return has(own.env_pass, name); })},
+      {"limits", are_limits_within(wanted.limits, own.limits)},
+      {"all_landlock_rights", wanted.all_landlock_rights || !own.all_landlock_rights},
+      {"allow_weak", !wanted.allow_weak || own.allow_weak},
+  };
+  for (const auto& [key, holds] : checks) {
+    if (!holds) {
+      return Error::make(Code::policy_denied, "profile '" + wanted.name + "' allows more than your own (" + key + ")");
+    }
+  }
+  return ok();
+}
+
+}  // namespace sallyport::policy

@@ -1,0 +1,410 @@
+#include "scheduler/scheduler.h"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+
+#include "base/random.h"
+#include "scheduler/commit.h"
+
+namespace sallyport::scheduler {
+namespace {
+
+constexpr Millis kLongestSleep{30'000};  // the wall clock may be set at any time; nobody tells us
+constexpr Millis kStopGrace{5'000};
+// A finished task is remembered, so that a request that is tried again after a crash finds it.
+constexpr std::int64_t kRememberMs = 24LL * 60 * 60 * 1000;
+constexpr std::int64_t kLatestStartMs = kRememberMs;  // as long as a human has to answer
+constexpr std::size_t kKeptContainers = 32;  // of runs that ended: for their logs and what is in their mailboxes
+constexpr const char* kTaskLabel = "sallyport.task";
+
+ledger::Entry entry_of(const ScheduledTask& task, const char* method, std::string rule) {
+  ledger::Entry entry;
+  entry.durability = ledger::Durability::durable;
+  entry.stage = ledger::Stage::event;
+  entry.principal = "container/" + task.sender;
+  entry.request_id = task.id;
+  entry.method = method;
+  entry.rule = std::move(rule);
+  return entry;
+}
+
+std::string describe_json(const ScheduledTask& task) {
+  return wire::to_json([&](wire::JsonWriter& json) {
+    json.begin_object();
+    describe(json, task);
+    json.end_object();
+  });
+}
+
+bool is_active(const ScheduledTask& task) { return task.next_ms != 0 || task.started_ms != 0; }
+
+// Runs inside the transaction that adds a task: `task` becomes the one that is there already.
+Status insert_once(ledger::Transaction& transaction, ScheduledTask& task, bool& is_new, const Limits& limits) {
+  TRY(auto existing, find_task_by_key(transaction.database(), task.key));
+  is_new = !existing;
+  if (existing) {
+    task = std::move(*existing);
+    return ok();
+  }
+  if (task.next_ms == 0) return Error::make(Code::invalid_params, "the schedule lies in the past");
+  TRY(const auto others, read_tasks(transaction.database()));
+  std::size_t active = 0, of_owner = 0;
+  for (const ScheduledTask& other : others) {
+    if (!is_active(other)) continue;
+    ++active;
+    if (other.owner != task.owner) continue;
+    ++of_owner;
+    if (!task.name.empty() && other.name == task.name) {
+      return Error::make(Code::conflict, "a periodic agent of this name is there already");
+    }
+  }
+  if (active >= limits.max_tasks || of_owner >= limits.max_tasks_per_owner) {
+    return Error::make(Code::quota_exceeded, "too many tasks are scheduled",
+                       std::to_string(active) + " in all, " + std::to_string(of_owner) + " of " + task.owner);
+  }
+  return write_task(transaction, task, entry_of(task, "schedule.add", "schedule=" + task.schedule));
+}
+
+}  // namespace
+
+// ---- life ----
+
+Task<Status> Scheduler::open() {
+  const auto tasks = std::make_shared<std::vector<ScheduledTask>>();
+  ledger::Submission submission;
+  submission.work = [tasks, now = parts_.clock.unix_millis()](ledger::Transaction& transaction) -> Status {
+    TRY(create_task_table(transaction.database()));
+    TRY(*tasks, read_tasks(transaction.database()));
+    for (ScheduledTask& task : *tasks) {
+      if (task.started_ms == 0) continue;
+      // It ended with the warden. Whether it had done its work nobody knows: it is not repeated.
+      task.started_ms = 0;
+      task.last_ms = now;
+      task.last_outcome = "lost";
+      ledger::Entry entry = entry_of(task, "schedule.finished", "outcome=lost");
+      entry.code = to_string(Code::unavailable);
+      TRY(write_task(transaction, task, std::move(entry)));
+    }
+    return ok();
+  };
+  CO_TRY(co_await commit(parts_.ledger, std::move(submission)));
+  for (ScheduledTask& task : *tasks) {
+    const auto slot = std::make_shared<Slot>();
+    slot->task = std::move(task);
+    slots_.emplace(slot->task.id, slot);
+  }
+  for (const auto& [id, container] : parts_.registry.all()) {
+    if (container->config.labels.contains(kTaskLabel)) ended_containers_.push_back(id);
+  }
+  std::sort(ended_containers_.begin(), ended_containers_.end(), [this](const std::string& a, const std::string& b) {
+    return parts_.registry.find(a)->created_unix_ms < parts_.registry.find(b)->created_unix_ms;
+  });
+  is_open_ = true;
+  tick();
+  co_return ok();
+}
+
+void Scheduler::close() {
+  is_closed_ = true;
+  if (timer_ != 0) parts_.loop.cancel(timer_);
+  for (const auto& [id, slot] : std::map(slots_)) {
+    if (const auto over = slot->over) over->resolve(false);
+  }
+}
+
+std::vector<ScheduledTask> Scheduler::all() const {
+  std::vector<ScheduledTask> tasks;
+  for (const auto& [id, slot] : slots_) tasks.push_back(slot->task);
+  std::sort(tasks.begin(), tasks.end(), [](const ScheduledTask& a, const ScheduledTask& b) {
+    return std::tie(a.created_ms, a.id) < std::tie(b.created_ms, b.id);
+  });
+  return tasks;
+}
+
+// ---- adding and removing ----
+
+Status Scheduler::check_agent(const std::string& name) const {
+  const policy::Profile* profile = parts_.profiles.find(name);
+  if (profile != nullptr && !profile->agent.empty()) return ok();
+  return Error::make(Code::conflict, "profile '" + name + "' has no agent command, so nothing could run a prompt");
+}
+
+std::optional<std::int64_t> Scheduler::next_run(const ScheduledTask& task, std::int64_t after_ms) const {
+  const auto schedule = calendar::Schedule::parse(task.schedule);
+  return schedule ? schedule->next_ms(after_ms, limits_.zone) : std::nullopt;
+}
+
+Task<Result<ScheduledTask>> Scheduler::add(const Container& sender, NewTask wanted) {
+  CO_TRY(check_agent(sender.config.profile));
+  const std::int64_t now = parts_.clock.unix_millis();
+  const auto task = std::make_shared<ScheduledTask>();
+  if (!wanted.runs_now) {
+    CO_TRY(const calendar::Schedule schedule, calendar::Schedule::parse(wanted.schedule));
+    if (!wanted.name.empty() && !schedule.is_periodic()) {
+      co_return Error::make(Code::invalid_params, "a periodic agent needs a cron expression, not one time");
+    }
+    // What a review took its time over is not lost: a time that has just passed runs at once, late.
+    const std::int64_t after = schedule.is_periodic() ? now : now - kLatestStartMs;
+    task->next_ms = schedule.next_ms(after, limits_.zone).value_or(0);
+  } else {
+    task->next_ms = now;
+  }
+  task->id = "t-" + random_hex(8);
+  task->key = std::move(wanted.key);
+  task->sender = sender.id;
+  task->owner = sender.config.group.empty() ? sender.id : "group/" + sender.config.group;
+  task->name = std::move(wanted.name);
+  task->profile = sender.config.profile;
+  task->overrides = sender.config.overrides;
+  task->workspace = sender.config.workspace;
+  task->group = sender.config.group;
+  task->schedule = std::move(wanted.schedule);
+  task->prompt = std::move(wanted.prompt);
+  task->created_ms = now;
+  const auto is_new = std::make_shared<bool>(false);
+  ledger::Submission submission;
+  submission.work = [task, is_new, limits = limits_](ledger::Transaction& transaction) -> Status {
+    TRY(create_task_table(transaction.database()));
+    return insert_once(transaction, *task, *is_new, limits);
+  };
+  CO_TRY(co_await commit(parts_.ledger, std::move(submission)));
+  if (*is_new) {
+    const auto slot = std::make_shared<Slot>();
+    slot->task = *task;
+    slots_.emplace(task->id, slot);
+    parts_.publish("schedule.added", describe_json(*task));
+    tick();
+  }
+  co_return *task;
+}
+
+Task<Status> Scheduler::remove(std::string id, std::string principal) {
+  const auto found = slots_.find(id);
+  if (found == slots_.end()) co_return Error::make(Code::not_found, "no such task");
+  const std::shared_ptr<Slot> slot = found->second;
+  slot->is_removed = true;
+  ledger::Submission submission;
+  ledger::Entry entry = entry_of(slot->task, "schedule.remove", "sender=" + slot->task.sender);
+  entry.principal = std::move(principal);
+  submission.work = [id, entry](ledger::Transaction& transaction) { return erase_task(transaction, id, entry); };
+  const Status erased = co_await commit(parts_.ledger, std::move(submission));
+  if (!erased) {
+    slot->is_removed = false;
+    co_return erased;
+  }
+  slots_.erase(id);
+  if (slot->container) parts_.registry.stop(slot->container, kStopGrace);
+  parts_.publish("schedule.removed", describe_json(slot->task));
+  co_return ok();
+}
+
+// A finished task that nobody can ask for again.
+Fire Scheduler::forget_old() {
+  const std::int64_t before = parts_.clock.unix_millis() - kRememberMs;
+  for (const auto& [id, slot] : std::map(slots_)) {
+    if (slot->is_busy || is_active(slot->task) || slot->task.last_ms > before || slot->task.created_ms > before)
+      continue;
+    slot->is_busy = true;
+    ledger::Submission submission;
+    submission.work = [id = id, entry = entry_of(slot->task, "schedule.forget", "")](ledger::Transaction& transaction) {
+      return erase_task(transaction, id, entry);
+    };
+    const Status erased = co_await commit(parts_.ledger, std::move(submission));
+    slot->is_busy = false;
+    if (erased) slots_.erase(id);
+  }
+}
+
+Task<Status> Scheduler::save(const ScheduledTask& task, ledger::Entry entry) {
+  ledger::Submission submission;
+  submission.work = [task, entry = std::move(entry)](ledger::Transaction& transaction) {
+    return write_task(transaction, task, entry);
+  };
+  return commit(parts_.ledger, std::move(submission));
+}
+
+// ---- time ----
+
+void Scheduler::notice_jumps() {
+  const Clocks now = read_clocks();
+  const auto passed = std::chrono::duration_cast<Millis>(now.steady - reference_.steady).count();
+  const std::int64_t jump = now.wall_ms - reference_.wall_ms - passed;
+  reference_ = now;
+  if (jump > -kClockPatience.count()) return;
+  parts_.log.warn("the clock was set back; periodic tasks look for their next time anew", {{"ms", -jump}});
+  for (const auto& [id, slot] : slots_) {
+    if (slot->task.next_ms == 0 || slot->is_busy) continue;
+    const auto schedule = calendar::Schedule::parse(slot->task.schedule);
+    if (!schedule || !schedule->is_periodic()) continue;
+    slot->task.next_ms = next_run(slot->task, now.wall_ms).value_or(slot->task.next_ms);
+  }
+}
+
+void Scheduler::tick() {
+  if (!is_open_ || is_closed_) return;
+  notice_jumps();
+  const std::int64_t now = parts_.clock.unix_millis();
+  std::vector<std::shared_ptr<Slot>> due;
+  for (const auto& [id, slot] : slots_) {
+    if (slot->task.next_ms != 0 && slot->task.next_ms <= now && !slot->is_removed) due.push_back(slot);
+  }
+  std::sort(due.begin(), due.end(), [](const auto& a, const auto& b) { return a->task.next_ms < b->task.next_ms; });
+  for (const auto& slot : due) {
+    if (slot->task.started_ms != 0) {
+      skip(slot, now);
+    } else if (!slot->is_busy && running_ < limits_.max_running) {
+      run(slot, now);
+    }
+  }
+  forget_old();
+  arm();
+}
+
+void Scheduler::arm() {
+  if (timer_ != 0) parts_.loop.cancel(timer_);
+  const std::int64_t now = parts_.clock.unix_millis();
+  std::int64_t delay = kLongestSleep.count();
+  for (const auto& [id, slot] : slots_) {
+    // What is due already waits for a slot, and whoever leaves one looks again.
+    if (slot->task.next_ms > now) delay = std::min(delay, slot->task.next_ms - now);
+  }
+  timer_ = parts_.loop.after(Millis(delay), [this] {
+    timer_ = 0;
+    tick();
+  });
+}
+
+// ---- running ----
+
+Fire Scheduler::skip(std::shared_ptr<Slot> slot, std::int64_t now) {
+  // At once, so that it is not skipped twice; what a failed write forgets is a number.
+  ++slot->task.skipped;
+  slot->task.next_ms = next_run(slot->task, now).value_or(0);
+  const Status saved =
+      co_await save(slot->task, entry_of(slot->task, "schedule.skipped", "the run before is still going"));
+  if (!saved)
+    parts_.log.error("cannot record a skipped run", {{"task", slot->task.id}, {"error", saved.error().describe()}});
+  parts_.publish("schedule.skipped", describe_json(slot->task));
+}
+
+Fire Scheduler::run(std::shared_ptr<Slot> slot, std::int64_t now) {
+  slot->is_busy = true;
+  ++running_;
+  const std::int64_t late_ms = now - slot->task.next_ms;
+  ScheduledTask begun = slot->task;
+  begun.started_ms = now;
+  begun.next_ms = next_run(begun, std::max(now, begun.next_ms)).value_or(0);
+  const Status saved = co_await save(begun, entry_of(begun, "schedule.run", "late_ms=" + std::to_string(late_ms)));
+  if (!saved || is_closed_) {
+    // Nothing was begun; the next look at the clock tries again.
+    if (!saved) parts_.log.error("cannot begin a task", {{"task", begun.id}, {"error", saved.error().describe()}});
+    slot->is_busy = false;
+    --running_;
+    co_return;
+  }
+  slot->task = begun;
+  slot->over = std::make_shared<ipc::OneShot<bool>>();
+  parts_.publish("schedule.started", describe_json(slot->task));
+  const Outcome outcome = co_await execute(slot);
+  slot->over.reset();
+  slot->container.reset();
+  --running_;
+  if (is_closed_) co_return;  // the next warden records it as lost
+  slot->task.started_ms = 0;
+  slot->task.last_ms = parts_.clock.unix_millis();
+  slot->task.last_outcome = outcome.word;
+  slot->task.last_container = outcome.container ? outcome.container->id : "";
+  ++slot->task.runs;
+  ledger::Entry entry =
+      entry_of(slot->task, "schedule.finished", "outcome=" + outcome.word + " container=" + slot->task.last_container);
+  entry.stage = ledger::Stage::outcome;
+  if (outcome.word != "done") entry.code = to_string(outcome.word == "timeout" ? Code::timeout : Code::io_error);
+  Status recorded = ok();
+  if (slot->is_removed) {
+    ledger::Submission submission;
+    submission.entries.push_back(std::move(entry));
+    recorded = co_await commit(parts_.ledger, std::move(submission));
+  } else {
+    recorded = co_await save(slot->task, std::move(entry));
+  }
+  if (!recorded) {
+    parts_.log.error("cannot record a task's outcome",
+                     {{"task", slot->task.id}, {"error", recorded.error().describe()}});
+  }
+  slot->is_busy = false;
+  finish(slot, outcome, late_ms);
+  tick();
+}
+
+Task<Scheduler::Outcome> Scheduler::execute(std::shared_ptr<Slot> slot) {
+  const ScheduledTask task = slot->task;
+  if (const Status status = check_agent(task.profile); !status)
+    co_return Outcome{"failed", status.error().message, {}, {}};
+  containers::Config config;
+  config.profile = task.profile;
+  config.overrides = task.overrides;
+  config.workspace = task.workspace;
+  config.group = task.group;
+  config.command = parts_.profiles.find(task.profile)->agent;
+  config.labels.emplace(kTaskLabel, task.id);
+  config.input = task.prompt;
+  auto launched = co_await parts_.launch(std::move(config));
+  if (!launched) co_return Outcome{"failed", launched.error().message, {}, {}};
+  Outcome outcome{"done", {}, *launched, {}};
+  const std::shared_ptr<Container> container = *launched;
+  slot->container = container;
+  const auto over = slot->over;
+  if (is_closed_ || slot->is_removed) parts_.registry.stop(container, Millis(0));
+  const auto timed_out = std::make_shared<bool>(false);
+  const auto timer = parts_.loop.after(limits_.max_run, [this, container, timed_out] {
+    *timed_out = true;
+    parts_.registry.stop(container, kStopGrace);
+  });
+  if (!containers::is_over(container->state)) {
+    container->on_end.emplace_back([over] { over->resolve(true); });
+    const bool has_ended = co_await *over;
+    if (!has_ended) co_return outcome;
+  }
+  parts_.loop.cancel(timer);
+  const bool is_clean =
+      container->wait_status && WIFEXITED(*container->wait_status) && WEXITSTATUS(*container->wait_status) == 0;
+  if (*timed_out || container->was_over_time) {
+    outcome.word = "timeout";
+    outcome.error = "it took longer than it may";
+  } else if (container->state != containers::State::exited || !is_clean) {
+    outcome.word = "failed";
+    outcome.error = container->was_over_memory ? "it used more memory than it may" : "the agent did not end well";
+  }
+  const auto routed = co_await parts_.output.route(container, task.id);
+  if (routed) outcome.routed = *routed;
+  co_return outcome;
+}
+
+void Scheduler::finish(const std::shared_ptr<Slot>& slot, const Outcome& outcome, std::int64_t late_ms) {
+  parts_.publish("schedule.finished", wire::to_json([&](wire::JsonWriter& json) {
+                   json.begin_object();
+                   describe(json, slot->task);
+                   json.member("outcome", outcome.word).member("container", slot->task.last_container);
+                   if (!outcome.error.empty()) json.member("error", outcome.error);
+                   if (late_ms >= kLateAfter.count()) json.member("late_ms", late_ms);
+                   if (outcome.container && outcome.container->wait_status) {
+                     const int status = *outcome.container->wait_status;
+                     if (WIFEXITED(status)) json.member("exit_code", WEXITSTATUS(status));
+                     if (WIFSIGNALED(status)) json.member("signal", WTERMSIG(status));
+                   }
+                   describe(json, outcome.routed);
+                   json.end_object();
+                 }));
+  if (outcome.container) forget_containers(outcome.container->id);
+}
+
+void Scheduler::forget_containers(const std::string& newest) {
+  ended_containers_.push_back(newest);
+  while (ended_containers_.size() > kKeptContainers) {
+    parts_.forget(ended_containers_.front());
+    ended_containers_.erase(ended_containers_.begin());
+  }
+}
+
+}  // namespace sallyport::scheduler

@@ -1,0 +1,93 @@
+"""Help that fits a screen, suggestions, and completion in the three shells."""
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+BIN = os.environ["SALLYPORT_BIN"]
+SALLYPORT = BIN + "/sallyport"
+
+
+def run(*words, **options):
+    return subprocess.run(words, text=True, capture_output=True, **options)
+
+
+def script(shell):
+    return run(SALLYPORT, "completion", shell, check=True).stdout
+
+
+# Every command, as the program itself lists them in its help.
+def commands(path=()):
+    page = run(SALLYPORT, *path, "--help", check=True).stdout
+    yield path, page
+    if page.splitlines()[1].endswith(" COMMAND"):
+        for name in re.findall(r"^  ([a-z]+)  ", page, re.M):
+            yield from commands((*path, name))
+
+
+class Help(unittest.TestCase):
+    def test_of_every_command_fits_a_screen(self):
+        pages = dict(commands())
+        self.assertIn(("container", "create"), pages)
+        self.assertIn(("mcp",), pages)
+        for path, page in pages.items():
+            with self.subTest(" ".join(path)):
+                self.assertLessEqual(len(page.splitlines()), 24)
+                self.assertLessEqual(max(map(len, page.splitlines())), 80)
+
+    def test_an_unknown_command_suggests_the_nearest_at_every_depth(self):
+        for words, wanted in [(["staus"], "sallyport status"), (["container", "craete"], "sallyport container create"),
+                              (["--json", "audit", "verfy"], "sallyport audit verify")]:
+            ran = run(SALLYPORT, *words)
+            self.assertEqual(ran.returncode, 2)
+            self.assertIn(f"Did you mean: {wanted}\n", ran.stderr)
+        self.assertNotIn("Did you mean", run(SALLYPORT, "quite-another-thing").stderr)
+
+
+@unittest.skipIf(not all(map(shutil.which, ("bash", "zsh", "fish"))), "a shell is missing")
+class Completion(unittest.TestCase):
+    CASES = [
+        (["con"], {"container"}),
+        (["container", ""], {"create", "ls", "inspect", "exec", "stop", "rm"}),
+        (["run", "--work"], {"--workspace"}),
+        (["--json", "audit", "ver"], {"verify"}),
+        (["mcp", "--read"], {"--read-only"}),
+    ]
+
+    def test_in_bash(self):
+        for words, wanted in self.CASES:
+            line = script("bash") + (f"COMP_WORDS=(sallyport {' '.join(map(repr, words))}); COMP_CWORD={len(words)}; "
+                                     "_sallyport; printf '%s\\n' \"${COMPREPLY[@]}\"")
+            got = set(run("bash", "-c", line, check=True).stdout.split())
+            self.assertLessEqual(wanted, got, words)
+            self.assertTrue(all(word.startswith(words[-1]) for word in got), got)
+
+    def test_in_bash_files_and_commands_where_they_belong(self):
+        with tempfile.TemporaryDirectory() as directory:
+            open(f"{directory}/a-file", "w").close()
+            for words, wanted in [(["run", "--workspace", "a-"], "a-file"), (["run", "--", "bas"], "bash")]:
+                line = script("bash") + (f"COMP_WORDS=(sallyport {' '.join(words)}); COMP_CWORD={len(words)}; "
+                                         "_sallyport; printf '%s\\n' \"${COMPREPLY[@]}\"")
+                self.assertIn(wanted, run("bash", "-c", line, check=True, cwd=directory).stdout.split())
+
+    def test_in_zsh(self):
+        for words, wanted in self.CASES:
+            line = ("compdef() { }; _describe() { print -l -- \"${(@)entries%%:*}\" }\n" + script("zsh") +
+                    f"words=(sallyport {' '.join(map(repr, words))}); CURRENT={len(words) + 1}; _sallyport")
+            ran = run("zsh", "-f", "-c", line)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertLessEqual(wanted, set(ran.stdout.split()), words)
+
+    def test_in_fish(self):
+        with tempfile.TemporaryDirectory() as home:
+            for words, wanted in self.CASES:
+                line = script("fish") + f"complete -C 'sallyport {' '.join(words)}'"
+                ran = run("fish", "--no-config", "-c", line, env={**os.environ, "HOME": home})
+                got = {entry.split("\t")[0] for entry in ran.stdout.splitlines()}
+                self.assertLessEqual(wanted, got, (words, ran.stderr))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,354 @@
+// Everything around pods that goes wrong, by accident or on purpose.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <iterator>
+#include <thread>
+
+#include "pod/limits.h"
+#include "pods.h"
+#include "support/client.h"
+
+namespace sallyport::testing {
+namespace {
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// ---- killed in every state ----
+
+TEST_F(Pods, SurviveTheirAgentsDeath) {
+  make("agent", "echo up; sleep 1000");
+  auto client = attach("agent");
+  ASSERT_TRUE(client && client->sees("up"));
+  const pid_t agent = agent_pid("agent");
+  ASSERT_GT(agent, 0);
+  ::kill(agent, SIGKILL);
+  ASSERT_TRUE(client->reads_to_the_end());
+  EXPECT_EQ(client->told->exit_code, 137);
+  EXPECT_EQ(sallyport("pod wait agent").status, 137);
+}
+
+TEST_F(Pods, AreToldLostWhenTheirDaemonIsKilledAndTakeTheirAgentAlong) {
+  for (const bool is_attached : {false, true}) {
+    make("victim", "echo up; sleep 1000");
+    std::optional<Attached> client;
+    if (is_attached) {
+      client = attach("victim");
+      ASSERT_TRUE(client && client->sees("up"));
+    }
+    const pid_t agent = agent_pid("victim");
+    const auto agent_start = os::process_start_time(agent);
+    ASSERT_TRUE(agent_start);
+    ::kill(daemon_pid("victim"), SIGKILL);
+    ASSERT_TRUE(becomes("victim", pod::Life::lost));
+    EXPECT_TRUE(eventually([&] { return !os::is_process_alive(agent, *agent_start); })) << "nothing runs unwatched";
+    EXPECT_NE(sallyport("pod ls").output.find("lost"), std::string::npos);
+    const Ran attached = sallyport("pod attach victim");
+    EXPECT_EQ(attached.status, 4);
+    EXPECT_NE(attached.output.find("died"), std::string::npos) << attached.output;
+    EXPECT_FALSE(client && client->reads_to_the_end());
+  }
+}
+
+TEST_F(Pods, GoOnWhenTheirClientIsKilledInAFlood) {
+  make("flood",
+       "for i in $(seq 1 40000); do echo \"line $i of a flood that nobody may hold up\"; done; echo fin; read x");
+  const pid_t client = ::fork();
+  if (client == 0) {
+    auto attached = attach("flood");
+    if (attached) attached->read_some();
+    ::pause();
+    ::_exit(0);
+  }
+  auto other = attach("flood", R"("role":"view")");
+  ::kill(client, SIGKILL);
+  ::waitpid(client, nullptr, 0);
+  ASSERT_TRUE(other && other->sees("fin"));
+  EXPECT_EQ(life("flood"), pod::Life::running);
+}
+
+TEST_F(Pods, AreListedTruthfullyByAWardenThatStartsInTheMiddle) {
+  make("running", "sleep 1000");
+  make("ended", "exit 5");
+  make("dead", "sleep 1000");
+  ASSERT_TRUE(becomes("ended", pod::Life::exited));
+  kill_warden();
+  ::kill(daemon_pid("dead"), SIGKILL);
+  ASSERT_TRUE(becomes("dead", pod::Life::lost));
+  const Ran listed = sallyport("pod ls");
+  EXPECT_NE(listed.output.find("dead                     lost"), std::string::npos) << listed.output;
+  ASSERT_EQ(sallyport("up").status, 0);
+  const Ran called = sallyport("call pod.list");
+  EXPECT_NE(called.output.find(R"("pod":"running","state":"running")"), std::string::npos) << called.output;
+  EXPECT_NE(called.output.find(R"("pod":"ended","state":"exited")"), std::string::npos) << called.output;
+  EXPECT_EQ(called.output.find(R"("pod":"dead")"), std::string::npos) << "what the dead left is removed";
+}
+
+// ---- output ----
+
+TEST_F(Pods, LoseNoByteBeforeTheExit) {
+  ASSERT_EQ(sallyport("up").status, 0);
+  auto warden = sallyport::Client::connect_unix(root_.path() + "/run/warden.sock");
+  ASSERT_TRUE(warden);
+  const std::size_t runs = scaled(1000);
+  for (std::size_t i = 0; i < runs; ++i) {
+    const std::string name = "run" + std::to_string(i);
+    const auto made = (*warden)->call(
+        "pod.create", R"({"name":")" + name + R"(","command":["sh","-c","seq 1 1500; printf the-last-byte"]})");
+    ASSERT_TRUE(made) << made.error().describe();
+    auto client = attach(name);
+    ASSERT_TRUE(client && client->reads_to_the_end()) << i;
+    ASSERT_TRUE(client->output.ends_with("1500\r\nthe-last-byte")) << i << ": " << client->output.size();
+    ASSERT_TRUE(client->output.starts_with("1\r\n2\r\n")) << i;
+    ASSERT_EQ(client->told->exit_offset, client->output.size()) << i;
+    ASSERT_TRUE(client->client->call("pod.wait", R"({"collect":true})"));
+  }
+}
+
+TEST_F(Pods, DoNotWaitForAStalledClient) {
+  make("job",
+       "read x; for i in $(seq 1 60000); do echo \"line $i: as much as any job may say and more\"; done; exit 3");
+  auto stalled = attach("job");
+  ASSERT_TRUE(stalled);
+  stalled->type("\r");
+  // It never reads; the job ends all the same, and another client sees the end of it.
+  auto beside = attach("job", R"("role":"view")");
+  ASSERT_TRUE(beside && beside->sees("line 60000:"));
+  EXPECT_EQ(sallyport("pod wait job").status, 3);
+  // When it reads again it gets a gap and the end, not megabytes.
+  ASSERT_TRUE(stalled->reads_to_the_end());
+  EXPECT_GT(stalled->told->skipped, 1U << 20);
+  EXPECT_LT(stalled->output.size(), 1U << 20);
+  EXPECT_NE(stalled->output.find("line 60000:"), std::string::npos);
+}
+
+TEST_F(Pods, AnswerCtrlCBehindASlowClientBeforeItHasReadMuch) {
+  make("spam",
+       "trap 'trap - INT; printf \"the-%s\\n\" prompt; exec sleep 1000' INT; echo up; while :; do echo "
+       "0123456789012345678901234567890123456789012345678901234567890123456789; done");
+  auto slow = attach("spam");
+  ASSERT_TRUE(slow && slow->sees("up"));
+  // 500 KB/s, until it has shown how slow it is; then the key.
+  const auto read_slowly = [&](std::size_t bytes) {
+    const std::size_t until = slow->output.size() + bytes;
+    while (slow->output.size() < until && slow->output.find("the-prompt") == std::string::npos && slow->read_some()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  };
+  // The client library reads what has arrived in one go, so the pace is that of its grants.
+  read_slowly(1'000'000);
+  slow->output.clear();
+  slow->type("\x03");
+  read_slowly(10'000'000);
+  ASSERT_NE(slow->output.find("the-prompt"), std::string::npos);
+  EXPECT_LT(slow->output.find("the-prompt"), 512U << 10) << "at most the credit and a repaint stood before it";
+}
+
+TEST_F(Pods, RememberTheEndOfAHundredThousandLinesInBoundedMemory) {
+  make("long", "for i in $(seq 1 100000); do echo \"scrollback line $i\"; done; echo fin; read x");
+  auto client = attach("long", R"("role":"view")");
+  ASSERT_TRUE(client && client->sees("fin"));
+  const auto memory = os::memory_pss_kib(daemon_pid("long"));
+  ASSERT_TRUE(memory);
+  EXPECT_LT(*memory, kIsSlow ? UINT64_MAX : 16U * 1024);
+  auto late = attach("long", R"("role":"view")");
+  ASSERT_TRUE(late && late->sees("scrollback line 100000\r\nfin"));
+  EXPECT_LE(late->output.size(), pod::kDefaultRingBytes);
+  EXPECT_GT(late->output.size(), pod::kDefaultRingBytes / 2);
+}
+
+TEST_F(Pods, EndAResizeStormWithTheLastSize) {
+  make("storm", "echo up; while :; do stty size; read -t 0.05 x; done");
+  auto client = attach("storm");
+  ASSERT_TRUE(client && client->sees("up"));
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(client->client->call("pod.resize", R"({"size":{"rows":)" + std::to_string(10 + i % 50) +
+                                                       R"(,"columns":)" + std::to_string(20 + i % 100) + "}}"));
+  }
+  ASSERT_TRUE(client->client->call("pod.resize", R"({"size":{"rows":61,"columns":123}})"));
+  EXPECT_TRUE(client->sees("61 123"));
+  for (const char* odd : {R"({"size":{"rows":0,"columns":80}})", R"({"size":{"rows":5000,"columns":80}})", "{}",
+                          R"({"size":{"rows":-1,"columns":80}})"}) {
+    const auto refused = client->client->call("pod.resize", odd);
+    ASSERT_FALSE(refused) << odd;
+    EXPECT_EQ(refused.error().code, Code::invalid_params);
+  }
+}
+
+TEST_F(Pods, AnswerDeviceQueriesOnlyWhileNobodyControlsThem) {
+  const std::string ask =
+      "ask() { stty raw -echo; printf '\\033[c'; IFS= read -r -d c -t $1 r; stty sane; "
+      "printf 'answer<%q>\\n' \"$r\"; }; ";
+  make("alone", ask + "ask 60; read x");
+  auto viewer = attach("alone", R"("role":"view")");
+  ASSERT_TRUE(viewer && viewer->sees("62;22")) << viewer->output;
+  make("watched", ask + "read x; ask 0.3; read x");
+  auto controller = attach("watched");
+  ASSERT_TRUE(controller);
+  controller->type("go\r");
+  EXPECT_TRUE(controller->sees("answer<''>")) << controller->output;
+}
+
+// ---- who may come in ----
+
+TEST_F(Pods, KeepTheirTokenOutOfArgumentsEnvironmentAndLogs) {
+  make("secret", "sleep 1000", "--tcp");
+  const pod::Record found = record("secret");
+  const std::string hex = to_hex(found.token);
+  const std::string raw(found.token.begin(), found.token.end());
+  const std::string proc = "/proc/" + std::to_string(found.binding.pid);
+  const auto agent = connect("secret")->call("pod.status");
+  ASSERT_TRUE(agent);
+  for (const std::string& path :
+       {proc + "/cmdline", proc + "/environ", place("secret").log_path(), root_.path() + "/state/warden.log"}) {
+    const std::string text = text_of(path);
+    EXPECT_EQ(text.find(hex), std::string::npos) << path;
+    EXPECT_EQ(text.find(raw), std::string::npos) << path;
+  }
+  EXPECT_EQ(agent->json().find(hex), std::string::npos);
+  EXPECT_EQ(sallyport("--json pod ls").output.find(hex), std::string::npos);
+  EXPECT_EQ(sallyport("call pod.list").output.find(hex), std::string::npos);
+}
+
+TEST_F(Pods, CannotSeeTheirOwnState) {
+  // The state directory inside the workspace: it must be hidden even so.
+  const std::string inside = root_.path() + "/project";
+  std::ofstream(inside + "/peek.sh") << "find . -name pod.json 2>/dev/null; echo looked; read x";
+  const std::string command = "cd '" + inside + "' && HOME='" + root_.path() + "/home' SALLYPORT_RUNTIME_DIR='" +
+                              root_.path() + "/run2' SALLYPORT_STATE_DIR='" + inside + "/state' SALLYPORT_CONFIG='" +
+                              root_.path() + "/sallyport.toml' " SALLYPORT_CLI " ";
+  ASSERT_EQ(std::system((command + "pod new --name peek -- bash peek.sh >/dev/null").c_str()), 0);
+  auto found = pod::find(pod::Place(inside + "/state/pods", "peek"));
+  ASSERT_TRUE(found);
+  auto client = pod::connect(*found);
+  ASSERT_TRUE(client);
+  auto attached = Attached::to(std::move(*client));
+  ASSERT_TRUE(attached && attached->sees("looked"));
+  EXPECT_EQ(attached->output.find("pod.json"), std::string::npos) << attached->output;
+  ::kill(static_cast<pid_t>(found->binding.pid), SIGKILL);
+  EXPECT_EQ(std::system((command + "down >/dev/null").c_str()), 0);
+}
+
+TEST_F(Pods, RefuseWhoHasNotTheToken) {
+  make("tcp", "echo up; sleep 1000", "--tcp");
+  pod::Record wrong = record("tcp");
+  wrong.token[5] ^= 1;
+  const auto refused = pod::connect(wrong);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::unauthenticated);
+  pod::Record empty = record("tcp");
+  empty.token = {};
+  EXPECT_FALSE(pod::connect(empty));
+  pod::Record elsewhere = record("tcp");
+  ++elsewhere.binding.start_time;
+  EXPECT_FALSE(pod::connect(elsewhere)) << "bound to the process, not only to the token";
+  for (const std::string& bytes :
+       {std::string("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), std::string("\0\0\0\0", 4),
+        std::string("\xff\xff\xff\xff", 4), std::string("\0\0\0\x23\x02\x01\x00", 7) + std::string(32, 'n'),
+        request_frame("1", "pod.wait")}) {
+    Client raw = Client::tcp(record("tcp").address);
+    ASSERT_TRUE(raw);
+    raw.send(bytes);
+    EXPECT_TRUE(raw.is_closed_by_peer());
+  }
+  const auto status = connect("tcp")->call("pod.status");
+  ASSERT_TRUE(status);
+  EXPECT_GE(status->value().get("counters").get("refused").as_int().value_or(0), 6);
+  EXPECT_NE(text_of(place("tcp").log_path()).find("refused"), std::string::npos);
+}
+
+TEST_F(Pods, ShowASquatterOnADeadPodsPortNothing) {
+  make("tcp", "sleep 1000", "--tcp");
+  const pod::Record dead = record("tcp");
+  // Whoever was connected ends first, or the kernel keeps the port for a while.
+  kill_warden();
+  ::kill(static_cast<pid_t>(dead.binding.pid), SIGKILL);
+  ASSERT_TRUE(becomes("tcp", pod::Life::lost));
+  const UniqueFd squatter{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  const int on = 1;
+  ::setsockopt(squatter.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(std::stoi(dead.address.substr(dead.address.find(':') + 1))));
+  ASSERT_TRUE(eventually(
+      [&] { return ::bind(squatter.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0; }));
+  ASSERT_EQ(::listen(squatter.get(), 8), 0);
+  std::string heard;
+  std::thread listening([&] {
+    const UniqueFd victim{::accept(squatter.get(), nullptr, nullptr)};
+    char block[4096];
+    ssize_t count = ::recv(victim.get(), block, sizeof block, 0);
+    if (count > 0) heard.assign(block, static_cast<std::size_t>(count));
+    // It reflects what it heard: a proof made of the victim's own bytes.
+    if (count > 0) ::send(victim.get(), block, static_cast<std::size_t>(count), MSG_NOSIGNAL);
+    while ((count = ::recv(victim.get(), block, sizeof block, 0)) > 0)
+      heard.append(block, static_cast<std::size_t>(count));
+  });
+  // As a client would that read the record an instant before the daemon died.
+  const auto refused = pod::connect(dead);
+  listening.join();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::unauthenticated);
+  EXPECT_EQ(heard.size(), 4U + 35U) << "HELLO and nothing else";
+  EXPECT_EQ(heard.find(std::string(dead.token.begin(), dead.token.end())), std::string::npos);
+  EXPECT_EQ(sallyport("pod attach tcp").status, 4) << "and later ones are told that it died";
+}
+
+TEST_F(Pods, CostLittleForAThousandWhoDoNotProveThemselves) {
+  make("tcp", "echo up; sleep 1000", "--tcp");
+  const pod::Record found = record("tcp");
+  ASSERT_TRUE(attach("tcp"));
+  const auto before = os::memory_pss_kib(static_cast<pid_t>(found.binding.pid));
+  ASSERT_TRUE(before);
+  std::vector<Client> crowd;
+  for (int i = 0; i < 1000; ++i) {
+    crowd.push_back(Client::tcp(found.address));
+    if (crowd.back()) crowd.back().send(std::string("\0\0\0\x23\x02", 5));
+  }
+  // Those who can prove themselves still come in.
+  EXPECT_TRUE(eventually([&] { return bool(pod::connect(found)); }));
+  const auto after = os::memory_pss_kib(static_cast<pid_t>(found.binding.pid));
+  ASSERT_TRUE(after);
+  EXPECT_LE(*after, *before + (kIsSlow ? 1U << 20 : 1024U)) << "1 MiB for all of them";
+}
+
+TEST_F(Pods, RefuseAStateFileThatIsNotTheirs) {
+  make("one", "echo up; while read x; do echo \"said $x\"; done");
+  const std::string path = place("one").record_path(), aside = root_.path() + "/aside";
+  ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
+  EXPECT_EQ(sallyport("pod attach one").status, 1);
+  ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+  std::filesystem::rename(path, aside);
+  std::filesystem::create_symlink(aside, path);
+  EXPECT_EQ(sallyport("pod attach one").status, 1);
+  EXPECT_NE(sallyport("pod ls").output.find("tampered"), std::string::npos);
+  // None of it was taken for the pod's death: restored, it is as it was.
+  std::filesystem::rename(aside, path);
+  auto client = attach("one");
+  ASSERT_TRUE(client);
+  client->type("still here\r");
+  EXPECT_TRUE(client->sees("said still here"));
+}
+
+TEST_F(Pods, LiveWithoutTheirStateFile) {
+  make("one", "echo up; while read x; do echo \"said $x\"; done");
+  auto client = attach("one");
+  ASSERT_TRUE(client && client->sees("up"));
+  std::filesystem::remove(place("one").record_path());
+  client->type("on\r");
+  EXPECT_TRUE(client->sees("said on"));
+  ASSERT_TRUE(client->client->call("pod.signal", R"({"signal":9})"));
+  ASSERT_TRUE(client->reads_to_the_end());
+  EXPECT_EQ(sallyport("pod wait one").status, 137) << "the exit is recorded anew";
+}
+
+}  // namespace
+}  // namespace sallyport::testing

@@ -1,0 +1,257 @@
+// What a container gets, within its limits, and what is told about it.
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "egress/fixture.h"
+
+namespace sallyport::egress {
+namespace {
+
+class Service : public Egress {
+ protected:
+  std::string target(const Upstream& server) const { return "127.0.0.1:" + std::to_string(server.port()); }
+};
+
+TEST_F(Service, BytesGoBothWaysAndAreCounted) {
+  Upstream server(Upstream::echo);
+  allow({target(server)});
+  for (const Protocol protocol : {Protocol::connect, Protocol::socks}) {
+    Wire wire = connect();
+    ASSERT_EQ(ask(wire, protocol, "127.0.0.1", server.port()), "allowed");
+    wire.send("hello");
+    EXPECT_EQ(wire.read(5), "hello");
+    wire.end();
+    EXPECT_EQ(wire.read_all(), "");
+    const Report opened = report_where([](const Report& each) { return each.kind == Report::Kind::opened; });
+    EXPECT_EQ(opened.protocol, protocol);
+    EXPECT_EQ(opened.rule, "net.allow " + target(server));
+    const Report closed = report_where([](const Report& each) { return each.kind == Report::Kind::closed; });
+    EXPECT_EQ(closed.number, opened.number);
+    EXPECT_EQ(closed.sent, 5U);
+    EXPECT_EQ(closed.received, 5U);
+  }
+}
+
+TEST_F(Service, MegabytesArriveWholeInBothDirections) {
+  const std::string block(1 << 20, 'b');
+  constexpr std::size_t kBlocks = 24;
+  Upstream source([&](Wire& wire) {
+    for (std::size_t i = 0; i < kBlocks; ++i) wire.send(block);
+    wire.end();
+    wire.read_all();
+  });
+  std::atomic<std::size_t> sunk = 0;
+  Upstream sink([&](Wire& wire) {
+    sunk = wire.read_all().size();
+    wire.send("done");
+    wire.end();
+  });
+  allow({target(source), target(sink)});
+  Wire down = connect();
+  ASSERT_EQ(ask(down, Protocol::connect, "127.0.0.1", source.port()), "allowed");
+  EXPECT_EQ(down.read_all().size(), kBlocks * block.size());
+  Wire up = connect();
+  ASSERT_EQ(ask(up, Protocol::socks, "127.0.0.1", sink.port()), "allowed");
+  for (std::size_t i = 0; i < kBlocks; ++i) ASSERT_TRUE(up.send(block));
+  up.end();
+  EXPECT_EQ(up.read_all(), "done") << "a half-closed tunnel still delivers";
+  EXPECT_EQ(sunk, kBlocks * block.size());
+}
+
+TEST_F(Service, AHalfOpenTunnelEndsWhenItIsIdle) {
+  policy::NetLimits limits;
+  limits.idle = Millis(2000);
+  std::atomic<bool> was_ended = false;
+  Upstream server([&](Wire& wire) { was_ended = wire.read_all().empty(); });
+  allow({target(server)}, {}, limits);
+  for (const Protocol protocol : {Protocol::connect, Protocol::socks}) {
+    Wire wire = connect();
+    ASSERT_EQ(ask(wire, protocol, "127.0.0.1", server.port()), "allowed");
+    EXPECT_TRUE(wire.is_ended());
+  }
+  EXPECT_TRUE(eventually([&] { return was_ended.load(); }));
+}
+
+TEST_F(Service, ATunnelEndsWhenItsTimeIsUpHoweverBusy) {
+  policy::NetLimits limits;
+  limits.duration = Millis(2000);
+  Upstream server(Upstream::echo);
+  allow({target(server)}, {}, limits);
+  Wire wire = connect();
+  ASSERT_EQ(ask(wire, Protocol::connect, "127.0.0.1", server.port()), "allowed");
+  EXPECT_TRUE(eventually([&] { return !wire.send("x") || wire.read(1).empty(); }));
+}
+
+TEST_F(Service, AServerThatNeverAnswersIsTold) {
+  policy::NetLimits limits;
+  limits.idle = Millis(2000);
+  Upstream silent([](Wire& wire) { wire.read_all(); });
+  allow({target(silent)}, {}, limits);
+  EXPECT_EQ(ask(Protocol::http, "127.0.0.1", silent.port()), "timeout");
+  // A queue that is full: the connection itself is never answered.
+  std::uint16_t port = 0;
+  const UniqueFd full = listen_on("127.0.0.1", port, 0);
+  std::vector<UniqueFd> filling;
+  for (int i = 0; i < 8; ++i) {
+    filling.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    sockaddr_in address{};
+    socklen_t length = sizeof address;
+    ::getsockname(full.get(), reinterpret_cast<sockaddr*>(&address), &length);
+    ::connect(filling.back().get(), reinterpret_cast<sockaddr*>(&address), length);
+  }
+  allow({"127.0.0.1:" + std::to_string(port)}, {}, limits);
+  EXPECT_EQ(ask_all("127.0.0.1", port), "timeout");
+}
+
+TEST_F(Service, AClosedPortAndAnUnknownNameAreToldApart) {
+  std::uint16_t port = 0;
+  {
+    const UniqueFd closed = listen_on("127.0.0.1", port);
+  }
+  allow({"127.0.0.1:" + std::to_string(port), "none.test:80"});
+  EXPECT_EQ(ask_all("127.0.0.1", port), "unreachable");
+  EXPECT_EQ(ask(Protocol::socks, "none.test", 80), "no name");
+  Wire wire = connect();
+  wire.send("CONNECT none.test:80 HTTP/1.1\r\n\r\n");
+  EXPECT_NE(wire.read_all().find("there is no such host"), std::string::npos);
+  const Report report = report_where([](const Report& each) { return each.host == "none.test"; });
+  EXPECT_EQ(report.code, Code::not_found);
+  EXPECT_FALSE(is_violation(report));
+}
+
+TEST_F(Service, TheNextAddressIsTriedWhenOneDoesNotAnswer) {
+  Upstream server(Upstream::hello, "127.0.0.1");
+  const std::string port = std::to_string(server.port());
+  name("two.test", "127.0.0.8 127.0.0.1");
+  allow({"two.test:" + port, "127.0.0.8:" + port, "127.0.0.1:" + port});
+  EXPECT_EQ(ask_all("two.test", server.port()), "allowed");
+}
+
+TEST_F(Service, PlainHttpKeepsTheConnectionAcrossRequestsAndHosts) {
+  Upstream one([](Wire& wire) {
+    const std::string head = wire.read_until("\r\n\r\n");
+    const std::string body = head.find("Content-Length: 4") != std::string::npos ? wire.read(4) : "";
+    wire.send("HTTP/1.1 200 OK\r\nX-Head: " + std::to_string(head.find("Proxy-") == std::string::npos) +
+              "\r\nContent-Length: " + std::to_string(body.size() + 3) + "\r\n\r\none" + body);
+  });
+  Upstream two([](Wire& wire) {
+    wire.read_until("\r\n\r\n");
+    wire.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\ntwo\r\n0\r\n\r\n");
+  });
+  allow({target(one), target(two)});
+  Wire wire = connect();
+  wire.send("POST http://" + target(one) + "/p?secret=1 HTTP/1.1\r\nHost: " + target(one) +
+            "\r\nProxy-Connection: keep-alive\r\nContent-Length: 4\r\n\r\nbody");
+  EXPECT_NE(wire.read_until("\r\n\r\n").find("X-Head: 1"), std::string::npos);
+  EXPECT_EQ(wire.read(7), "onebody");
+  // Two at once: the second waits its turn.
+  const std::string get = "GET http://" + target(two) + "/ HTTP/1.1\r\nHost: " + target(two) + "\r\n\r\n";
+  wire.send(get + get);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_NE(wire.read_until("\r\n\r\n").find("keep-alive"), std::string::npos);
+    EXPECT_EQ(wire.read_until("0\r\n\r\n"), "3\r\ntwo\r\n0\r\n\r\n");
+  }
+  wire.send("GET http://127.0.0.1:1/ HTTP/1.1\r\n\r\n");
+  const std::string refused = wire.read_all();
+  EXPECT_NE(refused.find("403 Forbidden"), std::string::npos) << "each request is decided anew";
+  EXPECT_NE(refused.find("--allow-net 127.0.0.1:1"), std::string::npos) << refused;
+  // What was asked for there is nobody's business.
+  const Report report = report_where([](const Report& each) { return each.kind == Report::Kind::opened; });
+  EXPECT_EQ(report.host, "127.0.0.1");
+  EXPECT_EQ((report.rule + report.reason).find("secret"), std::string::npos);
+}
+
+TEST_F(Service, AnAnswerWithoutALengthEndsTheConnection) {
+  Upstream server([](Wire& wire) {
+    wire.read_until("\r\n\r\n");
+    wire.send("HTTP/1.0 200 OK\r\n\r\nuntil the end");
+    wire.end();
+  });
+  allow({target(server)});
+  Wire wire = connect();
+  wire.send("GET http://" + target(server) + "/ HTTP/1.1\r\n\r\n");
+  EXPECT_NE(wire.read_until("\r\n\r\n").find("Connection: close"), std::string::npos);
+  EXPECT_EQ(wire.read_all(), "until the end");
+}
+
+TEST_F(Service, LimitsOfBytesRequestsAndTunnelsHold) {
+  Upstream server(Upstream::echo);
+  policy::NetLimits limits;
+  limits.requests = 3;
+  limits.tunnels = 2;
+  allow({target(server)}, {}, limits);
+  Wire one = connect(), two = connect();
+  EXPECT_EQ(ask(one, Protocol::connect, "127.0.0.1", server.port()), "allowed");
+  EXPECT_EQ(ask(two, Protocol::socks, "127.0.0.1", server.port()), "allowed");
+  EXPECT_EQ(ask(Protocol::connect, "127.0.0.1", server.port()), "busy");
+  one.end();
+  EXPECT_EQ(one.read_all(), "");
+  Wire three = connect();
+  EXPECT_TRUE(eventually([&] {
+    three = connect();
+    return ask(three, Protocol::connect, "127.0.0.1", server.port()) == "allowed";
+  }));
+  EXPECT_EQ(ask(Protocol::connect, "127.0.0.1", server.port()), "quota");
+  EXPECT_EQ(ask(Protocol::http, "127.0.0.1", server.port()), "quota");
+  EXPECT_EQ(ask(Protocol::socks, "127.0.0.1", server.port()), "refused");
+
+  policy::NetLimits few;
+  few.bytes = 1000;
+  allow({target(server)}, {}, few);
+  Wire wire = connect();
+  ASSERT_EQ(ask(wire, Protocol::connect, "127.0.0.1", server.port()), "allowed");
+  wire.send(std::string(2000, 'x'));
+  EXPECT_TRUE(wire.is_ended());
+  EXPECT_EQ(ask(Protocol::connect, "127.0.0.1", server.port()), "quota");
+}
+
+TEST_F(Service, AnotherPolicyHoldsAtOnceAlsoForOpenTunnels) {
+  Upstream kept(Upstream::echo), cut(Upstream::echo);
+  allow({target(kept), target(cut)});
+  Wire stays = connect(), goes = connect();
+  ASSERT_EQ(ask(stays, Protocol::connect, "127.0.0.1", kept.port()), "allowed");
+  ASSERT_EQ(ask(goes, Protocol::connect, "127.0.0.1", cut.port()), "allowed");
+  update(policy_of({target(kept)}));
+  EXPECT_TRUE(goes.is_ended());
+  stays.send("on");
+  EXPECT_EQ(stays.read(2), "on");
+  EXPECT_EQ(ask_all("127.0.0.1", cut.port()), "refused");
+  policy::NetPolicy faulty = policy_of({target(kept)});
+  faulty.is_faulty = true;
+  update(faulty);
+  EXPECT_TRUE(stays.is_ended());
+  Wire wire = connect();
+  wire.send("CONNECT " + target(kept) + " HTTP/1.1\r\n\r\n");
+  EXPECT_NE(wire.read_all().find("has a fault"), std::string::npos);
+  EXPECT_EQ(ask(Protocol::socks, "127.0.0.1", kept.port()), "refused");
+}
+
+TEST_F(Service, AnotherProxyServesOnWithTheSameListener) {
+  Upstream server(Upstream::echo);
+  allow({target(server)});
+  Wire wire = connect();
+  ASSERT_EQ(ask(wire, Protocol::connect, "127.0.0.1", server.port()), "allowed");
+  restart_proxy();
+  EXPECT_TRUE(wire.is_ended());
+  EXPECT_EQ(ask(Protocol::connect, "127.0.0.1", server.port()), "allowed");
+}
+
+TEST_F(Service, AFloodOfRefusalsIsCounted) {
+  allow({"none.test:80"});
+  constexpr int kAsked = 300;
+  for (int i = 0; i < kAsked; ++i) ASSERT_EQ(ask(Protocol::connect, "evil.test", 443), "refused");
+  // Those beyond the rate are told with the first that is within it again.
+  std::uint64_t told = 0;
+  EXPECT_TRUE(eventually([&] {
+    EXPECT_EQ(ask(Protocol::connect, "evil.test", 443), "refused");
+    while (const auto report = next_report()) {
+      if (report->suppressed > 0) return true;
+      ++told;
+    }
+    return false;
+  }));
+  EXPECT_LT(told, static_cast<std::uint64_t>(kAsked));
+}
+
+}  // namespace
+}  // namespace sallyport::egress

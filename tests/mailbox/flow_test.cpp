@@ -1,0 +1,183 @@
+// From a message to its answer, in the real daemon.
+#include <filesystem>
+#include <fstream>
+
+#include "mailbox/mail.h"
+
+namespace sallyport::testing {
+namespace {
+
+TEST_F(Mail, ASignalIsActedOnAndItsFileGoes) {
+  drop(R"({"signal":"test_note"})");
+  EXPECT_TRUE(eventually([&] { return actions().size() == 1; }));
+  EXPECT_TRUE(is_emptied());
+}
+
+TEST_F(Mail, ARequestIsActedOnOnceAndAnswered) {
+  drop(request("test_once", id_of(1)));
+  EXPECT_EQ(outcome(id_of(1)), "OK");
+  EXPECT_EQ(reply(id_of(1)), R"({"id":")" + id_of(1) + R"(","type":"response","result":{"did":{"text":"hello"}}})");
+  EXPECT_EQ(acted(id_of(1)), 1);
+  EXPECT_TRUE(is_emptied());
+}
+
+TEST_F(Mail, AFailedActionIsAnsweredWithItsError) {
+  drop(request("test_once", id_of(1), R"({"text":"x","fail":true})"));
+  EXPECT_EQ(outcome(id_of(1)), "IO_ERROR");
+}
+
+TEST_F(Mail, AnInvalidPayloadIsAnsweredWithTheField) {
+  drop(request("test_once", id_of(1), R"({"text":7})"));
+  EXPECT_EQ(outcome(id_of(1)), "INVALID_PARAMS");
+  EXPECT_NE(reply(id_of(1))->find("payload.text"), std::string::npos);
+  EXPECT_TRUE(refuses("INVALID_PARAMS"));
+  EXPECT_EQ(acted(id_of(1)), 0);
+}
+
+TEST_F(Mail, PolicyDeniesWhatTheProfileDoesNotName) {
+  container_ = create("mute", "mute");
+  drop(request("test_once", id_of(1)));
+  EXPECT_EQ(outcome(id_of(1)), "POLICY_DENIED");
+  drop(R"({"signal":"test_note"})");
+  EXPECT_TRUE(refuses("POLICY_DENIED"));
+  EXPECT_TRUE(actions().empty());
+}
+
+TEST_F(Mail, TheDeputyAndTheHumanAreAskedInTurn) {
+  drop(request("test_both", id_of(1), R"({"text":"x","hold":true})"));
+  EXPECT_TRUE(eventually([&] { return state_of(id_of(1)) == "human_wait"; }));
+  EXPECT_TRUE(eventually([&] { return reply(id_of(1)).has_value(); }));
+  EXPECT_EQ(reply(id_of(1)),
+            R"({"id":")" + id_of(1) + R"(","type":"response","result":{"state":"awaiting_human","final":false}})");
+  EXPECT_EQ(acted(id_of(1)), 0);
+  // A restart asks again.
+  approve_held();
+  EXPECT_EQ(daemon().stop(), 0);
+  restart();
+  EXPECT_EQ(outcome(id_of(1)), "OK");
+  EXPECT_EQ(acted(id_of(1)), 1);
+}
+
+TEST_F(Mail, AModifiedPayloadIsWhatIsActedOn) {
+  drop(request("test_deputy", id_of(1), R"({"text":"x","modify":true})"));
+  EXPECT_EQ(outcome(id_of(1)), "OK");
+  EXPECT_NE(reply(id_of(1))->find(R"("did":{"text":"modified"})"), std::string::npos);
+}
+
+TEST_F(Mail, ASignalCanBeRaisedOverTheDoor) {
+  Client client = connect();
+  ASSERT_EQ(client.outcome("session.narrow", R"({"container":")" + container() + "\"}"), "OK");
+  EXPECT_EQ(client.outcome("signal.raise", R"({"signal":"test_note"})"), "OK");
+  const auto answer = client.call("signal.raise", R"({"signal":"test_once","payload":{"text":"door"}})");
+  ASSERT_TRUE(answer && !answer->error);
+  EXPECT_EQ(answer->result.get("did").get("text").as_string(), "door");
+  EXPECT_EQ(client.outcome("signal.raise", R"({"signal":"test_once","payload":{"no":1}})"), "INVALID_PARAMS");
+  EXPECT_EQ(client.outcome("signal.raise", R"({"signal":"context_reset"})"), "POLICY_DENIED");
+  EXPECT_EQ(client.outcome("signal.raise", R"({"signal":"test_once","request_id":"../x","payload":{}})"),
+            "INVALID_PARAMS");
+  EXPECT_EQ(
+      client.outcome("mailbox.resolve", R"({"container":")" + container() + R"(","request_id":"x","outcome":"done"})"),
+      "POLICY_DENIED");
+}
+
+TEST_F(Mail, TheHostRaisesNoSignals) {
+  container();
+  Client client = connect();
+  EXPECT_EQ(client.outcome("signal.raise", R"({"signal":"test_note"})"), "INVALID_REQUEST");
+}
+
+TEST_F(Mail, WithoutWaitingTheDoorSaysThatAHumanIsAsked) {
+  Client client = connect();
+  ASSERT_EQ(client.outcome("session.narrow", R"({"container":")" + container() + "\"}"), "OK");
+  const std::string raised =
+      R"({"signal":"test_human","request_id":")" + id_of(1) + R"(","payload":{"text":"x","hold":true},"wait":false})";
+  for (int i = 0; i < 2; ++i) {
+    const auto answer = client.call("signal.raise", raised);
+    ASSERT_TRUE(answer && !answer->error);
+    EXPECT_EQ(answer->result.get("state").as_string(), "awaiting_human");
+    EXPECT_EQ(answer->result.get("final").as_bool(), false);
+  }
+}
+
+TEST_F(Mail, FileAndDoorShareOneJournal) {
+  drop(request("test_once", id_of(1)));
+  EXPECT_EQ(outcome(id_of(1)), "OK");
+  Client client = connect();
+  ASSERT_EQ(client.outcome("session.narrow", R"({"container":")" + container() + "\"}"), "OK");
+  const std::string same = R"({"signal":"test_once","request_id":")" + id_of(1) + R"(","payload":{"text":"hello"}})";
+  EXPECT_EQ(client.outcome("signal.raise", same), "OK");
+  EXPECT_EQ(acted(id_of(1)), 1);
+  const std::string other = R"({"signal":"test_once","request_id":")" + id_of(1) + R"(","payload":{"text":"other"}})";
+  EXPECT_EQ(client.outcome("signal.raise", other), "CONFLICT");
+  EXPECT_EQ(acted(id_of(1)), 1);
+}
+
+TEST_F(Mail, WhatALostContainerDroppedIsStillAnswered) {
+  container();
+  daemon().kill_now();
+  drop_in(container_, request("test_once", id_of(1)));
+  drop_in(container_, R"({"signal":"test_note"})");
+  restart();
+  EXPECT_EQ(outcome(id_of(1)), "OK");
+  EXPECT_TRUE(eventually([&] { return actions().size() == 2; }));
+}
+
+TEST_F(Mail, RepliesAreRebuiltFromTheJournal) {
+  drop(request("test_once", id_of(1)));
+  EXPECT_EQ(outcome(id_of(1)), "OK");
+  const auto before = reply(id_of(1));
+  daemon().kill_now();
+  std::filesystem::remove(mailbox(container_) + "/out/" + id_of(1) + ".json");
+  restart();
+  EXPECT_EQ(outcome(id_of(1)), "OK");
+  EXPECT_EQ(reply(id_of(1)), before);
+  EXPECT_EQ(acted(id_of(1)), 1);
+}
+
+TEST_F(Mail, RepliesBeyondAThousandExpireAndTheirIdsStayUsed) {
+  constexpr int kCount = 1300;
+  for (int i = 0; i < kCount; ++i) drop(request("test_once", id_of(i)));
+  EXPECT_EQ(outcome(id_of(kCount - 1)), "OK");
+  EXPECT_TRUE(eventually([&] { return actions().size() == kCount; }));
+  EXPECT_TRUE(eventually([&] {
+    std::size_t count = 0;
+    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(mailbox(container_) + "/out"))
+      ++count;
+    return count <= 1128;
+  }));
+  int expired = 0;
+  while (expired < kCount && reply(id_of(expired))) ++expired;
+  ASSERT_LT(expired, kCount);
+  drop(request("test_once", id_of(expired)), "again");
+  EXPECT_EQ(outcome(id_of(expired)), "CONFLICT");
+  EXPECT_EQ(acted(id_of(expired)), 1);
+}
+
+TEST_F(Mail, ARestartedContainersOldMailboxIsAnsweredBeforeItGoes) {
+  Client client = connect();
+  const auto answer =
+      client.call("container.create", R"({"template":"agent","config":{"name":"phoenix","restart":true}})");
+  ASSERT_TRUE(answer && !answer->error);
+  container_ = answer->result.get("container").as_string().value_or("");
+  daemon().kill_now();
+  drop_in(container_, request("test_once", id_of(1)));
+  const std::string old = container_;
+  restart();
+  EXPECT_TRUE(eventually([&] { return acted(id_of(1)) == 1; }));
+  EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(mailbox(old)); }));
+  EXPECT_EQ(acted(id_of(1)), 1);
+}
+
+TEST_F(Mail, RemovingAContainerEndsItsMailbox) {
+  Client client = connect();
+  drop(request("test_human", id_of(1), R"({"text":"x","hold":true})"));
+  EXPECT_TRUE(eventually([&] { return state_of(id_of(1)) == "human_wait"; }));
+  const std::string named = R"({"container":")" + container() + "\"}";
+  ASSERT_EQ(client.outcome("container.stop", named), "OK");
+  ASSERT_EQ(client.outcome("container.remove", named), "OK");
+  EXPECT_EQ(client.outcome("mailbox.status", named), "NOT_FOUND");
+  EXPECT_FALSE(std::filesystem::exists(mailbox(container_)));
+}
+
+}  // namespace
+}  // namespace sallyport::testing

@@ -1,0 +1,242 @@
+// What the adapters do with data, through the typed client: storage, cache, vectors, events.
+#include "platform_e2e/fixture.h"
+
+namespace sallyport::testing {
+namespace {
+
+using platform::Role;
+
+class PlatformData : public PlatformDoor {};
+
+std::string pattern(std::size_t size) {
+  std::string bytes(size, '\0');
+  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 31 + i / 251);
+  return bytes;
+}
+
+TEST_F(PlatformData, StorageKeepsTextBytesAndLargeValuesAcrossARestart) {
+  start_platform("[platform.adapters]\nstorage = \"files\"\n");
+  const std::string large = pattern(5'000'000);
+  {
+    const auto platform = platform_of(make_container());
+    auto storage = platform->storage("b");
+    ASSERT_TRUE(storage.write("text", "hello"));
+    ASSERT_TRUE(storage.write("bytes", std::string("\0\xff", 2)));
+    ASSERT_TRUE(storage.write("large", large));
+    EXPECT_EQ(*storage.read("missing"), std::nullopt);
+  }
+  daemon().kill_now();
+  ASSERT_TRUE(daemon().start());
+  const auto platform = platform_of(make_container());
+  auto storage = platform->storage("b");
+  EXPECT_EQ(*storage.read("text"), "hello");
+  EXPECT_EQ(*storage.read("bytes"), std::string("\0\xff", 2));
+  EXPECT_TRUE(*storage.read("large") == large);
+  const auto listed = storage.list();
+  ASSERT_TRUE(listed);
+  ASSERT_EQ(listed->size(), 3U);
+  EXPECT_EQ((*listed)[1].key, "large");
+  EXPECT_EQ((*listed)[1].size, 5'000'000);
+  EXPECT_TRUE(*storage.remove("large"));
+  EXPECT_EQ(*storage.stat("large"), std::nullopt);
+}
+
+TEST_F(PlatformData, AWriteThatBreaksOffLeavesTheOldValue) {
+  start_platform("[platform.adapters]\nstorage = \"files\"\n");
+  Client worker = as_container(make_container());
+  ASSERT_EQ(worker.outcome("storage.write", R"({"key":"a","value":"old"})"), "OK");
+  ASSERT_TRUE(worker.send_request("w", "storage.write", R"({"key":"a","value":{"$stream":1},"size":100})"));
+  ASSERT_TRUE(worker.send(chunk_frame(1, "half of")));
+  worker.close();
+  Client other = as_container(make_container());
+  EXPECT_EQ(member(other, "storage.read", R"({"key":"a"})", "value"), "\"old\"");
+  const std::string bucket = daemon().root() + "/state/platform/storage/profile.plugin/default";
+  EXPECT_TRUE(eventually([&] {
+    return std::distance(std::filesystem::directory_iterator(bucket), std::filesystem::directory_iterator()) == 1;
+  })) << "the temporary file goes";
+}
+
+TEST_F(PlatformData, AStreamThatBringsMoreThanItSaidIsRefused) {
+  start_platform("[platform.adapters]\nstorage = \"files\"\n");
+  Client worker = as_container(make_container());
+  ASSERT_TRUE(worker.send_request("w", "storage.write", R"({"key":"a","value":{"$stream":1},"size":3})"));
+  ASSERT_TRUE(worker.send(chunk_frame(1, "four")));
+  ASSERT_TRUE(worker.send(chunk_frame(1, "")));
+  std::string code;
+  while (code.empty()) {
+    const auto message = worker.next_message();
+    ASSERT_TRUE(message);
+    if (message->type == wire::MessageType::response) code = code_of(message);
+  }
+  EXPECT_EQ(code, "PAYLOAD_TOO_LARGE");
+}
+
+// The same for every store.
+class PlatformCaches : public PlatformDoor, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(PlatformCaches, DoWhatACacheDoes) {
+  const TemporaryDirectory directory;
+  RedisServer redis(directory.path());
+  const std::string kind = GetParam();
+  if (kind == "redis") {
+    ASSERT_TRUE(redis.start());
+  }
+  start_platform("[platform.adapters]\ncache = \"" + kind + "\"\n[platform.adapter_options.redis]\nurl = \"" +
+                 redis.url() + "\"\n");
+  const auto platform = platform_of(make_container());
+  ASSERT_TRUE(platform->adapter(Role::cache).is_ready()) << platform->adapter(Role::cache).reason;
+  auto cache = platform->cache("a"), other = platform->cache("a:b");
+  EXPECT_EQ(*cache.get("k"), std::nullopt);
+  ASSERT_TRUE(cache.set("k", "v"));
+  EXPECT_EQ(*cache.get("k"), "v");
+  EXPECT_FALSE(*cache.set_if_absent("k", "w"));
+  EXPECT_TRUE(*cache.set_if_absent("fresh", "w"));
+  EXPECT_EQ(*cache.incr("n"), 1);
+  EXPECT_EQ(*cache.incr("n", 41), 42);
+  EXPECT_EQ(cache.incr("k").error().code, Code::conflict);
+  const std::string bytes = pattern(300'000);
+  ASSERT_TRUE(cache.set("bytes", bytes));
+  EXPECT_TRUE(*cache.get("bytes") == bytes);
+  ASSERT_TRUE(cache.set("short", "x", Millis(30)));
+  EXPECT_TRUE(eventually([&] { return *cache.get("short") == std::nullopt; }));
+  EXPECT_EQ(*cache.incr("counted", 1, Millis(50)), 1);
+  EXPECT_TRUE(eventually([&] { return *cache.get("counted") == std::nullopt; }));
+  // "a" + "b:k" and "a:b" + "k" are two places.
+  ASSERT_TRUE(cache.set("b:k", "1"));
+  EXPECT_EQ(*other.get("k"), std::nullopt);
+  ASSERT_TRUE(other.set("kept", "1"));
+  EXPECT_TRUE(*cache.remove("k"));
+  EXPECT_FALSE(*cache.remove("k"));
+  EXPECT_GE(*cache.clear(), 3);
+  EXPECT_EQ(*cache.get("bytes"), std::nullopt);
+  EXPECT_EQ(*other.get("kept"), "1");
+}
+INSTANTIATE_TEST_SUITE_P(Stores, PlatformCaches, ::testing::Values("memory", "sqlite", "redis"));
+
+TEST_F(PlatformData, VectorsAreFoundByLikenessAndFilter) {
+  start_platform("[platform.adapters]\nvector = \"sqlite\"\nembeddings = \"hashing\"\n");
+  const auto platform = platform_of(make_container());
+  const auto embedded =
+      platform->embed({"the cat sat on the mat", "a dog ran in the park", "revenue grew by ten percent"});
+  ASSERT_TRUE(embedded);
+  EXPECT_FALSE(embedded->is_model);
+  ASSERT_EQ(embedded->dimensions, 256U);
+  auto docs = platform->vectors("docs");
+  ASSERT_TRUE(docs.upsert({"cat", "dog", "money"}, embedded->vectors, 256,
+                          R"([{"kind":"pet","year":1},{"kind":"pet","year":2},{"kind":"work","year":3}])"));
+  const auto query = platform->embed({"where did the cat sit"});
+  auto found = docs.search(query->vectors, 2);
+  ASSERT_TRUE(found) << found.error().message;
+  ASSERT_EQ(found->size(), 2U);
+  EXPECT_EQ((*found)[0].id, "cat");
+  found = docs.search(query->vectors, 3, R"({"kind":{"eq":"work"}})");
+  ASSERT_EQ(found->size(), 1U);
+  EXPECT_EQ((*found)[0].id, "money");
+  EXPECT_EQ(*docs.count(R"({"year":{"gt":1}})"), 2);
+  EXPECT_EQ(*docs.remove({"cat", "nobody"}), 1);
+  EXPECT_EQ(*docs.count(), 2);
+  const std::vector<float> wrong(8, 1.0F);
+  EXPECT_EQ(docs.upsert({"x"}, wrong, 8).error().code, Code::conflict);
+  const std::vector<float> bad(256, std::numeric_limits<float>::infinity());
+  EXPECT_EQ(docs.upsert({"x"}, bad, 256).error().code, Code::invalid_params);
+  EXPECT_EQ(docs.search(query->vectors, 2, R"({"kind":{"regex":"x"}})").error().code, Code::invalid_params);
+}
+
+TEST_F(PlatformData, OtherTenantsVectorsAreNotFound) {
+  start_platform("[platform.adapters]\nvector = \"sqlite\"\n");
+  write_profile("other", "permissions.adapters.vector = { namespaces = [\"*\"] }\n");
+  ASSERT_EQ(connect().outcome("warden.reload"), "OK");
+  const std::vector<float> one(16, 0.5F);
+  ASSERT_TRUE(platform_of(make_container())->vectors().upsert({"a"}, one, 16));
+  const auto other = platform_of(make_container("other"));
+  EXPECT_EQ(*other->vectors().count(), 0);
+  EXPECT_TRUE(other->vectors().search(one)->empty());
+}
+
+class PlatformEvents : public PlatformDoor, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(PlatformEvents, ReachWhoListensWithinTheTenantAndNobodyElse) {
+  const TemporaryDirectory directory;
+  RedisServer redis(directory.path());
+  const std::string kind = GetParam();
+  if (kind == "redis") {
+    ASSERT_TRUE(redis.start());
+  }
+  start_platform("[platform.adapters]\nevents = \"" + kind + "\"\n[platform.adapter_options.redis]\nurl = \"" +
+                     redis.url() + "\"\n",
+                 "permissions.adapters.events = { namespaces = [\"jobs.*\"] }\n");
+  write_profile("other", "permissions.adapters.events = { namespaces = [\"*\"] }\n");
+  ASSERT_EQ(connect().outcome("warden.reload"), "OK");
+  const auto listener = platform_of(make_container()), stranger = platform_of(make_container("other")),
+             speaker = platform_of(make_container());
+  std::vector<std::string> heard, overheard;
+  const auto subscribed = listener->subscribe({"jobs.*"}, [&](std::string_view topic, wire::Value payload) {
+    heard.push_back(std::string(topic) + payload.to_json());
+  });
+  ASSERT_TRUE(subscribed) << subscribed.error().message;
+  ASSERT_TRUE(stranger->subscribe({"*"}, [&](std::string_view topic, wire::Value) { overheard.emplace_back(topic); }));
+  EXPECT_EQ(listener->subscribe({"*"}, [](std::string_view, wire::Value) {}).error().code, Code::policy_denied);
+  EXPECT_EQ(speaker->publish("else", "1").error().code, Code::policy_denied);
+  ASSERT_TRUE(speaker->publish("jobs.done", R"({"n":1})"));
+  EXPECT_TRUE(eventually([&] {
+    [[maybe_unused]] const Status waited = listener->dispatch(Millis(10));
+    return !heard.empty();
+  }));
+  EXPECT_EQ(heard, std::vector<std::string>{R"(jobs.done{"n":1})"});
+  ASSERT_TRUE(stranger->client().call("test.ping"));
+  EXPECT_TRUE(overheard.empty());
+}
+INSTANTIATE_TEST_SUITE_P(Kinds, PlatformEvents, ::testing::Values("memory", "redis"));
+
+TEST_F(PlatformData, WhatRunsInTheWorkerNeedsNoDoor) {
+  start_platform(
+      "[platform.adapters]\ncache = \"memory\"\nllm = \"echo\"\nembeddings = \"hashing\"\n"
+      "[platform.placement]\ncache = \"worker\"\nllm = \"worker\"\nembeddings = \"worker\"\n");
+  const std::string id = make_container();
+  const auto platform = platform_of(id);
+  EXPECT_TRUE(platform->adapter(Role::cache).is_in_worker);
+  daemon().signal(SIGSTOP);
+  ASSERT_TRUE(platform->cache().set("k", "v"));
+  EXPECT_EQ(*platform->cache().get("k"), "v");
+  EXPECT_EQ(*platform->cache().incr("n"), 1);
+  EXPECT_EQ(platform->complete("one two")->text, "one two");
+  EXPECT_EQ(platform->embed({"x"})->vectors.size(), 256U);
+  daemon().signal(SIGCONT);
+  Client worker = as_container(id);
+  EXPECT_EQ(worker.outcome("cache.get", R"({"key":"k"})"), "INVALID_REQUEST");
+}
+
+TEST_F(PlatformData, TheExamplePluginRemembersAcrossInvocations) {
+  daemon_ = std::make_unique<Daemon>();
+  const std::string example = std::string(SALLYPORT_EXAMPLES) + "/plugin-with-memory";
+  std::filesystem::create_directories(daemon().root() + "/profiles");
+  std::filesystem::copy(example + "/plugin.toml", daemon().root() + "/profiles/plugin.toml");
+  std::ifstream config(example + "/sallyport.toml");
+  daemon().write_config({std::istreambuf_iterator<char>(config), {}});
+  ASSERT_TRUE(daemon().start()) << daemon().log();
+  const std::string workspace = daemon().root() + "/workspace";
+  std::filesystem::create_directories(workspace);
+  std::filesystem::copy(SALLYPORT_PLUGIN, workspace + "/plugin");
+  const auto invoke = [&](const std::string& word) {
+    // A container for each invocation, gone before the next.
+    const std::string id =
+        make_container("plugin", R"({"workspace":")" + workspace + R"(","command":["./plugin",")" + word + "\"]}");
+    Client client = connect();
+    std::string out;
+    EXPECT_TRUE(eventually([&] {
+      const auto answer = client.call("container.inspect", R"({"container":")" + id + R"(","log":true})");
+      const wire::Value log = answer->result.get("log");
+      out = std::string(log.get("stdout").as_string().value_or("")) +
+            std::string(log.get("stderr").as_string().value_or(""));
+      return answer->result.get("state").as_string() == "exited";
+    }));
+    EXPECT_EQ(client.outcome("container.remove", R"({"container":")" + id + "\"}"), "OK");
+    return out;
+  };
+  EXPECT_EQ(invoke("first"), "1 remembered\n");
+  EXPECT_EQ(invoke("second"), "000001: first\n2 remembered\n");
+  EXPECT_EQ(invoke("third"), "000001: first\n000002: second\n3 remembered\n");
+}
+
+}  // namespace
+}  // namespace sallyport::testing

@@ -1,0 +1,130 @@
+// The small parts of a pod: the ring, keys, queries, what is handed over.
+#include <gtest/gtest.h>
+
+#include "pod/device_queries.h"
+#include "pod/escape_keys.h"
+#include "pod/screen.h"
+#include "pod/startup.h"
+
+namespace sallyport::pod {
+namespace {
+
+std::string content(const Screen& screen, std::uint64_t from) {
+  std::string text;
+  for (const ByteView piece : screen.read(from, SIZE_MAX)) text += as_text(piece);
+  return text;
+}
+
+TEST(Screen, RemembersTheLastBytesOfAnyAmount) {
+  Screen screen(16);
+  std::string all;
+  for (int i = 0; i < 100; ++i) {
+    const std::string piece = std::to_string(i) + std::string(static_cast<std::size_t>(i % 7), '.');
+    screen.feed(as_bytes(piece));
+    all += piece;
+    ASSERT_EQ(screen.end(), all.size());
+    ASSERT_EQ(content(screen, screen.begin()), all.substr(all.size() - std::min<std::size_t>(all.size(), 16)));
+  }
+  screen.feed(as_bytes(std::string(1000, 'x') + "0123456789abcdef"));
+  EXPECT_EQ(content(screen, screen.begin()), "0123456789abcdef");
+}
+
+TEST(Screen, RepaintsFromBehindALineEnd) {
+  Screen screen(32);
+  screen.feed(as_bytes("first\nsecond\n"));
+  EXPECT_EQ(screen.repaint_from(1000), 0U) << "nothing was lost: from the start";
+  EXPECT_EQ(content(screen, screen.repaint_from(10)), "second\n");
+  screen.feed(as_bytes("and a line that pushes the first out"));
+  EXPECT_LE(screen.end() - screen.repaint_from(1000), 32U);
+}
+
+TEST(Screen, RepaintsAtMostWhatIsAskedForEvenWithoutLines) {
+  Screen screen(64);
+  screen.feed(as_bytes(std::string(500, 'x')));
+  EXPECT_EQ(screen.end() - screen.repaint_from(20), 20U);
+}
+
+// What is typed, byte by byte and at once: commands in brackets.
+std::string typed(std::string_view keys, bool by_byte, char escape = '~') {
+  EscapeKeys machine(escape);
+  std::string result;
+  while (!keys.empty()) {
+    Bytes out;
+    std::size_t used = 0;
+    const KeyCommand command = machine.feed(as_bytes(keys.substr(0, by_byte ? 1 : keys.size())), out, used);
+    result += as_text(out.view());
+    if (command == KeyCommand::detach) return result + "[detach]";
+    if (command == KeyCommand::take) result += "[take]";
+    if (command == KeyCommand::release) result += "[release]";
+    if (command == KeyCommand::help) result += "[help]";
+    keys = keys.substr(used);
+  }
+  return result;
+}
+
+TEST(EscapeKeys, CommandsStandBehindANewline) {
+  for (const bool by_byte : {false, true}) {
+    EXPECT_EQ(typed("~.", by_byte), "[detach]") << "at the start";
+    EXPECT_EQ(typed("ls\r~.rest", by_byte), "ls\r[detach]");
+    EXPECT_EQ(typed("ls ~.", by_byte), "ls ~.");
+    EXPECT_EQ(typed("\r~~.", by_byte), "\r~.");
+    EXPECT_EQ(typed("\r~x", by_byte), "\r~x");
+    EXPECT_EQ(typed("~t~r\r~?", by_byte), "[take][release]\r[help]");
+    EXPECT_EQ(typed("\r%.", by_byte, '%'), "\r[detach]");
+    EXPECT_EQ(typed("\r~.", by_byte, '\0'), "\r~.");
+  }
+}
+
+TEST(DeviceQueries, AreAnsweredHoweverTheyAreCut) {
+  const std::string output = "text\x1b[c more \x1b[31mred\x1b[6n\x1b[5n\x1b[>c\x1b\x1b[c\x1b[123456789c";
+  const std::string answers = "\x1b[?62;22c\x1b[1;1R\x1b[0n\x1b[>1;0;0c\x1b[?62;22c";
+  for (std::size_t split = 0; split <= output.size(); ++split) {
+    DeviceQueries queries;
+    Bytes out;
+    queries.feed(as_bytes(std::string_view(output).substr(0, split)), out);
+    queries.feed(as_bytes(std::string_view(output).substr(split)), out);
+    ASSERT_EQ(as_text(out.view()), answers) << split;
+  }
+}
+
+TEST(Startup, ComesBackAsItWasHandedOver) {
+  Startup startup;
+  startup.name = "agent-1";
+  startup.pods_dir = "/somewhere/pods";
+  startup.token.fill(7);
+  startup.profile = "default";
+  startup.with_tcp = true;
+  startup.size = {50, 132};
+  startup.ring_bytes = kMinRingBytes;
+  startup.keep = Millis(5);
+  startup.spec.command = {"sh", "-c", "true"};
+  startup.spec.environment = {"A=b"};
+  const auto bytes = encode(startup);
+  ASSERT_TRUE(bytes);
+  const auto back = decode_startup(bytes->view());
+  ASSERT_TRUE(back) << back.error().describe();
+  EXPECT_EQ(back->name, startup.name);
+  EXPECT_EQ(back->token, startup.token);
+  EXPECT_EQ(back->size, startup.size);
+  EXPECT_TRUE(back->with_tcp);
+  EXPECT_EQ(back->spec.command, startup.spec.command);
+  for (std::size_t size = 0; size < bytes->size(); size += 7) EXPECT_FALSE(decode_startup(bytes->view().first(size)));
+}
+
+TEST(Startup, TellsLastWordsFromSuccess) {
+  EXPECT_TRUE(outcome("\x06"));
+  EXPECT_TRUE(outcome("a warning\n\x06"));
+  const Status silent = outcome("");
+  ASSERT_FALSE(silent);
+  EXPECT_NE(silent.error().message.find("it said nothing"), std::string::npos);
+  const Status spoken = outcome("error while loading shared libraries: x\n");
+  ASSERT_FALSE(spoken);
+  EXPECT_NE(spoken.error().message.find("shared libraries"), std::string::npos);
+  const Status structured = outcome(R"({"code":"CONFLICT","message":"taken","retryable":false})"
+                                    "\n");
+  ASSERT_FALSE(structured);
+  EXPECT_EQ(structured.error().code, Code::conflict);
+}
+
+}  // namespace
+}  // namespace sallyport::pod

@@ -1,0 +1,137 @@
+#include "pod/terminal_filter.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace sallyport::pod {
+namespace {
+
+using Queries = TerminalFilter::Queries;
+
+std::string filtered(std::string_view in, Queries queries = Queries::pass) {
+  TerminalFilter filter(queries);
+  Bytes out;
+  filter.feed(as_bytes(in), out);
+  return std::string(as_text(out.view()));
+}
+
+struct Case {
+  const char* name;
+  std::string in, out;
+};
+
+const Case kPassed[] = {
+    {"text", "hello, world\r\n\ttab\b", ""},
+    {"utf8", "gr\xc3\xbc\xc3\x9f \xe2\x80\x9cquoted\xe2\x80\x9d \xf0\x9f\x98\x80 \xe6\x97\xa5", ""},
+    {"colours", "\x1b[31;1mred\x1b[0m \x1b[38;2;1;2;3mrgb \x1b[4:3mcurly", ""},
+    {"cursor", "\x1b[H\x1b[2J\x1b[10;20H\x1b[A\x1b[s\x1b[u\x1b[6 q\x1b[!p", ""},
+    {"modes", "\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b[?1000h\x1b[>4;1m\x1b[=1u\x1b[<u", ""},
+    {"charsets",
+     "\x1b(0\x1b(B\x1b)0\x1b=\x1b>\x1b"
+     "7\x1b"
+     "8\x1bM",
+     ""},
+    {"title", "\x1b]0;my title?\x1b\\\x1b]2;x\x1b\\", ""},
+    {"link", "\x1b]8;;https://example.org/?q=1\x1b\\link\x1b]8;;\x1b\\", ""},
+    {"clipboard set", "\x1b]52;c;aGVsbG8=\x1b\\", ""},
+    {"colour set", "\x1b]4;1;rgb:ff/00/00\x1b\\\x1b]11;#000000\x1b\\\x1b]104\x1b\\", ""},
+    {"title stack", "\x1b[22;0t\x1b[23;0t", ""},
+    {"bell ends become string ends", "\x1b]0;t\x07", "\x1b]0;t\x1b\\"},
+};
+
+const Case kDropped[] = {
+    {"clipboard read", "a\x1b]52;c;?\x07z", "az"},
+    {"clipboard read without selection", "a\x1b]52;;?\x1b\\z", "az"},
+    {"clipboard read by a byte that is replaced", "a\x1b]52;c;\xbc\x07z", "az"},
+    {"8-bit controls as a selection", "a\x1b]52;\x90;aGk=\x07z", "az"},
+    {"title report", "a\x1b[21tz", "az"},
+    {"icon title report", "a\x1b[20tz", "az"},
+    {"window reports and moves", "a\x1b[14t\x1b[18t\x1b[3;1;1tz", "az"},
+    {"colour query", "a\x1b]10;?\x07\x1b]4;1;?\x1b\\z", "az"},
+    {"setting report (DECRQSS)", "a\x1bP$q\"p\x1b\\z", "az"},
+    {"termcap report", "a\x1bP+q544e\x1b\\z", "az"},
+    {"tmux pass-through", "a\x1bPtmux;\x1b\x1b]52;c;?\x07\x1b\\z", "az"},
+    {"mode report", "a\x1b[?2026$pz", "az"},
+    {"checksum of the screen", "a\x1b[1;1;1;1;2;2*yz", "az"},
+    {"terminal parameters", "a\x1b[xz", "az"},
+    {"version", "a\x1b[>qz", "az"},
+    {"printing", "a\x1b[5iz", "az"},
+    {"answerback", "a\x05z", "az"},
+    {"graphics that read files", "a\x1b_Gt=f;L2V0Yy9wYXNzd2Q=\x1b\\z", "az"},
+    {"privacy message", "a\x1b^x\x1b\\z", "az"},
+    {"start of string", "a\x1bXx\x1b\\z", "az"},
+    {"unknown command", "a\x1b]1337;ReportVariable=x\x07z", "az"},
+    {"8-bit OSC",
+     "a\x9d"
+     "52;c;?\x9cz",
+     "a?52;c;??z"},
+    {"C1 in UTF-8",
+     "a\xc2\x9d"
+     "52;c;?\xc2\x9cz",
+     "a?52;c;??z"},
+    {"8-bit DCS", "a\x90$q\"p\x9cz", "a?$q\"p?z"},
+    {"overlong escape", "a\xc0\x9b[21tz", "a??[21tz"},
+    {"invalid bytes", "a\xff\xfez", "a??z"},
+    {"control inside a sequence", "a\x1b[2\n1tz", "az"},
+    {"an escape inside a title begins anew", "\x1b]0;a\x1b[31mb", "\x1b]0;a\x1b\\\x1b[31mb"},
+    {"cancelled sequence", "a\x1b[2\x18z", "az"},
+};
+
+TEST(TerminalFilter, PassesWhatTerminalsShow) {
+  for (const Case& each : kPassed) EXPECT_EQ(filtered(each.in), each.out.empty() ? each.in : each.out) << each.name;
+}
+
+TEST(TerminalFilter, DropsWhatTerminalsAnswer) {
+  for (const Case& each : kDropped) EXPECT_EQ(filtered(each.in), each.out) << each.name;
+}
+
+TEST(TerminalFilter, LeavesDeviceQueriesToATerminalThatControls) {
+  for (const char* query : {"\x1b[c", "\x1b[0c", "\x1b[>c", "\x1b[=c", "\x1b[5n", "\x1b[6n", "\x1b[?6n", "\x1bZ"}) {
+    EXPECT_EQ(filtered(query, Queries::pass), query);
+    EXPECT_EQ(filtered(query, Queries::drop), "");
+  }
+}
+
+TEST(TerminalFilter, DoesTheSameAtEverySplitPosition) {
+  std::string all;
+  for (const Case& each : kPassed) all += each.in;
+  for (const Case& each : kDropped) all += each.in;
+  const std::string whole = filtered(all);
+  for (std::size_t split = 0; split <= all.size(); ++split) {
+    TerminalFilter filter(Queries::pass);
+    Bytes out;
+    filter.feed(as_bytes(std::string_view(all).substr(0, split)), out);
+    filter.feed(as_bytes(std::string_view(all).substr(split)), out);
+    ASSERT_EQ(as_text(out.view()), whole) << "split at " << split;
+  }
+  TerminalFilter filter(Queries::pass);
+  Bytes out;
+  for (const char byte : all) filter.feed(as_bytes(std::string_view(&byte, 1)), out);
+  EXPECT_EQ(as_text(out.view()), whole);
+}
+
+TEST(TerminalFilter, ChangesNothingTheSecondTime) {
+  for (const auto& cases : {std::span<const Case>(kPassed), std::span<const Case>(kDropped)}) {
+    for (const Case& each : cases) EXPECT_EQ(filtered(filtered(each.in)), filtered(each.in)) << each.name;
+  }
+}
+
+TEST(TerminalFilter, DropsASequenceThatIsTooLongAndGoesOn) {
+  EXPECT_EQ(filtered("a\x1b[" + std::string(100'000, '1') + "mz"), "az");
+  EXPECT_EQ(filtered("a\x1b]11;" + std::string(100'000, 'x') + "\x07z"), "az");
+  const std::string long_title = "\x1b]0;" + std::string(100'000, 't') + "\x1b\\";
+  EXPECT_EQ(filtered(long_title), long_title);
+}
+
+TEST(TerminalFilter, ForgetsAnUnfinishedSequenceOnReset) {
+  TerminalFilter filter(Queries::pass);
+  Bytes out;
+  filter.feed(as_bytes("\x1bPunfinished"), out);
+  filter.reset();
+  filter.feed(as_bytes("shown"), out);
+  EXPECT_EQ(as_text(out.view()), "shown");
+}
+
+}  // namespace
+}  // namespace sallyport::pod

@@ -1,0 +1,289 @@
+"""The Python client against the real daemon."""
+import asyncio
+import base64
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+import zipfile
+
+import sallyport
+from sallyport import aio
+
+BIN = pathlib.Path(os.environ["SALLYPORT_BIN"])
+PACKAGE = pathlib.Path(sallyport.__file__).resolve().parent
+
+
+class Daemon(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.root = pathlib.Path(tempfile.mkdtemp(prefix="sallyport-python-"))
+        (cls.root / "project").mkdir()
+        os.environ.update(SALLYPORT_RUNTIME_DIR=str(cls.root / "run"), SALLYPORT_STATE_DIR=str(cls.root / "state"),
+                          SALLYPORT_CONFIG=str(cls.root / "sallyport.toml"))
+        ready, told = os.pipe()
+        cls.daemon = subprocess.Popen([BIN / "sallyportd", "--tcp", "--log-level", "error", "--ready-fd", str(told)],
+                                      pass_fds=[told])
+        os.close(told)
+        assert os.read(ready, 1), "the daemon did not start"
+        os.close(ready)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.terminate()
+        cls.daemon.wait()
+        shutil.rmtree(cls.root, ignore_errors=True)
+
+    def container(self, client):
+        config = {"workspace": str(self.root / "project"), "ends_with_session": True}
+        return client.call("container.create", {"template": "mcp", "config": config})["container"]
+
+    # ---- calls ----
+
+    def test_a_call_and_its_answer(self):
+        with sallyport.connect() as client:
+            self.assertEqual(client.call("test.ping"), {"pong": True})
+            self.assertEqual(client.call("warden.hello")["principal"], "host")
+            data = {"text": "ä\u0000\U0001f600", "numbers": [1, -1, 2**64 - 1, 0.5], "none": None}
+            self.assertEqual(client.call("test.echo", {"data": data})["data"], data)
+
+    def test_errors_carry_code_and_details(self):
+        with sallyport.connect() as client:
+            with self.assertRaises(sallyport.Error) as raised:
+                client.call("test.sleep", {"ms": "long"})
+            self.assertEqual((raised.exception.code, raised.exception.details), ("INVALID_PARAMS", {"field": "params.ms"}))
+            with self.assertRaises(sallyport.Error) as raised:
+                client.call("no.such")
+            self.assertEqual(raised.exception.code, "METHOD_NOT_FOUND")
+            with self.assertRaises(sallyport.Error) as raised:
+                client.call("test.echo", {"data": "x" * (1 << 20)})
+            self.assertEqual(raised.exception.code, "PAYLOAD_TOO_LARGE")
+            self.assertTrue(client.call("test.ping")["pong"])
+
+    def test_a_deadline_is_kept_by_the_peer(self):
+        with sallyport.connect() as client:
+            with self.assertRaises(sallyport.Error) as raised:
+                client.call("test.sleep", {"ms": 60000}, deadline=0.05)
+            self.assertEqual(raised.exception.code, "TIMEOUT")
+
+    def test_calls_are_answered_as_they_finish_and_can_be_cancelled(self):
+        async def work():
+            async with await aio.connect() as client:
+                slow = client.start("test.sleep", {"ms": 60000}, deadline=90)
+                self.assertTrue((await client.call("test.ping"))["pong"])
+                slow.cancel()
+                with self.assertRaises(sallyport.Error) as raised:
+                    await slow
+                self.assertEqual(raised.exception.code, "CANCELLED")
+                task = asyncio.ensure_future(client.call("test.sleep", {"ms": 60000}, deadline=90))
+                await client.call("test.ping")
+                task.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await task
+                while (await client.call("warden.status"))["in_flight"] > 1:
+                    await asyncio.sleep(0.01)
+
+        asyncio.run(work())
+
+    def test_many_threads_share_one_client_and_a_pool(self):
+        pool = sallyport.Pool(3)
+        with sallyport.connect() as client:
+            results = []
+
+            def work(number):
+                for call in (client.call, pool.call):
+                    results.append(call("test.echo", {"data": number})["data"] == number)
+
+            threads = [threading.Thread(target=work, args=(i,)) for i in range(20)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(results, [True] * 40)
+        pool.close()
+
+    def test_a_warden_that_is_not_there_is_unavailable(self):
+        with self.assertRaises(sallyport.Error) as raised:
+            sallyport.connect(str(self.root / "nobody.sock"))
+        self.assertEqual(raised.exception.code, "UNAVAILABLE")
+
+    # ---- loopback ----
+
+    def test_loopback_with_mutual_proof(self):
+        client = sallyport.sync.connect_loopback(str(self.root / "run" / "warden.json"))
+        with client:
+            self.assertEqual(client.call("warden.hello")["identity"], "proof")
+
+    def test_a_squatter_on_the_port_is_found_out(self):
+        state = json.loads((self.root / "run" / "warden.json").read_text())
+        with socket.create_server(("127.0.0.1", 0)) as squatter:
+            state["address"] = "127.0.0.1:%d" % squatter.getsockname()[1]
+            fake = self.root / "fake.json"
+            fake.write_text(json.dumps(state))
+            fake.chmod(0o600)
+
+            def squat():
+                peer, _ = squatter.accept()
+                with peer:
+                    peer.recv(100)
+                    peer.sendall(b"\0\0\0\x43\x02\x02\x01" + b"x" * 64)
+
+            thread = threading.Thread(target=squat)
+            thread.start()
+            with self.assertRaises(sallyport.Error) as raised:
+                sallyport.sync.connect_loopback(str(fake))
+            thread.join()
+        self.assertEqual(raised.exception.code, "UNAUTHENTICATED")
+
+    # ---- streams, events, serving ----
+
+    def test_streams_carry_more_than_their_credit_both_ways(self):
+        data = os.urandom(5 << 20)
+
+        async def work():
+            async with await aio.connect() as client:
+                stream = client.open_stream()
+                pending = client.start("test.echo", {"data": stream.name})
+
+                async def send():
+                    await stream.write(data)
+                    await stream.finish()
+
+                sending = asyncio.ensure_future(send())
+                named = (await pending)["data"]
+                self.assertEqual(await client.stream(named).read_all(), data)
+                await sending
+                self.assertEqual(client._in, {})
+
+        asyncio.run(work())
+
+    def test_events_come_to_who_subscribed(self):
+        with sallyport.connect() as client, sallyport.connect() as other:
+            events = client.events("warden.reloaded")
+            other.call("warden.reload")
+            self.assertEqual(next(events).method, "warden.reloaded")
+
+    def test_the_end_of_the_connection_ends_what_waits_for_it(self):
+        ours, theirs = socket.socketpair()
+
+        async def work():
+            client = await aio.adopt(ours, is_connecting=True)
+            call = client.start("test.ping")
+            theirs.close()
+            with self.assertRaises(sallyport.Error) as raised:
+                await call
+            self.assertEqual(raised.exception.code, "UNAVAILABLE")
+            await client.close()
+
+        asyncio.run(work())
+
+    def test_serving_a_peer(self):
+        async def work():
+            ours, theirs = socket.socketpair()
+            server = await aio.adopt(ours, is_connecting=False)
+            client = await aio.adopt(theirs, is_connecting=True)
+            server.serve("double", lambda message: message.params["x"] * 2)
+
+            async def slow(message):
+                await asyncio.sleep(3600)
+
+            server.serve("slow", slow)
+            self.assertEqual(await client.call("double", {"x": 21}), 42)
+            for method, params, code in [("none", None, "METHOD_NOT_FOUND"), ("double", {}, "INTERNAL_ERROR")]:
+                with self.assertRaises(sallyport.Error) as raised:
+                    await client.call(method, params)
+                self.assertEqual(raised.exception.code, code)
+            call = client.start("slow")
+            await client.call("double", {"x": 1})
+            call.cancel()
+            with self.assertRaises(sallyport.Error) as raised:
+                await call
+            self.assertEqual(raised.exception.code, "CANCELLED")
+            await client.close()
+            await server.close()
+
+        asyncio.run(work())
+
+    # ---- containers ----
+
+    def test_a_command_in_a_container_with_its_output(self):
+        with sallyport.connect() as client:
+            done = client.run_exec(self.container(client), ["sh", "-c", "seq 1 300000; echo bad >&2; exit 3"])
+        self.assertEqual((done.exit_code, done.stderr), (3, b"bad\n"))
+        self.assertTrue(done.stdout.startswith(b"1\n2\n") and done.stdout.endswith(b"300000\n"))
+
+    def test_files_of_a_container_also_large_ones(self):
+        with sallyport.connect() as client:
+            container, data = self.container(client), os.urandom(3 << 20)
+            client.upload("fs.write", {"container": container, "path": "blob"}, "content", data)
+            self.assertEqual((self.root / "project" / "blob").read_bytes(), data)
+            read = client.call("fs.read", {"container": container, "path": "blob", "stream": True})
+            self.assertEqual(client.stream(read["content"]).read_all(), data)
+
+    def test_from_inside_a_container_the_door_and_the_mailbox(self):
+        shutil.copytree(PACKAGE, self.root / "project" / "sallyport", dirs_exist_ok=True)
+        program = (
+            "import sallyport, os\n"
+            "with sallyport.connect() as client:\n"
+            "    print(client.call('warden.hello')['principal'])\n"
+            "    try: client.call('container.list')\n"
+            "    except sallyport.Error as error: print(error.code)\n"
+            "box = sallyport.Mailbox()\n"
+            "box.signal('context_reset')\n"
+            "box.send('schedule_task', {'prompt': 'x'}, '6f1a2b3c-0000-4000-8000-000000000001')\n"
+            "print(box.reply('6f1a2b3c-0000-4000-8000-000000000001'))\n"
+            "print(sorted(os.listdir(box.directory + '/in')), os.listdir(box.directory + '/in/tmp'))\n")
+        with sallyport.connect() as client:
+            container = self.container(client)
+            done = client.run_exec(container, ["/usr/bin/python3", "-B", "-c", program])
+        self.assertEqual(done.exit_code, 0, done.stderr.decode())
+        lines = done.stdout.decode().splitlines()
+        self.assertEqual(lines[:2], [f"container/{container}", "POLICY_DENIED"])
+        self.assertEqual(lines[3], "['new', 'tmp'] []")
+
+    def test_the_mailbox_writes_what_the_design_says(self):
+        box = sallyport.Mailbox(str(self.root / "box"))
+        for name in ("in/tmp", "in/new", "out"):
+            (self.root / "box" / name).mkdir(parents=True)
+        box.signal("context_reset")
+        (dropped,) = (self.root / "box" / "in" / "new").iterdir()
+        self.assertEqual(dropped.read_text(), '{"signal":"context_reset"}')
+        dropped.unlink()
+        request_id = box.send("deploy", {"what": "ä"})
+        (dropped,) = (self.root / "box" / "in" / "new").iterdir()
+        self.assertEqual(json.loads(dropped.read_text()), {"signal": "deploy", "request_id": request_id, "payload": {"what": "ä"}})
+        out = self.root / "box" / "out" / f"{request_id}.json"
+        self.assertIsNone(box.reply(request_id))
+        out.write_text('{"id":"%s","type":"response","result":{"state":"awaiting_human","final":false}}' % request_id)
+        self.assertFalse(box.reply(request_id).is_final)
+        out.write_text('{"id":"%s","type":"response","error":{"code":"APPROVAL_DENIED","message":"no","retryable":false}}' % request_id)
+        self.assertEqual(box.wait(request_id).error.code, "APPROVAL_DENIED")
+
+
+class Wheel(unittest.TestCase):
+    def test_is_built_offline_installs_and_works_from_there(self):
+        with tempfile.TemporaryDirectory() as directory:
+            subprocess.run([sys.executable, PACKAGE.parent / "build_wheel.py", directory], check=True, capture_output=True)
+            (wheel,) = pathlib.Path(directory).glob("*.whl")
+            shown = subprocess.run([sys.executable, "-c", "import sallyport; print(sallyport.__file__)"], check=True,
+                                   text=True, capture_output=True, cwd="/", env={**os.environ, "PYTHONPATH": str(wheel)})
+            self.assertIn(".whl", shown.stdout)
+            with zipfile.ZipFile(wheel) as opened:
+                names = opened.namelist()
+                for line in opened.read(names[-1]).decode().splitlines():
+                    name, digest, _ = line.split(",")
+                    if digest:
+                        data = hashlib.sha256(opened.read(name)).digest()
+                        self.assertEqual(digest, "sha256=" + base64.urlsafe_b64encode(data).rstrip(b"=").decode())
+            self.assertIn("sallyport/py.typed", names)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,275 @@
+// Records of groups, and emptying a session under somebody's hands.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "containers/empty_directory.h"
+#include "containers/groups.h"
+#include "os/files.h"
+#include "policy/within.h"
+#include "support/daemon.h"
+
+namespace sallyport::containers {
+namespace {
+
+namespace fs = std::filesystem;
+using ::sallyport::testing::TemporaryDirectory;
+
+Group family() {
+  Group group;
+  group.name = "family";
+  group.profile = "default";
+  group.folder = "family-chat";
+  group.trigger = "@andy \"quoted\" \\ \x01 \xe2\x80\xae";
+  group.settings = {{"tone", "kind\nand short"}};
+  group.created_by = "c-1";
+  group.key = "key-1";
+  return group;
+}
+
+TEST(Groups, SurviveInTheirFiles) {
+  const TemporaryDirectory state;
+  Groups groups(state.path());
+  ASSERT_TRUE(groups.refresh());
+  ASSERT_TRUE(groups.add(family()));
+  Groups later(state.path());
+  ASSERT_TRUE(later.refresh());
+  const Group* found = later.find("family");
+  ASSERT_NE(found, nullptr) << (later.faults().empty() ? "" : later.faults()[0]);
+  EXPECT_EQ(found->trigger, family().trigger);
+  EXPECT_EQ(found->settings, family().settings);
+  EXPECT_EQ(*later.session_dir("family"), state.path() + "/groups/family/session");
+  EXPECT_TRUE(fs::is_directory(*later.workspace_dir("family")));
+  EXPECT_FALSE(later.session_dir("other"));
+}
+
+TEST(Groups, TheSameKeyMakesNoSecondOne) {
+  const TemporaryDirectory state;
+  Groups groups(state.path());
+  ASSERT_TRUE(groups.refresh());
+  ASSERT_TRUE(groups.add(family()));
+  EXPECT_TRUE(groups.add(family()));
+  Group other = family();
+  other.key = "key-2";
+  EXPECT_EQ(groups.add(other).error().code, Code::conflict);
+  other.name = "second";
+  EXPECT_EQ(groups.add(other).error().code, Code::conflict);  // the folder is taken
+  other.folder = "second";
+  EXPECT_TRUE(groups.add(other));
+}
+
+TEST(Groups, AttackPathTraversalInANameOrFolder) {
+  for (const char* name : {"", "..", "../x", "a/b", "/etc", ".hidden", "-x", "A", "a b", "a\n", "a.toml", "\xc3\xa4"}) {
+    EXPECT_FALSE(check_group_name(name)) << name;
+  }
+  for (const char* folder : {"", ".", "..", "../x", "a/b", "/etc", ".ssh", "a\\b/", "~", "a b", "${workspace}"}) {
+    EXPECT_FALSE(check_group_folder(folder)) << folder;
+  }
+  EXPECT_FALSE(check_group_name(std::string(49, 'a')));
+  EXPECT_TRUE(check_group_folder("Family-Chat_1.2"));
+}
+
+TEST(Groups, AttackReservedNames) {
+  for (const char* name : {"host", "warden", "default", "admin", "global", "sallyport"}) {
+    EXPECT_FALSE(check_group_name(name)) << name;
+  }
+}
+
+TEST(Groups, AFaultyRecordIsNamedAndKeepsItsName) {
+  const TemporaryDirectory state;
+  Groups groups(state.path());
+  ASSERT_TRUE(groups.refresh());
+  const auto write = [&](const std::string& name, const std::string& text) {
+    ASSERT_TRUE(os::write_private_file(state.path() + "/groups/" + name, text));
+  };
+  write("good.toml", "name = \"good\"\nprofile = \"default\"\nfolder = \"good\"\n");
+  write("family.toml", "name = \"family\"\nprofile = \"default\"\nfolder = \"../../etc\"\n");
+  write("liar.toml", "name = \"good\"\nprofile = \"default\"\nfolder = \"liar\"\n");
+  write("odd.toml", "name = \"odd\"\nprofile = \"default\"\nfolder = \"odd\"\nadmin = true\n");
+  ASSERT_TRUE(groups.refresh());
+  EXPECT_EQ(groups.all().size(), 1U);
+  ASSERT_EQ(groups.faults().size(), 3U);
+  std::string all;
+  for (const std::string& fault : groups.faults()) all += fault + "\n";
+  EXPECT_NE(all.find("family.toml:3:10: a group's folder"), std::string::npos) << all;
+  EXPECT_NE(all.find("odd.toml:4:1: unknown key 'admin'"), std::string::npos) << all;
+  EXPECT_NE(all.find("liar.toml: 'name' and the file's name differ"), std::string::npos) << all;
+  EXPECT_EQ(groups.add(family()).error().code, Code::conflict);
+}
+
+// ---- within ----
+
+TEST(Within, NamesWhatIsWider) {
+  const auto profiles = policy::parse_profiles(R"(
+[profile.own]
+fs.read = ["/usr"]
+fs.write = ["${workspace}"]
+fs.deny = ["**/*.pem"]
+exec = ["/usr/bin/*"]
+methods = ["fs.*"]
+limits = { memory = "1GiB" }
+[profile.narrow]
+fs.read = ["/usr/share", "${workspace}"]
+fs.deny = ["**/*.pem", "**/.env"]
+exec = ["/usr/bin/git"]
+methods = ["fs.read"]
+limits = { memory = "512MiB" }
+[profile.reads]
+fs.read = ["/usr", "/etc"]
+fs.deny = ["**/*.pem"]
+limits = { memory = "1GiB" }
+[profile.beside]
+fs.read = ["/usr2"]
+fs.deny = ["**/*.pem"]
+limits = { memory = "1GiB" }
+[profile.undenied]
+limits = { memory = "1GiB" }
+[profile.calls]
+fs.deny = ["**/*.pem"]
+methods = ["*"]
+limits = { memory = "1GiB" }
+[profile.large]
+fs.deny = ["**/*.pem"]
+[profile.weak]
+fs.deny = ["**/*.pem"]
+limits = { memory = "1GiB" }
+allow_weak = true
+)",
+                                               "test.toml");
+  ASSERT_TRUE(profiles) << profiles.error().message;
+  std::map<std::string, policy::Profile> by_name;
+  for (const auto& profile : *profiles) by_name.emplace(profile.name, profile);
+  const policy::Profile& own = by_name.at("own");
+  EXPECT_TRUE(policy::check_within(own, own));
+  EXPECT_TRUE(policy::check_within(by_name.at("narrow"), own));
+  for (const auto& [name, key] : std::map<std::string, std::string>{{"reads", "fs.read"},
+                                                                    {"beside", "fs.read"},
+                                                                    {"undenied", "fs.deny"},
+                                                                    {"calls", "methods"},
+                                                                    {"large", "limits"},
+                                                                    {"weak", "allow_weak"}}) {
+    const Status within = policy::check_within(by_name.at(name), own);
+    ASSERT_FALSE(within) << name;
+    EXPECT_EQ(within.error().code, Code::policy_denied);
+    EXPECT_NE(within.error().message.find("(" + key + ")"), std::string::npos) << within.error().message;
+  }
+}
+
+// ---- emptying ----
+
+class EmptyDirectory : public ::testing::Test {
+ protected:
+  std::string path(const std::string& below = "") const { return root_.path() + "/session" + below; }
+  void SetUp() override { fs::create_directories(path()); }
+  void write(const std::string& below) const { std::ofstream(path(below)) << "x"; }
+
+  Result<Emptied> empty() {
+    std::optional<Result<Emptied>> result;
+    const auto wait = [&]() -> Fire {
+      result = co_await empty_directory(loop_, path());
+      loop_.stop();
+    };
+    loop_.post([&] { wait(); });
+    loop_.run();
+    return *result;
+  }
+
+  TemporaryDirectory root_;
+  ipc::Loop loop_;
+};
+
+TEST_F(EmptyDirectory, RemovesEverythingButItself) {
+  fs::create_directories(path("/a/b/c"));
+  for (int i = 0; i < 600; ++i) write("/a/" + std::to_string(i));
+  write("/.hidden");
+  write("/a/b/c/deep");
+  const auto emptied = empty();
+  ASSERT_TRUE(emptied);
+  EXPECT_TRUE(emptied->is_complete);
+  EXPECT_EQ(emptied->removed, 605U);
+  EXPECT_TRUE(fs::is_empty(path()));
+}
+
+TEST_F(EmptyDirectory, AttackLinksLeadNowhere) {
+  fs::create_directories(root_.path() + "/precious/inner");
+  std::ofstream(root_.path() + "/precious/file") << "kept";
+  fs::create_symlink(root_.path() + "/precious", path("/link"));
+  fs::create_symlink("../precious", path("/relative"));
+  fs::create_symlink("/", path("/root"));
+  fs::create_hard_link(root_.path() + "/precious/file", path("/hard"));
+  ASSERT_EQ(::mkfifo(path("/fifo").c_str(), 0600), 0);
+  const auto emptied = empty();
+  ASSERT_TRUE(emptied && emptied->is_complete);
+  EXPECT_TRUE(fs::is_empty(path()));
+  EXPECT_TRUE(fs::exists(root_.path() + "/precious/file"));
+  EXPECT_TRUE(fs::exists(root_.path() + "/precious/inner"));
+}
+
+TEST_F(EmptyDirectory, AttackATreeDeeperThanDescriptorsGo) {
+  UniqueFd at{::open(path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  for (int i = 0; i < 1200; ++i) {
+    ASSERT_EQ(::mkdirat(at.get(), "d", 0700), 0);
+    at = UniqueFd(::openat(at.get(), "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  }
+  const auto emptied = empty();
+  ASSERT_TRUE(emptied);
+  EXPECT_TRUE(emptied->is_complete);
+  EXPECT_TRUE(fs::is_empty(path()));
+}
+
+TEST_F(EmptyDirectory, AttackDirectoriesThatMayNotBeEntered) {
+  const int status = ::sallyport::testing::in_child([&] {
+    // As an ordinary user: root is never refused.
+    if (::geteuid() == 0) {
+      if (::chown(root_.path().c_str(), 65534, 65534) != 0 || ::chown(path().c_str(), 65534, 65534) != 0) return 2;
+      if (::setgid(65534) != 0 || ::setuid(65534) != 0) return 3;
+    }
+    fs::create_directories(path("/locked/inner"));
+    write("/locked/inner/file");
+    ::chmod(path("/locked/inner").c_str(), 0);
+    ::chmod(path("/locked").c_str(), 0);
+    ::chmod(path().c_str(), 0500);
+    ipc::Loop loop;
+    std::optional<Result<Emptied>> result;
+    const auto wait = [&]() -> Fire {
+      result = co_await empty_directory(loop, path());
+      loop.stop();
+    };
+    loop.post([&] { wait(); });
+    loop.run();
+    return *result && (*result)->is_complete && fs::is_empty(path()) ? 0 : 4;
+  });
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(EmptyDirectory, AttackSomebodyWhoKeepsRenamingAndFilling) {
+  fs::create_directories(root_.path() + "/precious");
+  std::ofstream(root_.path() + "/precious/file") << "kept";
+  std::atomic<bool> is_over = false;
+  std::thread attacker([&] {
+    for (int i = 0; !is_over; ++i) {
+      const std::string name = path("/d" + std::to_string(i % 7));
+      ::mkdir(name.c_str(), 0700);
+      ::symlink("../precious", (name + "/l").c_str());
+      ::rename(name.c_str(), path("/moved").c_str());
+      ::rmdir(path("/moved").c_str());
+      ::symlink((root_.path() + "/precious").c_str(), name.c_str());
+      ::unlink(name.c_str());
+    }
+  });
+  // Complete or not: it ends, and nothing outside is touched.
+  for (int round = 0; round < 20; ++round) EXPECT_TRUE(empty());
+  is_over = true;
+  attacker.join();
+  EXPECT_TRUE(fs::exists(root_.path() + "/precious/file"));
+  EXPECT_TRUE(empty()->is_complete);
+}
+
+}  // namespace
+}  // namespace sallyport::containers
