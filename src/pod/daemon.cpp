@@ -238,11 +238,15 @@ Fire Daemon::watch_covers() {
   while (running_) {
     const bool has_changed = co_await covers_watch_->hangup();
     if (!has_changed) break;
-    std::vector<std::string> lost;
-    while (running_ && covers_->check(lost) > 0) {
-      co_await loop_.sleep(sandbox::CoverWatch::kRetry);
+    while (running_) {
+      sandbox::CoverWatch::Changes changes;
+      covers_->check(changes);
+      for (const std::string& path : changes.put_back) log_.warn("protection was put back", {{"path", path}});
+      for (const std::string& path : changes.removed) log_.warn("the host removed it", {{"path", path}});
+      if (!covers_->next_look()) break;
+      // Not later, since nothing else looks meanwhile for further changes.
+      co_await loop_.sleep(sandbox::CoverWatch::kFirstPause);
     }
-    for (const std::string& path : lost) log_.warn("protection was put back", {{"path", path}});
   }
 }
 
