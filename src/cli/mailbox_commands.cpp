@@ -84,8 +84,7 @@ void add_mailbox_commands(CLI::App& app, Context& context) {
   show->add_option("container", *container, "Only this container's");
   on_run(show, context, [&context, container] { return status(context, *container); });
 
-  CLI::App* settle = mailbox->add_subcommand(
-      "resolve", "Say what came of a request that is in state unknown: its action was cut short by a crash");
+  CLI::App* settle = mailbox->add_subcommand("resolve", "Say what came of a request whose action a crash cut short");
   const auto arguments = std::make_shared<ResolveArguments>();
   settle->add_option("container", arguments->container)->required();
   settle->add_option("request", arguments->request)->required();

@@ -156,7 +156,7 @@ TEST_F(Mail, RepliesBeyondAThousandExpireAndTheirIdsStayUsed) {
 TEST_F(Mail, ARestartedContainersOldMailboxIsAnsweredBeforeItGoes) {
   Client client = connect();
   const auto answer =
-      client.call("container.create", R"({"template":"agent","config":{"name":"phoenix","restart":true}})");
+      client.call("container.create", R"({"template":"mailer","config":{"name":"phoenix","restart":true}})");
   ASSERT_TRUE(answer && !answer->error);
   container_ = answer->result.get("container").as_string().value_or("");
   daemon().kill_now();

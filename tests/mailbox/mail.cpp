@@ -17,7 +17,7 @@ namespace sallyport::testing {
 namespace {
 
 constexpr const char* kProfile = R"toml(
-[profile.agent]
+[profile.mailer]
 fs.read  = ["/usr", "/etc", "/opt"]
 fs.write = ["${workspace}"]
 exec     = ["/usr/**", "${workspace}/**"]

@@ -30,7 +30,7 @@ class Mail : public ::testing::Test {
   void TearDown() override { finish(); }
 
   // A container whose profile allows the test signals; one waits for commands.
-  std::string create(const std::string& name = "agent", const std::string& profile = "agent");
+  std::string create(const std::string& name = "agent", const std::string& profile = "mailer");
   const std::string& container() {
     if (container_.empty()) container_ = create();
     return container_;

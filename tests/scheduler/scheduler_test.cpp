@@ -17,7 +17,7 @@ class SchedulerTest : public World {
                  key);
   }
   std::shared_ptr<containers::Container> sender() {
-    if (!sender_) sender_ = container("agent");
+    if (!sender_) sender_ = container("helper");
     return sender_;
   }
   bool finishes(std::size_t runs) {
@@ -42,7 +42,7 @@ TEST_F(SchedulerTest, RunsAPromptAtItsTimeInAFreshContainerAndRoutesItsOutput) {
   EXPECT_NE(finished.find(R"("next_run":"2026-01-05T00:10:00Z")"), std::string::npos) << finished;
   ASSERT_EQ(count("container.message"), 1U);
   const std::string message = last("container.message");
-  EXPECT_NE(message.find(R"("text":"from agent-)"), std::string::npos) << message;
+  EXPECT_NE(message.find(R"("text":"from helper-)"), std::string::npos) << message;
   EXPECT_EQ(message.find(sender()->id), std::string::npos) << "it must be a container of its own";
   pass(5 * kMinute);
   EXPECT_TRUE(finishes(2));
@@ -117,7 +117,7 @@ TEST_F(SchedulerTest, AttackTooManyTasks) {
   EXPECT_EQ(task("x", "@daily", "1")[0], '{');
   EXPECT_EQ(task("x", "@daily", "2")[0], '{');
   EXPECT_EQ(task("x", "@daily", "3"), "QUOTA_EXCEEDED: too many tasks are scheduled");
-  const auto other = container("agent");
+  const auto other = container("helper");
   EXPECT_EQ(raise("schedule_task", *other, R"({"prompt":"x","schedule":"@daily"})", "4")[0], '{');
   EXPECT_EQ(raise("schedule_task", *other, R"({"prompt":"x","schedule":"@daily"})", "5").substr(0, 14),
             "QUOTA_EXCEEDED");
@@ -217,7 +217,7 @@ TEST_F(SchedulerTest, RemovingStopsARunAndForgetsTheTask) {
 
 TEST_F(SchedulerTest, ANarrowedSenderSchedulesNothingWider) {
   containers::Config config;
-  config.profile = "agent";
+  config.profile = "helper";
   config.workspace = path("/desk");
   config.overrides = R"({"read_only":true})";
   auto narrow = wait(handlers::start_container(*life_->host, config));

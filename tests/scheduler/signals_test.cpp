@@ -52,7 +52,7 @@ TEST_F(Signals, AreTheEightOfWhichDeployAloneIsNotRepeated) {
 // ---- message_ready, progress_ready ----
 
 TEST_F(Signals, MessageReadyTakesWhatTheCommandWroteAndEachLineOnce) {
-  const auto one = container("agent", {"sh", "-c", R"(echo '{"type":"message","text":"a\u001bb"}'; echo plain;
+  const auto one = container("helper", {"sh", "-c", R"(echo '{"type":"message","text":"a\u001bb"}'; echo plain;
       echo '{"type":"progress","text":"half"}'; touch written; while ! test -e go; do sleep 0.02; done;
       echo '{"type":"message","text":"two"}'; touch again; exec sleep 1000)"});
   ASSERT_TRUE(until([&] { return fs::exists(path("/desk/written")); }));
@@ -69,7 +69,7 @@ TEST_F(Signals, MessageReadyTakesWhatTheCommandWroteAndEachLineOnce) {
 }
 
 TEST_F(Signals, AttackAFloodOfOutputIsBoundedAndWhatWasLostIsSaid) {
-  const auto one = container("agent", {"sh", "-c", R"(i=0; while [ $i -lt 9000 ]; do
+  const auto one = container("helper", {"sh", "-c", R"(i=0; while [ $i -lt 9000 ]; do
       echo '{"type":"message","text":"0123456789012345678901234567890123456789"}'; i=$((i+1)); done)"});
   ASSERT_TRUE(ends(one));
   const std::string answer = raise("message_ready", *one);
@@ -79,7 +79,7 @@ TEST_F(Signals, AttackAFloodOfOutputIsBoundedAndWhatWasLostIsSaid) {
 }
 
 TEST_F(Signals, AContainerThatIsGoneOrNotCapturedIsRefused) {
-  const auto one = container("agent");
+  const auto one = container("helper");
   containers::Container gone;
   gone.id = "gone";
   EXPECT_EQ(raise("message_ready", gone), "NOT_FOUND: the container that asked is gone");
@@ -90,7 +90,7 @@ TEST_F(Signals, AContainerThatIsGoneOrNotCapturedIsRefused) {
 // ---- context_reset ----
 
 TEST_F(Signals, ContextResetEmptiesTheSessionWhileTheContainerRuns) {
-  const auto one = container("agent", {"sh", "-c", R"(cd /run/sallyport/session && mkdir -p a/b && echo x > a/b/c &&
+  const auto one = container("helper", {"sh", "-c", R"(cd /run/sallyport/session && mkdir -p a/b && echo x > a/b/c &&
       ln -s / root && touch done; while test -e done; do sleep 0.02; done; ls -A | wc -l; exec sleep 1000)"});
   ASSERT_TRUE(until([&] { return fs::exists(one->session_dir + "/done"); }));
   EXPECT_EQ(raise("context_reset", *one), R"({"removed":5})");
@@ -99,12 +99,12 @@ TEST_F(Signals, ContextResetEmptiesTheSessionWhileTheContainerRuns) {
 }
 
 TEST_F(Signals, AGroupsSessionOutlivesItsContainersAndIsEmptiedForAll) {
-  const auto first = container("agent");
+  const auto first = container("helper");
   ASSERT_EQ(raise("register_group", *first, R"({"name":"family","folder":"family","trigger":"@x"})"),
-            R"({"group":"family","profile":"agent"})");
-  const auto writer = container("agent", {"sh", "-c", "echo remembered > /run/sallyport/session/note"}, "family");
+            R"({"group":"family","profile":"helper"})");
+  const auto writer = container("helper", {"sh", "-c", "echo remembered > /run/sallyport/session/note"}, "family");
   ASSERT_TRUE(ends(writer));
-  const auto reader = container("agent", {"cat", "/run/sallyport/session/note"}, "family");
+  const auto reader = container("helper", {"cat", "/run/sallyport/session/note"}, "family");
   ASSERT_TRUE(ends(reader));
   EXPECT_TRUE(until([&] { return reader->out.tail() == "remembered\n"; })) << reader->err.tail();
   EXPECT_EQ(raise("context_reset", *reader), R"({"removed":1})");
@@ -126,7 +126,7 @@ TEST_F(Signals, RegisterGroupRefusesTraversalReservedNamesAndWiderProfiles) {
   EXPECT_EQ(group(R"("name":"x","folder":"x","config":{"labels":{}})").substr(0, 14), "INVALID_PARAMS");
   EXPECT_EQ(group(R"("name":"x","folder":"x","config":{"settings":{"a":1}})").substr(0, 14), "INVALID_PARAMS");
   EXPECT_FALSE(fs::exists(path("/groups/x.toml")));
-  const auto wide = container("agent");
+  const auto wide = container("helper");
   EXPECT_EQ(
       raise("register_group", *wide, R"({"name":"x","folder":"x","config":{"profile":"small","settings":{"a":"b"}}})"),
       R"({"group":"x","profile":"small"})");
@@ -135,7 +135,7 @@ TEST_F(Signals, RegisterGroupRefusesTraversalReservedNamesAndWiderProfiles) {
 
 TEST_F(Signals, ANarrowedSendersGroupIsAsNarrow) {
   containers::Config config;
-  config.profile = "agent";
+  config.profile = "helper";
   config.workspace = path("/desk");
   config.overrides = R"({"read_only":true})";
   auto narrow = wait(handlers::start_container(*life_->host, config));
@@ -147,10 +147,10 @@ TEST_F(Signals, ANarrowedSendersGroupIsAsNarrow) {
 }
 
 TEST_F(Signals, RefreshGroupsReadsThemAgainAndTellsTheHostOnly) {
-  const auto one = container("agent");
+  const auto one = container("helper");
   EXPECT_EQ(raise("refresh_groups", *one), R"({"groups":0,"faults":0})");
   ASSERT_TRUE(
-      os::write_private_file(path("/groups/mine.toml"), "name = \"mine\"\nprofile = \"agent\"\nfolder = \"m\"\n"));
+      os::write_private_file(path("/groups/mine.toml"), "name = \"mine\"\nprofile = \"helper\"\nfolder = \"m\"\n"));
   ASSERT_TRUE(os::write_private_file(path("/groups/bad.toml"), "name = 1\n"));
   EXPECT_EQ(raise("refresh_groups", *one), R"({"groups":1,"faults":1})");
   EXPECT_NE(last("group.refreshed").find(R"("group":"mine")"), std::string::npos);
@@ -165,7 +165,7 @@ TEST_F(Signals, DeployChecksTheCommitRunsTheCommandAndResumes) {
                           {script("deploy", "echo \"$1 $2 $PWD ${HOME:+home} ${SECRET:-none}\" > " + path("/deployed")),
                            "{commit}", "{name}"}};
   ::setenv("SECRET", "leaked", 1);
-  const auto one = container("agent");
+  const auto one = container("helper");
   const std::string answer =
       raise("deploy", *one,
             R"({"commit":")" + commit +
@@ -181,7 +181,7 @@ TEST_F(Signals, DeployChecksTheCommitRunsTheCommandAndResumes) {
 TEST_F(Signals, DeployRefusesWhatIsNoCommitOfThatRepository) {
   const std::string commit = repository();
   deployments_["site"] = {"site", path("/repo"), {script("deploy", "touch " + path("/deployed"))}};
-  const auto one = container("agent");
+  const auto one = container("helper");
   const auto deploy = [&](const std::string& id, const std::string& rest = "") {
     return raise("deploy", *one, R"({"commit":")" + id + "\"" + rest + "}");
   };
@@ -206,7 +206,7 @@ TEST_F(Signals, DeployRefusesWhatIsNoCommitOfThatRepository) {
 TEST_F(Signals, DeploySaysHowTheCommandFailed) {
   const std::string commit = repository();
   deployments_["site"] = {"site", path("/repo"), {script("deploy", "echo secret path; exit 9")}};
-  const auto one = container("agent");
+  const auto one = container("helper");
   EXPECT_EQ(raise("deploy", *one, R"({"commit":")" + commit + "\"}"), "IO_ERROR: the deploy command failed");
   EXPECT_NE(last("deploy.finished").find("secret path"), std::string::npos);
   deployments_["site"].command = {script("slow", "sleep 1000")};
@@ -224,7 +224,7 @@ TEST_F(Signals, ADeclaredProgramGetsTheRequestOnItsStdinAndAnswersJson) {
   restock.fields.push_back(
       {.name = restock.names.emplace_back("item"), .type = wire::Type::string, .required = true, .most = 8});
   declared_.push_back(restock);
-  const auto one = container("agent");
+  const auto one = container("helper");
   EXPECT_EQ(raise("restock", *one, R"j({"item":"$(x)"})j", "k1"),
             R"({"exit_code":0,"output":{"for":")" + one->id + R"(","got":{"signal":"restock","container":")" + one->id +
                 R"j(","group":"","request_id":"k1","key":"k1","payload":{"item":"$(x)"}}}})j");
@@ -239,7 +239,7 @@ TEST_F(Signals, ADeclaredProgramThatFailsOrBabblesSaysSo) {
   babble.name = "babble";
   babble.command = {script("babble", "echo no json")};
   declared_ = {bad, babble};
-  const auto one = container("agent");
+  const auto one = container("helper");
   EXPECT_EQ(raise("bad", *one), "IO_ERROR: the signal's program failed");
   EXPECT_EQ(raise("babble", *one), R"({"exit_code":0,"output":null})");
 }
@@ -248,7 +248,7 @@ TEST_F(Signals, ADeclaredEventGoesToSubscribers) {
   DeclaredSignal ring;
   ring.name = "ring";
   declared_.push_back(ring);
-  const auto one = container("agent");
+  const auto one = container("helper");
   EXPECT_EQ(raise("ring", *one), R"({"published":true})");
   EXPECT_NE(last("signal.ring").find(one->id), std::string::npos);
 }

@@ -32,7 +32,7 @@ class TestClock final : public Clock {
 };
 
 inline constexpr const char* kTestProfiles = R"(
-[profile.agent]
+[profile.helper]
 fs.read = ["/usr", "/etc"]
 fs.write = ["${workspace}"]
 exec = ["/usr/**"]
