@@ -9,7 +9,16 @@ case "$*" in
   "call session.narrow "*) echo '{"code":"INVALID_PARAMS"}' >&2; exit 1 ;;
   "call test.ping") echo '{"pong":true}' ;;
   "run "*"cat "*) echo 'openat id_rsa: ENOENT'; exit 1 ;;
+  "run "*"curl "*) echo 'allow it with --allow-net api.example.org:443'; exit 56 ;;
   "run "*) echo 'Read-only file system'; exit 2 ;;
+  "call container.create "*) echo '{"container":"tour-1"}' ;;
+  "--json approvals ls") echo '{"approvals":[{"id":"q1"}]}' ;;
+  "approvals ls") echo schedule_task ;;
+  "approvals show q1") echo 'tidy up' ;;
+  "schedule ls") echo 'waiting 0 4 * * *' ;;
+  "pod new "*) echo tour-pod ;;
+  "pod ls") echo running ;;
+  "pod log "*) echo 'I am still here' ;;
   "call fs.edit "*) echo '+there' ;;
   "call fs.grep "*) echo '"line":2' ;;
   "audit verify") echo intact ;;
@@ -33,7 +42,8 @@ class Tour(TreeTest):
 
     def test_fails_at_the_step_that_fails(self):
         for broken in ("up", "ping", "status", "call test.ping", "call no.such.method", "call session.narrow", "run ",
-                       "call fs.edit", "call fs.grep", "audit verify", "down"):
+                       "call fs.edit", "call fs.grep", "call container.create", "container exec", "approvals", "pod ls",
+                       "audit verify", "down"):
             with self.subTest(broken):
                 self.assert_fails_saying(self.play(broken), "exit status 9")
 
