@@ -33,7 +33,7 @@ class Tour(TreeTest):
         self.write("bin/sallyport", FAKE).chmod(0o755)
         (self.root / "tmp").mkdir()
 
-    def play(self, broken="-"):
+    def play(self, broken="nothing"):
         return self.run_tool("tour", self.root / "bin", BREAK=broken, TMPDIR=str(self.root / "tmp"))
 
     def test_plays_to_its_end_and_leaves_nothing(self):
