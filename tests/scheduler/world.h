@@ -80,6 +80,7 @@ class World : public ::testing::Test {
     if (!life_) return;
     life_->scheduler.close();
     life_->registry.close();
+    life_->egress.close();
     life_->loop.settle();
     EXPECT_TRUE(life_->ledger->close());
     life_.reset();
