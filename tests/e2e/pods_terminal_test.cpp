@@ -72,10 +72,9 @@ TEST_F(PodsInTmux, AttachResizeInterruptDetachAndComeBack) {
   EXPECT_EQ(screen().find("in-the-42"), std::string::npos);
   EXPECT_EQ(life("shell"), pod::Life::running);
   // And back: the screen is painted again.
-  type("'" SALLYPORT_CLI " pod attach shell' Enter");
+  type("'" SALLYPORT_CLI " pod attach shell; echo status-$?' Enter");
   ASSERT_TRUE(shows("in-the-42")) << screen();
   type("'exit 5' Enter");
-  type("'echo status-$?' Enter");
   ASSERT_TRUE(shows("status-5")) << screen();
 }
 

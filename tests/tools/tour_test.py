@@ -19,6 +19,7 @@ case "$*" in
   "pod new "*) echo tour-pod ;;
   "pod ls") echo running ;;
   "pod log "*) echo 'I am still here' ;;
+  "pod wait "*) exit 137 ;;
   "call fs.edit "*) echo '+there' ;;
   "call fs.grep "*) echo '"line":2' ;;
   "audit verify") echo intact ;;
