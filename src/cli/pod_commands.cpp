@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
 #include "cli/command.h"
 #include "cli/warden_link.h"
@@ -151,7 +152,12 @@ Status attach(Context& context, const AttachArguments& arguments) {
     case pod::AttachEnd::Why::lost:
       break;
   }
-  const pod::Sighting seen = pod::look(place_of(context, arguments.name));
+  pod::Sighting seen = pod::look(place_of(context, arguments.name));
+  // A daemon that was killed closes its sockets a moment before it is gone.
+  for (int i = 0; i < 20 && seen.life == pod::Life::running; ++i) {
+    std::this_thread::sleep_for(Millis(25));
+    seen = pod::look(place_of(context, arguments.name));
+  }
   if (seen.life == pod::Life::running) {
     return Error::make(Code::unavailable,
                        "the connection is lost; the pod still runs: sallyport pod attach " + arguments.name);
