@@ -170,9 +170,12 @@ void Box::remove_reply(const std::string& request_id) const {
   ::unlinkat(out_.get(), (request_id + ".json").c_str(), 0);
 }
 
-bool Box::has_reply(const std::string& request_id) const {
-  struct stat info{};
-  return ::fstatat(out_.get(), (request_id + ".json").c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+bool Box::has_reply(const std::string& request_id, std::string_view json) const {
+  const UniqueFd file{::openat(out_.get(), (request_id + ".json").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
+  if (!file) return false;
+  std::string content(json.size() + 1, '\0');
+  const ssize_t count = ::read(file.get(), content.data(), content.size());
+  return count == static_cast<ssize_t>(json.size()) && content.compare(0, json.size(), json) == 0;
 }
 
 }  // namespace sallyport::mailbox

@@ -54,7 +54,7 @@ class Box {
   // Readers see the old reply, the new one, or none: never a part.
   Status write_reply(const std::string& request_id, std::string_view json);
   void remove_reply(const std::string& request_id) const;
-  bool has_reply(const std::string& request_id) const;
+  bool has_reply(const std::string& request_id, std::string_view json) const;
 
  private:
   Box(std::string container, std::string directory)

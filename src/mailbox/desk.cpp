@@ -21,7 +21,7 @@ void Desk::reply(const std::string& request_id, const std::string& json, std::in
 
 void Desk::restore_reply(const std::string& request_id, const std::string& json, std::int64_t time_ms) {
   keep(request_id, time_ms, true);
-  if (!box_->has_reply(request_id) && !box_->write_reply(request_id, json)) unwritten_[request_id] = json;
+  if (!box_->has_reply(request_id, json) && !box_->write_reply(request_id, json)) unwritten_[request_id] = json;
 }
 
 void Desk::retry_replies() {

@@ -26,7 +26,7 @@ class Desk {
   // is kept track of until it expires; `is_journalled` says whether a row must expire with it.
   void reply(const std::string& request_id, const std::string& json, std::int64_t now_ms, bool is_final,
              bool is_journalled);
-  // A reply that was there before this warden: written again only if it is missing.
+  // A final reply of an earlier warden: written again if what lies there is another, an interim one for instance.
   void restore_reply(const std::string& request_id, const std::string& json, std::int64_t time_ms);
   void retry_replies();
   // Takes those out that are too old or too many: the ids of all, and of the rows among them.

@@ -35,6 +35,7 @@ constexpr Edge kEdges[] = {
     {"executing", "test_again", kPlain, "OK", 1},      {"acted", "test_once", kPlain, kUnknown, 1},
     {"acted", "test_again", kPlain, "OK", 2},          {"done", "test_once", kPlain, "OK", 1},
     {"reply_written", "test_once", kPlain, "OK", 1},   {"answered", "test_once", kPlain, "OK", 1},
+    {"done", "test_both", kPlain, "OK", 1},            {"answered", "test_both", kPlain, "OK", 1},
 };
 
 TEST_P(MailKill, LeavesExactlyOneKnownOutcome) {
@@ -100,7 +101,7 @@ TEST_F(Mail, RandomKillsLoseNothingAndRepeatNothing) {
   for (int round = 0; round < kRounds; ++round) {
     std::jthread sender([&, first = number] {
       for (int i = first; i < first + kPerRound; ++i) {
-        drop(request(i % 2 == 0 ? "test_again" : "test_once", id_of(i)));
+        drop(request(i % 3 == 0 ? "test_again" : i % 3 == 1 ? "test_once" : "test_both", id_of(i)));
       }
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 40));
@@ -113,8 +114,13 @@ TEST_F(Mail, RandomKillsLoseNothingAndRepeatNothing) {
     const std::string settled = settle(id_of(i));
     const bool was_unknown = settled == kUnknown;
     const int count = acted(id_of(i));
+    // More than 64 wait for a review when a backlog is swept: those beyond were refused, and never accepted.
+    if (settled == "RATE_LIMITED" && i % 3 == 2) {
+      EXPECT_EQ(count, 0) << i;
+      continue;
+    }
     EXPECT_TRUE(settled == "OK" || was_unknown) << i << ": " << settled << " in " << state_of(id_of(i));
-    if (i % 2 == 0) {
+    if (i % 3 == 0) {
       EXPECT_GE(count, 1) << i;
     } else {
       EXPECT_LE(count, 1) << i;
