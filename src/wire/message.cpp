@@ -98,6 +98,31 @@ constexpr std::array<Field, 8> kFields = {{
     {"token", read_token, true, false, false},
 }};
 
+// Its size and first letter say which one it can be.
+std::size_t field_of(std::string_view name) {
+  std::size_t i = kFields.size();
+  switch (name.size()) {
+    case 2:
+      i = 0;
+      break;
+    case 4:
+      i = 1;
+      break;
+    case 5:
+      i = name[0] == 'e' ? 5 : 7;
+      break;
+    case 6:
+      i = name[0] == 'm' ? 2 : name[0] == 'p' ? 3 : 4;
+      break;
+    case 11:
+      i = 6;
+      break;
+    default:
+      return i;
+  }
+  return kFields.at(i).name == name ? i : kFields.size();
+}
+
 bool belongs(const Field& field, MessageType type) {
   return type == MessageType::request    ? field.in_request
          : type == MessageType::response ? field.in_response
@@ -107,9 +132,7 @@ bool belongs(const Field& field, MessageType type) {
 Status read_fields(Message& message, Value root) {
   unsigned seen = 0;
   for (const auto& [name, value] : root.members()) {
-    std::size_t i = 0;
-    // The size first: it tells most of them apart.
-    while (i < kFields.size() && (kFields[i].name.size() != name.size() || kFields[i].name != name)) ++i;
+    const std::size_t i = field_of(name);
     if (i == kFields.size()) return invalid("unknown field in the message");
     seen |= 1U << i;
     // A response to what could not be read carries a null id.
