@@ -1,5 +1,7 @@
 #include "mailbox/mailbox.h"
 
+#include <algorithm>
+
 #include "mailbox/fault_point.h"
 #include "mailbox/limits.h"
 #include "mailbox/states.h"
@@ -244,9 +246,11 @@ Task<Status> Mailbox::recover_replies() {
     if ((*rows)->empty() || is_closed_) break;
     after = (*rows)->back().number;
     for (const ledger::JournalRow& row : **rows) {
-      if (const auto found = desks_.find(row.key.container); found != desks_.end()) {
-        found->second->restore_reply(row.key.request_id, *row.answer, row.changed_ms);
-      }
+      const auto found = desks_.find(row.key.container);
+      if (found == desks_.end()) continue;
+      // Of what passed before this warden only the wall clock tells.
+      const Millis age(std::max<std::int64_t>(parts_.clock.unix_millis() - row.changed_ms, 0));
+      found->second->restore_reply(row.key.request_id, *row.answer, parts_.clock.steady() - age);
     }
   }
   std::vector<std::shared_ptr<Desk>> desks;
