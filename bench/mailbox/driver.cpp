@@ -48,7 +48,10 @@ struct Scores {
   }
 };
 
-constexpr const char *kOurs = "sallyport", *kUnsynced = "unsynced", *kWatchdog = "watchdog", *kChokidar = "chokidar";
+// Watchdog with one watch over all mailboxes is what the targets are about: it sees mailboxes that come later. With a
+// watch for each it has more queues and threads, and is shown for comparison.
+constexpr const char *kOurs = "sallyport", *kUnsynced = "unsynced", *kWatchdog = "watchdog", *kEach = "wd/each",
+                     *kChokidar = "chokidar";
 
 bool works(const std::string& command) { return std::system((command + " >/dev/null 2>&1").c_str()) == 0; }
 
@@ -56,6 +59,7 @@ std::vector<Contender> find_contenders(const std::string& server, const std::str
   std::vector<Contender> all = {{kOurs, {server, "BASE", "STATE"}}, {kUnsynced, {server, "BASE", "STATE", "unsynced"}}};
   if (works("/usr/bin/python3 -c 'import watchdog'")) {
     all.push_back({kWatchdog, {"/usr/bin/python3", scripts + "/peer_watchdog.py", "BASE"}});
+    all.push_back({kEach, {"/usr/bin/python3", scripts + "/peer_watchdog.py", "BASE", "each"}});
   } else {
     std::fprintf(stderr, "bench mailbox: watchdog is left out: install python3-watchdog\n");
   }
@@ -193,12 +197,12 @@ std::string figure(const Row& row, const char* contender) {
 }
 
 void print_table(const std::vector<Row>& rows) {
-  const char* format = "%-44s %12s %12s %12s %12s %8s  %-8s %s\n";
-  std::printf(format, "", "ours", "unsynced", "watchdog", "chokidar", "ratio", "target", "");
+  const char* format = "%-42s %11s %11s %11s %11s %11s %7s  %-7s %s\n";
+  std::printf(format, "", "ours", "unsynced", kWatchdog, kEach, kChokidar, "ratio", "target", "");
   for (const Row& row : rows) {
     const std::string target = row.ratio ? (row.more_is_better ? ">= " : "<= ") + number(row.target) : "";
     std::printf(format, row.name.c_str(), figure(row, kOurs).c_str(), figure(row, kUnsynced).c_str(),
-                figure(row, kWatchdog).c_str(), figure(row, kChokidar).c_str(),
+                figure(row, kWatchdog).c_str(), figure(row, kEach).c_str(), figure(row, kChokidar).c_str(),
                 row.ratio ? number(*row.ratio).c_str() : "", target.c_str(), row.verdict());
   }
 }

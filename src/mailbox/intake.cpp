@@ -126,7 +126,8 @@ void Intake::read_notices(int fd) {
       if (const auto slot = slots_.find(found->second); slot != slots_.end()) hint(slot->second, event->name);
     }
   }
-  schedule();
+  // At once: to come back for it would cost as much again as a single message does.
+  if (!is_scheduled_) pump();
 }
 
 void Intake::hint(Slot& slot, const char* name) {

@@ -37,7 +37,7 @@ class OrdinaryUser : public ::testing::Test {
       fs::copy_file(programs / program, root() + "/bin/" + program);
     }
     std::ofstream(root() + "/profiles/worker.toml") << kProfile;
-    std::ofstream(root() + "/work/task.json") << R"({"prompt":"water the plants","schedule":"2030-01-01T00:00:00Z"})";
+    std::ofstream(root() + "/work/task.json") << R"({"prompt":"water the plants","schedule":"0 3 * * *"})";
     if (!is_root()) return;
     for (const auto& entry : fs::recursive_directory_iterator(root())) {
       ASSERT_EQ(::chown(entry.path().c_str(), kOrdinaryUid, kOrdinaryUid), 0);
