@@ -233,6 +233,11 @@ Bulk run_sweep(const Ground& ground, const Contender& contender, int boxes, int 
 Bulk run_overflow(const Ground& ground, const Contender& contender, int count) {
   ground.make_boxes(1);
   const Server server(ground, contender);
+  // Once this is answered it has read what lay there at its start: from now on only notices tell it.
+  ground.drop(0, count);
+  for (int i = 0; i < 250 && ::access(ground.reply(0, count).c_str(), F_OK) != 0; ++i) {
+    std::this_thread::sleep_for(kLookEvery);
+  }
   server.signal(SIGSTOP);
   for (int i = 0; i < count; ++i) ground.drop(0, i);
   const Clock::time_point start = Clock::now();

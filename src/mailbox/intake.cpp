@@ -65,6 +65,11 @@ void Intake::wake(const std::string& container) {
   schedule();
 }
 
+void Intake::wake_all() {
+  for (auto& [container, slot] : slots_) slot.is_paused = false;
+  schedule();
+}
+
 void Intake::sweep(const std::string& container) {
   const auto found = slots_.find(container);
   if (found == slots_.end()) return;

@@ -31,13 +31,13 @@ class OrdinaryUser : public ::testing::Test {
  protected:
   void SetUp() override {
     // Where that user can read them: a build directory may lie in somebody's home.
-    for (const char* below : {"/bin", "/profiles", "/work"}) fs::create_directories(root() + below);
+    for (const char* below : {"/bin", "/profiles", "/desk"}) fs::create_directories(root() + below);
     const fs::path programs = fs::path(SALLYPORT_CLI).parent_path();
     for (const char* program : {"sallyport", "sallyportd", "sallyport-launcher", "sallyport-signal"}) {
       fs::copy_file(programs / program, root() + "/bin/" + program);
     }
     std::ofstream(root() + "/profiles/worker.toml") << kProfile;
-    std::ofstream(root() + "/work/task.json") << R"({"prompt":"water the plants","schedule":"0 3 * * *"})";
+    std::ofstream(root() + "/desk/task.json") << R"({"prompt":"water the plants","schedule":"0 3 * * *"})";
     if (!is_root()) return;
     for (const auto& entry : fs::recursive_directory_iterator(root())) {
       ASSERT_EQ(::chown(entry.path().c_str(), kOrdinaryUid, kOrdinaryUid), 0);
@@ -54,7 +54,7 @@ class OrdinaryUser : public ::testing::Test {
     const std::string become = is_root() ? "setpriv --reuid " + std::to_string(kOrdinaryUid) + " --regid " +
                                                std::to_string(kOrdinaryUid) + " --clear-groups "
                                          : "";
-    const std::string command = "cd '" + root() + "/work' && " + become + "env SALLYPORT_RUNTIME_DIR='" + root() +
+    const std::string command = "cd '" + root() + "/desk' && " + become + "env SALLYPORT_RUNTIME_DIR='" + root() +
                                 "/run' SALLYPORT_STATE_DIR='" + root() + "/state' SALLYPORT_CONFIG='" + root() +
                                 "/sallyport.toml' '" + root() + "/bin/sallyport' " + arguments + " 2>&1";
     Ran ran;

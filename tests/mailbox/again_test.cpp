@@ -210,6 +210,25 @@ TEST_F(Mail, AttackAMillionFiles) {
   }
 }
 
+TEST_F(Mail, ManyMailboxesShareWhatIsUnderWay) {
+  // Each has less than one mailbox may have under way, all of them have more than there may be.
+  constexpr int kBoxes = 4, kEach = 900;
+  static_assert(kEach < mailbox::kMaxAccepting && kBoxes * kEach > mailbox::kMaxAcceptingInAll);
+  std::vector<std::string> boxes;
+  for (int i = 0; i < kBoxes; ++i) boxes.push_back(create("box" + std::to_string(i)));
+  daemon().signal(SIGSTOP);
+  for (int i = 0; i < kBoxes * kEach; ++i) {
+    const std::string& box = boxes[static_cast<std::size_t>(i % kBoxes)];
+    drop_in(box, request("test_once", id_of(i)));
+  }
+  daemon().signal(SIGCONT);
+  EXPECT_TRUE(eventually([&] { return actions().size() == std::size_t{kBoxes * kEach}; }, 4 * kPatience));
+  for (const std::string& box : boxes) {
+    EXPECT_TRUE(eventually([&] { return std::filesystem::is_empty(mailbox(box) + "/in/new"); }));
+  }
+  container_ = boxes[0];
+}
+
 // ---- no room for a watch ----
 
 TEST(MailboxLedger, AttackWatchLimitsExhausted) {
