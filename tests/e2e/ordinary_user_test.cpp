@@ -102,8 +102,7 @@ TEST_F(OrdinaryUser, RaisesASignalAndARequestThatAHumanApproves) {
   const Ran answered = sallyport(ask + " --wait");
   EXPECT_EQ(answered.status, 0) << answered.output;
   EXPECT_NE(answered.output.find("\"result\""), std::string::npos) << answered.output;
-  EXPECT_NE(sallyport("schedule ls").output.find("water the plants"), std::string::npos)
-      << sallyport("schedule ls").output;
+  EXPECT_NE(sallyport("schedule ls").output.find(id), std::string::npos) << sallyport("schedule ls").output;
   EXPECT_EQ(sallyport("audit verify").status, 0) << sallyport("audit verify").output;
 }
 
