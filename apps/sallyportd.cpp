@@ -87,7 +87,11 @@ void keep_freed_memory() {
 
 int serve(const Arguments& arguments) {
   keep_freed_memory();
+#ifdef SALLYPORT_FAULTS
+  const testing::ShiftedClock clock;
+#else
   const SystemClock clock;
+#endif
   const Log log(STDERR_FILENO, arguments.log_format, arguments.log_level, clock);
   auto warden = warden::Warden::start(arguments.options, log, clock);
   if (!warden) {

@@ -1,252 +1,273 @@
-// Drops files into mailboxes and waits for the answers; the same for us and for every peer.
-#include <dirent.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/inotify.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
+// From a dropped file to its answer, beside watchdog and chokidar: one table, every row with its target.
+//   bench_mailbox_driver SERVER SCRIPTS DIRECTORY [--quick] [--json]
 #include <algorithm>
-#include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <optional>
 #include <string>
-#include <thread>
 #include <vector>
+
+#include "../ipc/stats.h"
+#include "../ledger/records.h"
+#include "../policy/decisions.h"
+#include "contest.h"
+#include "wire/json.h"
+
+using namespace sallyport::bench;
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-using Seconds = std::chrono::duration<double>;
-
-struct Contender {
-  std::string name;
-  std::vector<std::string> command;  // BASE and STATE are replaced
+struct Settings {
+  int rounds = 3, paced = 600, overflow = 40'000, records = 20'000;
+  int burst_boxes = 20, sweep_boxes = 100, per_box = 1000, more_per_box = 20;
+  bool is_json = false;
 };
 
-std::string root;  // on tmpfs
+// Everything that one contender showed, a value per round.
+struct Scores {
+  std::vector<Paced> paced;
+  std::vector<Bulk> burst, sweep, overflow;
 
-std::string id_of(int number) {
-  char text[40];
-  std::snprintf(text, sizeof text, "00000000-0000-4000-8000-%012d", number);
-  return text;
-}
-std::string box_of(int box) { return root + "/boxes/box" + std::to_string(box); }
-
-void make_boxes(int count) {
-  std::filesystem::remove_all(root + "/boxes");
-  std::filesystem::remove_all(root + "/state");
-  for (int i = 0; i < count; ++i) {
-    for (const char* below : {"/in/tmp", "/in/new", "/out"}) std::filesystem::create_directories(box_of(i) + below);
-  }
-}
-
-void drop(int box, int number) {
-  const std::string id = id_of(number);
-  const std::string content = R"({"signal":"bench","request_id":")" + id +
-                              R"(","payload":{"text":"summarise what happened since yesterday and say what is next"}})";
-  const std::string from = box_of(box) + "/in/tmp/" + id, to = box_of(box) + "/in/new/" + id;
-  const int fd = ::open(from.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (fd < 0 || ::write(fd, content.data(), content.size()) != static_cast<ssize_t>(content.size())) std::abort();
-  ::close(fd);
-  if (::rename(from.c_str(), to.c_str()) != 0) std::abort();
-}
-
-int count_entries(const std::string& path) {
-  DIR* directory = ::opendir(path.c_str());
-  if (directory == nullptr) return 0;
-  int count = 0;
-  while (const dirent* entry = ::readdir(directory)) count += entry->d_name[0] != '.' ? 1 : 0;
-  ::closedir(directory);
-  return count;
-}
-
-class Server {
- public:
-  explicit Server(const Contender& contender) {
-    std::filesystem::create_directories(root + "/state");
-    ::chmod((root + "/state").c_str(), 0700);
-    int in[2], out[2];
-    if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0) std::abort();
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      ::dup2(in[0], 0);
-      ::dup2(out[1], 1);
-      std::vector<std::string> words = contender.command;
-      std::vector<char*> arguments;
-      for (std::string& word : words) {
-        if (word == "BASE") word = root + "/boxes";
-        if (word == "STATE") word = root + "/state";
-        arguments.push_back(word.data());
-      }
-      arguments.push_back(nullptr);
-      ::execvp(arguments[0], arguments.data());
-      ::_exit(127);
-    }
-    ::close(in[0]);
-    ::close(out[1]);
-    stdin_ = in[1];
-    char byte = 0;
-    while (::read(out[0], &byte, 1) == 1 && byte != '\n') continue;
-    ::close(out[0]);
-    is_ready_ = byte == '\n';
-  }
-  ~Server() {
-    ::kill(pid_, SIGTERM);
-    ::close(stdin_);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
-  bool is_ready() const { return is_ready_; }
-
-  // Of all its threads, in seconds.
-  double cpu() const {
-    double total = 0;
-    for (const auto& task : std::filesystem::directory_iterator("/proc/" + std::to_string(pid_) + "/task")) {
-      std::ifstream file(task.path() / "schedstat");
-      double nanoseconds = 0;
-      if (file >> nanoseconds) total += nanoseconds / 1e9;
+  int lost() const {
+    int total = 0;
+    for (const Paced& each : paced) total += each.lost;
+    for (const auto* all : {&burst, &sweep, &overflow}) {
+      for (const Bulk& each : *all) total += each.lost;
     }
     return total;
   }
-
- private:
-  pid_t pid_ = -1;
-  int stdin_ = -1;
-  bool is_ready_ = false;
-};
-
-struct Paced {
-  double p50_us = 0, p99_us = 0, cpu_us = 0;
-  int lost = 0;
-};
-
-Paced paced(const Contender& contender, int count, int per_second) {
-  make_boxes(1);
-  Server server(contender);
-  if (!server.is_ready()) return {};
-  const int watch = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-  ::inotify_add_watch(watch, (box_of(0) + "/out").c_str(), IN_MOVED_TO | IN_CLOSE_WRITE);
-  std::vector<double> latencies;
-  Paced result;
-  double before = 0;
-  constexpr int kWarmUp = 50;
-  for (int i = 0; i < count + kWarmUp; ++i) {
-    if (i == kWarmUp) before = server.cpu();
-    const Clock::time_point start = Clock::now();
-    drop(0, i);
-    const std::string reply = box_of(0) + "/out/" + id_of(i) + ".json";
-    bool is_there = false;
-    while (!(is_there = ::access(reply.c_str(), F_OK) == 0) && Clock::now() - start < std::chrono::seconds(2)) {
-      pollfd ready{watch, POLLIN, 0};
-      ::poll(&ready, 1, 100);
-      char ignored[4096];
-      while (::read(watch, ignored, sizeof ignored) > 0) continue;
+  int sent(const Settings& settings) const {
+    int total = settings.paced * static_cast<int>(paced.size());
+    for (const auto* all : {&burst, &sweep, &overflow}) {
+      for (const Bulk& each : *all) total += each.sent;
     }
-    if (i >= kWarmUp) {
-      latencies.push_back(Seconds(Clock::now() - start).count() * 1e6);
-      result.lost += is_there ? 0 : 1;
-    }
-    std::this_thread::sleep_until(start + std::chrono::duration<double>(1.0 / per_second));
+    return total;
   }
-  result.cpu_us = (server.cpu() - before) * 1e6 / count;
-  std::sort(latencies.begin(), latencies.end());
-  result.p50_us = latencies[latencies.size() / 2];
-  result.p99_us = latencies[latencies.size() * 99 / 100];
-  ::close(watch);
-  return result;
-}
-
-struct Bulk {
-  double per_second = 0, seconds = 0, cpu_us = 0;
-  int lost = 0;
 };
 
-int answered(int boxes) {
-  int total = 0;
-  for (int i = 0; i < boxes; ++i) total += count_entries(box_of(i) + "/out");
-  return total;
-}
+// Watchdog with one watch over all mailboxes is what the targets are about: it sees mailboxes that come later. With a
+// watch for each it has more queues and threads, and is shown for comparison.
+constexpr const char *kOurs = "sallyport", *kUnsynced = "unsynced", *kWatchdog = "watchdog", *kEach = "wd/each",
+                     *kChokidar = "chokidar";
 
-// Waits until all are answered, or nothing has come for a while: what is missing then is lost.
-Bulk wait_for(const Server& server, int boxes, int count, Clock::time_point start, double cpu_before) {
-  int last = -1;
-  Clock::time_point progress = Clock::now();
-  for (;;) {
-    const int now = answered(boxes);
-    if (now != last) progress = Clock::now();
-    last = now;
-    if (now >= count || Clock::now() - progress > std::chrono::seconds(5)) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+bool works(const std::string& command) { return std::system((command + " >/dev/null 2>&1").c_str()) == 0; }
+
+std::vector<Contender> find_contenders(const std::string& server, const std::string& scripts) {
+  std::vector<Contender> all = {{kOurs, {server, "BASE", "STATE"}}, {kUnsynced, {server, "BASE", "STATE", "unsynced"}}};
+  if (works("/usr/bin/python3 -c 'import watchdog'")) {
+    all.push_back({kWatchdog, {"/usr/bin/python3", scripts + "/peer_watchdog.py", "BASE"}});
+    all.push_back({kEach, {"/usr/bin/python3", scripts + "/peer_watchdog.py", "BASE", "each"}});
+  } else {
+    std::fprintf(stderr, "bench mailbox: watchdog is left out: install python3-watchdog\n");
   }
-  Bulk bulk;
-  bulk.seconds = Seconds(progress - start).count();
-  bulk.per_second = last / bulk.seconds;
-  bulk.cpu_us = (server.cpu() - cpu_before) * 1e6 / std::max(last, 1);
-  bulk.lost = count - last;
-  return bulk;
+  if (works("node -e 'require(\"chokidar\")'")) {
+    all.push_back({kChokidar, {"node", scripts + "/peer_chokidar.js", "BASE"}});
+  } else {
+    std::fprintf(stderr, "bench mailbox: chokidar is left out: npm cannot fetch it here\n");
+  }
+  return all;
 }
 
-Bulk burst(const Contender& contender, int boxes, int per_box) {
-  make_boxes(boxes);
-  Server server(contender);
-  if (!server.is_ready()) return {};
-  const double before = server.cpu();
-  const Clock::time_point start = Clock::now();
-  for (int i = 0; i < boxes * per_box; ++i) drop(i % boxes, i);
-  return wait_for(server, boxes, boxes * per_box, start, before);
+// In turns, so that all meet the same machine, each round beginning with another.
+std::map<std::string, Scores> run_all(const Ground& ground, std::vector<Contender> contenders,
+                                      const Settings& settings) {
+  std::map<std::string, Scores> scores;
+  for (int round = 0; round < settings.rounds; ++round) {
+    for (const Contender& each : contenders) {
+      std::fprintf(stderr, "bench mailbox: round %d of %d, %s\n", round + 1, settings.rounds, each.name.c_str());
+      Scores& score = scores[each.name];
+      score.paced.push_back(run_paced(ground, each, settings.paced, 150));
+      score.burst.push_back(run_burst(ground, each, settings.burst_boxes, settings.per_box));
+      score.sweep.push_back(run_sweep(ground, each, settings.sweep_boxes, settings.per_box - settings.more_per_box,
+                                      settings.more_per_box));
+      score.overflow.push_back(run_overflow(ground, each, settings.overflow));
+    }
+    std::rotate(contenders.begin(), contenders.begin() + 1, contenders.end());
+  }
+  return scores;
 }
 
-Bulk sweep(const Contender& contender, int boxes, int per_box) {
-  make_boxes(boxes);
-  for (int i = 0; i < boxes * per_box; ++i) drop(i % boxes, i);
-  const Clock::time_point start = Clock::now();
-  Server server(contender);
-  return wait_for(server, boxes, boxes * per_box, start, 0);
+// ---- the table ----
+
+struct Row {
+  std::string name, unit;
+  std::map<std::string, double> figures;  // by contender
+  std::optional<double> ratio;            // how much better than watchdog, or what is judged
+  double target = 0;
+  bool more_is_better = true;
+
+  const char* verdict() const {
+    if (!ratio) return "";
+    return (more_is_better ? *ratio >= target : *ratio <= target) ? "met" : "MISSED";
+  }
+};
+
+template <typename Measure, typename T>
+double median_over(const std::vector<T>& rounds, Measure measure) {
+  std::vector<double> values;
+  for (const T& round : rounds) values.push_back(measure(round));
+  return median(std::move(values));
 }
 
-bool works(const std::vector<std::string>& command) {
-  std::string line;
-  for (const std::string& word : command) line += "'" + word + "' ";
-  return std::system((line + ">/dev/null 2>&1").c_str()) == 0;
+// Medians of each, and the median of the rounds' own ratios: of two that ran one after the other.
+template <typename T, typename Measure>
+Row compare(const std::map<std::string, Scores>& scores, std::string name, std::string unit,
+            std::vector<T> Scores::* contest, Measure measure, bool more_is_better, double target) {
+  Row row{.name = std::move(name), .unit = std::move(unit), .figures = {}, .ratio = {}, .target = target};
+  for (const auto& [contender, score] : scores) {
+    if (contender != kUnsynced) row.figures[contender] = median_over(score.*contest, measure);
+  }
+  const auto watchdog = scores.find(kWatchdog);
+  if (watchdog == scores.end()) return row;
+  const std::vector<T>&ours = scores.at(kOurs).*contest, &theirs = watchdog->second.*contest;
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    const double ratio = measure(theirs[i]) / measure(ours[i]);
+    ratios.push_back(more_is_better ? 1 / ratio : ratio);
+  }
+  row.ratio = median(std::move(ratios));
+  return row;
+}
+
+Row durable_share(const std::map<std::string, Scores>& scores) {
+  Row row{.name = "burst: durable / own non-durable", .unit = "/s", .figures = {}, .ratio = {}, .target = 0.9};
+  std::vector<double> ratios;
+  const auto &durable = scores.at(kOurs).burst, &unsynced = scores.at(kUnsynced).burst;
+  for (std::size_t i = 0; i < durable.size(); ++i) ratios.push_back(durable[i].per_second / unsynced[i].per_second);
+  row.figures[kOurs] = median_over(durable, [](const Bulk& bulk) { return bulk.per_second; });
+  row.figures[kUnsynced] = median_over(unsynced, [](const Bulk& bulk) { return bulk.per_second; });
+  row.ratio = median(std::move(ratios));
+  return row;
+}
+
+Row losses(const std::map<std::string, Scores>& scores, const Settings& settings) {
+  Row row{.name = "lost of all that was sent", .unit = "%", .figures = {}, .ratio = {}, .target = 0};
+  row.more_is_better = false;
+  for (const auto& [contender, score] : scores) row.figures[contender] = 100.0 * score.lost() / score.sent(settings);
+  // Ours in whole messages: nearly none is not none.
+  row.ratio = scores.at(kOurs).lost() + scores.at(kUnsynced).lost();
+  return row;
+}
+
+Row overflow_losses(const std::map<std::string, Scores>& scores) {
+  Row row{.name = "  of it when the kernel's queue overflows", .unit = "%", .figures = {}, .ratio = {}};
+  for (const auto& [contender, score] : scores) {
+    row.figures[contender] =
+        median_over(score.overflow, [](const Bulk& bulk) { return 100.0 * bulk.lost / bulk.sent; });
+  }
+  return row;
+}
+
+Row decision_row() {
+  Row row{.name = "policy decision, 500 rules, the slowest", .unit = "us", .figures = {}, .ratio = {}};
+  row.target = kDecisionTargetUs;
+  row.more_is_better = false;
+  double slowest = 0;
+  for (const DecisionCost& cost : measure_decisions()) {
+    if (cost.has_many_rules) slowest = std::max(slowest, cost.explained_us);
+  }
+  row.figures[kOurs] = slowest;
+  row.ratio = slowest;
+  return row;
+}
+
+Row record_row(const std::string& directory, const Settings& settings) {
+  Row row{.name = "CPU per audit record, group commit", .unit = "us", .figures = {}, .ratio = {}};
+  row.target = kRecordTargetUs;
+  row.more_is_better = false;
+  LedgerBench ledger(directory);
+  std::vector<double> costs;
+  for (int i = 0; i < 5; ++i) costs.push_back(ledger.burst(settings.records).cpu * 1e6 / settings.records);
+  row.ratio = row.figures[kOurs] = median(std::move(costs));
+  return row;
+}
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, value == 0 ? "%.0f" : value < 10 ? "%.2f" : value < 1000 ? "%.1f" : "%.0f", value);
+  return text;
+}
+
+std::string figure(const Row& row, const char* contender) {
+  const auto found = row.figures.find(contender);
+  return found == row.figures.end() ? "" : number(found->second) + " " + row.unit;
+}
+
+void print_table(const std::vector<Row>& rows) {
+  const char* format = "%-42s %11s %11s %11s %11s %11s %7s  %-7s %s\n";
+  std::printf(format, "", "ours", "unsynced", kWatchdog, kEach, kChokidar, "ratio", "target", "");
+  for (const Row& row : rows) {
+    const std::string target = row.ratio ? (row.more_is_better ? ">= " : "<= ") + number(row.target) : "";
+    std::printf(format, row.name.c_str(), figure(row, kOurs).c_str(), figure(row, kUnsynced).c_str(),
+                figure(row, kWatchdog).c_str(), figure(row, kEach).c_str(), figure(row, kChokidar).c_str(),
+                row.ratio ? number(*row.ratio).c_str() : "", target.c_str(), row.verdict());
+  }
+}
+
+void print_json(const std::vector<Row>& rows) {
+  const std::string text = sallyport::wire::to_json([&](sallyport::wire::JsonWriter& json) {
+    json.begin_array();
+    for (const Row& row : rows) {
+      json.begin_object().member("row", row.name).member("unit", row.unit).key("figures").begin_object();
+      for (const auto& [contender, value] : row.figures) json.member(contender, value);
+      json.end_object();
+      if (row.ratio) json.member("ratio", *row.ratio).member("target", row.target).member("verdict", row.verdict());
+      json.end_object();
+    }
+    json.end_array();
+  });
+  std::puts(text.c_str());
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) return 2;
-  const std::string server = argv[1], here = argv[2];
-  root = std::string(argv[3]) + "/sallyport-bench-mailbox-" + std::to_string(::getpid());
-  std::filesystem::create_directories(root);
-  ::chmod(root.c_str(), 0700);
-  std::vector<Contender> contenders = {{"sallyport", {server, "BASE", "STATE"}},
-                                       {"sallyport, not durable", {server, "BASE", "STATE", "unsynced"}}};
-  if (works({"/usr/bin/python3", "-c", "import watchdog"})) {
-    contenders.push_back({"watchdog", {"/usr/bin/python3", here + "/peer_watchdog.py", "BASE"}});
+  if (argc < 4) return 2;
+  Settings settings;
+  for (int i = 4; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--quick") == 0) {
+      settings.rounds = 1;
+      settings.paced = 200;
+      settings.burst_boxes = 5;
+      settings.sweep_boxes = 20;
+    } else if (std::strcmp(argv[i], "--json") == 0) {
+      settings.is_json = true;
+    } else {
+      std::fprintf(stderr, "bench mailbox: unknown option %s; known: --quick --json\n", argv[i]);
+      return 2;
+    }
+  }
+  std::map<std::string, Scores> scores;
+  {
+    const Ground ground(argv[3]);
+    scores = run_all(ground, find_contenders(argv[1], argv[2]), settings);
+  }
+  const int burst = settings.burst_boxes * settings.per_box, sweep = settings.sweep_boxes * settings.per_box;
+  std::vector<Row> rows;
+  rows.push_back(compare(
+      scores, "drop to response, p50 at 150/s", "us", &Scores::paced, [](const Paced& it) { return it.p50_us; }, false,
+      8));
+  rows.push_back(compare(
+      scores, "CPU per file with response, at 150/s", "us", &Scores::paced, [](const Paced& it) { return it.cpu_us; },
+      false, 15));
+  rows.push_back(compare(
+      scores, "durable handled/s, burst of " + std::to_string(burst), "/s", &Scores::burst,
+      [](const Bulk& it) { return it.per_second; }, true, 8));
+  rows.push_back(durable_share(scores));
+  rows.push_back(compare(
+      scores, "recovery sweep of " + std::to_string(sweep), "s", &Scores::sweep,
+      [](const Bulk& it) { return it.seconds; }, false, 4));
+  rows.push_back(losses(scores, settings));
+  rows.push_back(overflow_losses(scores));
+  rows.push_back(decision_row());
+  rows.push_back(record_row(argv[3], settings));
+  if (settings.is_json) {
+    print_json(rows);
   } else {
-    std::puts("watchdog is left out: install python3-watchdog");
+    print_table(rows);
   }
-  if (works({"node", "-e", "require('chokidar')"})) {
-    contenders.push_back({"chokidar", {"node", here + "/peer_chokidar.js", "BASE"}});
-  } else {
-    std::puts("chokidar is left out: npm cannot fetch it here");
-  }
-  std::printf("%-24s %10s %10s %10s | %10s %8s %7s | %10s %8s %7s\n", "", "p50 us", "p99 us", "cpu us", "burst/s",
-              "cpu us", "lost", "sweep s", "cpu us", "lost");
-  for (const Contender& contender : contenders) {
-    const Paced steady = paced(contender, 600, 150);
-    const Bulk many = burst(contender, 20, 1000);
-    const Bulk all = sweep(contender, 100, 1000);
-    std::printf("%-24s %10.0f %10.0f %10.1f | %10.0f %8.1f %7d | %10.2f %8.1f %7d\n", contender.name.c_str(),
-                steady.p50_us, steady.p99_us, steady.cpu_us, many.per_second, many.cpu_us, many.lost + steady.lost,
-                all.seconds, all.cpu_us, all.lost);
-    std::fflush(stdout);
-  }
-  std::filesystem::remove_all(root);
   return 0;
 }

@@ -1,4 +1,6 @@
 # Watch, parse, handle, write the response, unlink: without fsync, journal or checks.
+#   peer_watchdog.py BASE          one watch over all mailboxes, which also sees those that come later
+#   peer_watchdog.py BASE each     a watch, an inotify queue and two threads for each; new ones would be missed
 import json
 import os
 import sys
@@ -22,16 +24,27 @@ def handle(path):
         pass
 
 
+def is_new(path):
+    return os.path.basename(os.path.dirname(path)) == "new"
+
+
 class Handler(FileSystemEventHandler):
     def on_created(self, event):
-        if not event.is_directory:
+        if not event.is_directory and is_new(event.src_path):
             handle(event.src_path)
+
+    def on_moved(self, event):
+        if not event.is_directory and is_new(event.dest_path):
+            handle(event.dest_path)
 
 
 observer = Observer()
 directories = [os.path.join(base, box, "in", "new") for box in sorted(os.listdir(base))]
-for directory in directories:
-    observer.schedule(Handler(), directory)
+if sys.argv[2:] == ["each"]:
+    for directory in directories:
+        observer.schedule(Handler(), directory)
+else:
+    observer.schedule(Handler(), base, recursive=True)
 observer.start()
 print("ready", flush=True)
 for directory in directories:

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -51,15 +52,32 @@ Deputy::Deputy(ipc::Sessions& sessions, const Clock& clock, FindSender find_send
       start_cell_(start_cell),
       rules_(sessions.loop(), clock, std::move(start_cell)) {}
 
+bool Deputy::begin(const std::string& container) {
+  std::size_t& own = at_work_for_[container];
+  if (at_work_ == kMaxDeputies || own == kMaxDeputiesPerContainer) return false;
+  ++at_work_;
+  ++own;
+  return true;
+}
+
+void Deputy::end(const std::string& container) {
+  --at_work_;
+  if (--at_work_for_[container] == 0) at_work_for_.erase(container);
+  const auto next =
+      std::find_if(queue_.begin(), queue_.end(), [this](const Waiting& waiting) { return begin(waiting.container); });
+  if (next == queue_.end()) return;
+  const auto turn = std::move(next->turn);
+  queue_.erase(next);
+  turn->resolve(true);
+}
+
 Task<Verdict> Deputy::review(Matter matter) {
   const auto sender = find_sender_(matter.container);
   if (!sender) co_return reject("nothing is known of whoever asks", "deputy");
-  if (at_work_ == kMaxDeputies) {
+  if (!begin(matter.container)) {
     const auto turn = std::make_shared<ipc::OneShot<bool>>();
-    queue_.push_back(turn);
+    queue_.push_back({matter.container, turn});
     co_await *turn;
-  } else {
-    ++at_work_;
   }
   Verdict verdict;
   if (sender->profile.deputy.empty()) {
@@ -68,14 +86,7 @@ Task<Verdict> Deputy::review(Matter matter) {
     verdict = co_await ask(matter, *sender);
     verdict.by = name_of(*sender);
   }
-  if (queue_.empty()) {
-    --at_work_;
-  } else {
-    // The place goes to whoever waited longest.
-    const auto next = queue_.front();
-    queue_.pop_front();
-    next->resolve(true);
-  }
+  end(matter.container);
   co_return verdict;
 }
 

@@ -8,6 +8,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -33,6 +34,10 @@ class Deputy final : public Reviewer {
   Task<Verdict> review(Matter matter) override;
 
  private:
+  // Whether a review for this container may begin; counts it if so.
+  bool begin(const std::string& container);
+  // A review is over: whoever waited longest and may begin does.
+  void end(const std::string& container);
   Task<Verdict> ask(const Matter& matter, const Sender& sender);
   Task<Verdict> converse(const Matter& matter, const Sender& sender, UniqueFd socket);
   static Fire listen(std::shared_ptr<ipc::Session> session);
@@ -42,7 +47,12 @@ class Deputy final : public Reviewer {
   StartCell start_cell_;
   RuleDeputy rules_;
   std::size_t at_work_ = 0;
-  std::deque<std::shared_ptr<ipc::OneShot<bool>>> queue_;
+  std::map<std::string, std::size_t> at_work_for_;  // by container; the host is the empty one
+  struct Waiting {
+    std::string container;
+    std::shared_ptr<ipc::OneShot<bool>> turn;
+  };
+  std::deque<Waiting> queue_;
 };
 
 }  // namespace sallyport::approval

@@ -27,8 +27,10 @@ inline constexpr std::int64_t kMaxWhyBytes = 1024;
 inline constexpr std::size_t kMaxVerdictBytes = 256U << 10;
 // Of git's output, for the rule deputy.
 inline constexpr std::size_t kMaxOutputBytes = 4U << 20;
-// Deputies at work at once; the others wait.
+// Deputies at work at once, and how many of them for one container: the others wait, and nobody behind those who ask
+// for much.
 inline constexpr std::size_t kMaxDeputies = 8;
+inline constexpr std::size_t kMaxDeputiesPerContainer = 2;
 
 // A diff of payloads beyond this many lines is not computed line by line.
 inline constexpr std::size_t kMaxDiffLines = 1000;

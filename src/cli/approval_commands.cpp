@@ -10,6 +10,8 @@
 namespace sallyport::cli {
 namespace {
 
+constexpr std::size_t kShownPayload = 60;  // bytes of it in a list's row
+
 std::string text(wire::Value value) { return std::string(value.as_string().value_or("")); }
 // What others wrote, safe on a terminal.
 std::string shown(wire::Value value) { return escape_for_display(value.as_string().value_or("")); }
@@ -28,10 +30,15 @@ std::string requester(wire::Value question) {
 }
 
 void print_row(wire::Value question) {
+  // Compact JSON, which has neither line ends nor tabs of its own: quotes may stay as they are.
   std::string payload = escape_text_for_display(question.get("payload").to_json());
-  if (payload.size() > 60) payload = payload.substr(0, 57) + "...";
+  if (payload.size() > kShownPayload) {
+    std::size_t end = kShownPayload - 3;
+    while (end > 0 && (static_cast<unsigned char>(payload[end]) & 0xc0U) == 0x80U) --end;  // inside a character
+    payload = payload.substr(0, end) + "...";
+  }
   print(shown(question.get("id")) + "  " + shown(question.get("signal")) + "  " + requester(question) + "  " +
-        time_left(question) + dim("  " + escape_for_display(payload)));
+        time_left(question) + dim("  " + payload));
 }
 
 // Everything that will run, with nothing hidden.

@@ -69,11 +69,11 @@ std::string padded(std::string text, std::size_t width) {
 void show(const Context& context, const ledger::Record& record) {
   if (context.wants_json) return print(ledger::to_line(record));
   const ledger::Entry& entry = record.entry;
-  const std::string code = padded(escape_for_display(entry.code), 14);
+  const std::string code = padded(escape_for_display(entry.code), 17);
   std::string line = dim(show_time(entry.time_ms)) + "  " + padded(std::to_string(record.seq), 6) + "  " +
                      padded(std::string(to_string(entry.stage)), 8) + "  " +
                      (entry.code == ledger::kOk ? green(code) : red(code)) + "  " +
-                     padded(escape_for_display(entry.principal), 16) + "  " + escape_for_display(entry.method);
+                     padded(escape_for_display(entry.principal), 24) + "  " + escape_for_display(entry.method);
   std::string rest;
   if (!entry.request_id.empty()) rest += "  request " + escape_for_display(entry.request_id);
   if (entry.peer_pid > 0) rest += "  pid " + std::to_string(entry.peer_pid);

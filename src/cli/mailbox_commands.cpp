@@ -51,7 +51,9 @@ Status status(const Context& context, const std::string& container) {
     print(answer.json());
     return ok();
   }
-  for (const wire::Value mailbox : answer.value().get("mailboxes").items()) print_mailbox(mailbox);
+  const wire::Value mailboxes = answer.value().get("mailboxes");
+  if (mailboxes.size() == 0) print("there are no containers, and so no mailboxes");
+  for (const wire::Value mailbox : mailboxes.items()) print_mailbox(mailbox);
   return ok();
 }
 

@@ -29,6 +29,7 @@ Result<std::shared_ptr<void>> Cells::start(const Command& command) {
   if (command.argv.empty() || command.argv.front().empty() || command.argv.front()[0] != '/') {
     return Error::make(Code::invalid_params, "a cell's program must be an absolute path");
   }
+  if (is_closed_) return Error::make(Code::unavailable, "the warden is stopping");
   if (!link_) {
     const auto on_notice = [this](const sandbox::FromLauncher& notice, const std::vector<UniqueFd>&) {
       const auto* failed = std::get_if<sandbox::LaunchFailed>(&notice);

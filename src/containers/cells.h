@@ -27,13 +27,18 @@ class Cells {
   // What is started ends, with all its children, when the handle goes or after its lifetime. Does not wait: a
   // failure to start shows as the end of its descriptors, and in the log.
   Result<std::shared_ptr<void>> start(const Command& command);
-  void close() { link_.reset(); }
+  // Ends all of them. Whoever is told so may want the next one: it gets none.
+  void close() {
+    is_closed_ = true;
+    link_.reset();
+  }
 
  private:
   ipc::Loop& loop_;
   const Log& log_;
   std::shared_ptr<LauncherLink> link_;  // a launcher of its own, from the first cell on
   sandbox::Handle last_ = 0;
+  bool is_closed_ = false;
 };
 
 }  // namespace sallyport::containers

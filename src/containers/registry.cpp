@@ -42,6 +42,31 @@ std::string make_id(const Config& config) {
   return base.substr(0, 48) + "-" + random_hex(4);
 }
 
+Incident end_of(const Container& container) {
+  Incident ended{.container = container.id, .event = "container.exited", .code = std::nullopt, .what = {}};
+  if (container.state == State::lost) {
+    ended.event = "container.lost";
+    ended.code = Code::unavailable;
+    ended.what = "it ended with its launcher or with an earlier warden";
+  } else if (container.state == State::failed) {
+    ended.code = Code::unavailable;
+    ended.what = "it never ran: " + container.failure;
+  } else if (container.was_over_memory || container.was_over_time) {
+    ended.code = Code::quota_exceeded;
+    ended.what = container.was_over_memory ? "killed above its limit of memory" : "killed at the end of its time";
+  } else if (container.was_idle) {
+    ended.code = Code::timeout;
+    ended.what = "stopped after idling for too long";
+  } else if (container.wait_status && WIFEXITED(*container.wait_status)) {
+    ended.what = "exit code " + std::to_string(WEXITSTATUS(*container.wait_status));
+  } else if (container.wait_status && WIFSIGNALED(*container.wait_status)) {
+    ended.what = "signal " + std::to_string(WTERMSIG(*container.wait_status));
+  } else {
+    ended.what = "stopped";
+  }
+  return ended;
+}
+
 // A prompt and the like: there in full before the command begins, whatever its size.
 Result<UniqueFd> sealed_input(const std::string& input) {
   if (input.empty()) return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -111,6 +136,12 @@ Result<std::vector<std::shared_ptr<Container>>> Registry::open() {
     container->mailbox_dir = directories_.mailboxes + "/" + container->id;
     if (container->config.group.empty()) container->session_dir = container->mailbox_dir + "/session";
     if (container->state == State::lost && container->config.should_restart) to_restart.push_back(container);
+    if (container->state == State::lost && container->ended_unix_ms == 0) {
+      // Nobody saw when it ended. Known from now on, and so recorded once.
+      container->ended_unix_ms = clock_.unix_millis();
+      save(*container);
+      hooks_.on_incident(end_of(*container));
+    }
     containers_.emplace(container->id, std::move(container));
   }
   for (const std::string& fault : faults) sessions_.log().warn("unreadable container record", {{"error", fault}});
@@ -425,6 +456,11 @@ void Registry::on_notice(sandbox::FromLauncher notice, std::vector<UniqueFd> fds
     }
   } else if (auto* violated = std::get_if<sandbox::Violated>(&notice)) {
     ++container->violations;
+    hooks_.on_incident({.container = container->id,
+                        .event = "container.violation",
+                        .code = Code::policy_denied,
+                        .what = "seccomp, " + violated->rule + ": " + violated->operation +
+                                (violated->target.empty() ? "" : " " + violated->target)});
     hooks_.on_event("container.violation", wire::to_json([&](wire::JsonWriter& json) {
                       json.begin_object()
                           .member("container", container->id)
@@ -475,7 +511,9 @@ void Registry::end(const std::shared_ptr<Container>& container, State state) {
   }
   std::error_code ignored;
   std::filesystem::remove_all(container->door_dir, ignored);
-  publish(state == State::lost ? "container.lost" : "container.exited", *container);
+  const Incident ended = end_of(*container);
+  publish(ended.event, *container);
+  hooks_.on_incident(ended);
   save(*container);
   for (const auto& work : std::exchange(container->on_end, {})) work();
 }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,11 +26,21 @@ struct Directories {
 // Where the session of a group is kept: it outlasts the group's containers.
 using SessionOf = std::function<Result<std::string>(const std::string& group)>;
 
+// What befell a container without anybody having asked for it.
+struct Incident {
+  std::string container;
+  std::string event;         // "container.exited"
+  std::optional<Code> code;  // none: nothing is wrong about it
+  std::string what;
+};
+
 struct Hooks {
   // A connection came in on this container's door.
   std::function<void(UniqueFd, const std::shared_ptr<Container>&)> on_connection;
   // For subscribers: container.started, container.exited, container.violation, ...
   std::function<void(std::string_view event, const std::string& params)> on_event;
+  // For the audit log: how it ended, what its walls refused, that it was lost.
+  std::function<void(const Incident&)> on_incident;
   SessionOf session_of;
   // Its directories are there, and nothing runs yet; an error ends it.
   std::function<Status(const Container&)> on_prepared;

@@ -16,9 +16,13 @@ Micros micros(Millis time) { return std::chrono::microseconds(time).count(); }
 
 }  // namespace
 
+Micros interval_of(const Rate& rate) {
+  return std::max<Micros>(micros(rate.period) / std::max<std::int64_t>(rate.count, 1), 1);
+}
+
 RateDecision decide_rate(const Rate& rate, Micros unused_at, Micros now) {
   const Micros period = std::max<Micros>(micros(rate.period), 1);
-  const Micros interval = std::max<Micros>(period / std::max<std::int64_t>(rate.count, 1), 1);
+  const Micros interval = interval_of(rate);
   const Micros state = std::clamp(unused_at, now, now + period);
   const Micros wait = state + interval - (now + period);
   if (wait > 0) return {.is_allowed = false, .unused_at = state, .retry_after_ms = (wait + 999) / 1000};
@@ -54,6 +58,15 @@ Status Rates::take(std::string_view key, std::string_view rule, const Rate& rate
   }
   if (rate.period >= kPersistedPeriod) persist(std::string(key), std::string(rule), decision.unused_at - now);
   return ok();
+}
+
+void Rates::give_back(std::string_view key, std::string_view rule, const Rate& rate) {
+  const auto found = states_.find({std::string(key), std::string(rule)});
+  if (found == states_.end()) return;
+  found->second -= interval_of(rate);
+  if (rate.period < kPersistedPeriod) return;
+  const Micros now = micros(clock_.steady());
+  persist(found->first.first, found->first.second, std::max<Micros>(found->second - now, 0));
 }
 
 void Rates::persist(const std::string& key, const std::string& rule, Micros unused_in) {

@@ -37,6 +37,7 @@ struct RateDecision {
 };
 // Pure. A state further ahead than the rate can bring it (the clock was set back) counts as just used up.
 RateDecision decide_rate(const Rate& rate, Micros unused_at, Micros now);
+Micros interval_of(const Rate& rate);  // how far one request moves the state
 
 class Rates {
  public:
@@ -48,6 +49,8 @@ class Rates {
   // Counts one request of `key` (who) under `rule` (which limit). RATE_LIMITED with
   // details {"retry_after_ms":n} if it comes too early; such a one is not counted.
   Status take(std::string_view key, std::string_view rule, const Rate& rate);
+  // As if the last one had not come.
+  void give_back(std::string_view key, std::string_view rule, const Rate& rate);
 
   std::size_t size() const { return states_.size(); }
 

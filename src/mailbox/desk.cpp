@@ -4,14 +4,21 @@
 
 namespace sallyport::mailbox {
 
-void Desk::keep(const std::string& request_id, std::int64_t time_ms, bool is_journalled) {
-  if (known_.insert(request_id).second) kept_.push_back({request_id, time_ms, is_journalled});
+void Desk::keep(const std::string& request_id, SteadyTime since, bool is_journalled) {
+  const auto [known, is_new] = known_.try_emplace(request_id, is_journalled);
+  if (!is_new) {
+    if (known->second || !is_journalled) return;
+    // Refused at first, for its rate perhaps, and now in the journal: that is what its reply counts from.
+    known->second = true;
+    std::erase_if(kept_, [&](const Kept& kept) { return kept.request_id == request_id; });
+  }
+  kept_.push_back({request_id, since});
 }
 
-void Desk::reply(const std::string& request_id, const std::string& json, std::int64_t now_ms, bool is_final,
+void Desk::reply(const std::string& request_id, const std::string& json, SteadyTime now, bool is_final,
                  bool is_journalled) {
   if (is_removed) return;
-  if (is_final) keep(request_id, now_ms, is_journalled);
+  if (is_final) keep(request_id, now, is_journalled);
   if (box_->write_reply(request_id, json)) {
     unwritten_.erase(request_id);
   } else if (unwritten_.size() < kMaxReplies) {
@@ -19,8 +26,8 @@ void Desk::reply(const std::string& request_id, const std::string& json, std::in
   }
 }
 
-void Desk::restore_reply(const std::string& request_id, const std::string& json, std::int64_t time_ms) {
-  keep(request_id, time_ms, true);
+void Desk::restore_reply(const std::string& request_id, const std::string& json, SteadyTime since) {
+  keep(request_id, since, true);
   if (!box_->has_reply(request_id, json) && !box_->write_reply(request_id, json)) unwritten_[request_id] = json;
 }
 
@@ -29,16 +36,15 @@ void Desk::retry_replies() {
                 [this](const auto& entry) { return box_->write_reply(entry.first, entry.second).has_value(); });
 }
 
-Desk::Expired Desk::take_expired(std::int64_t now_ms) {
+Desk::Expired Desk::take_expired(SteadyTime now) {
   Expired expired;
   const bool is_too_many = kept_.size() > kMaxReplies + kReplySlack;
-  while (!kept_.empty() &&
-         ((is_too_many && kept_.size() > kMaxReplies) || kept_.front().time_ms + kReplyLife.count() <= now_ms)) {
-    Kept& oldest = kept_.front();
-    known_.erase(oldest.request_id);
-    unwritten_.erase(oldest.request_id);
-    expired.files.push_back(oldest.request_id);
-    if (oldest.is_journalled) expired.rows.push_back(std::move(oldest.request_id));
+  while (!kept_.empty() && ((is_too_many && kept_.size() > kMaxReplies) || kept_.front().since + kReplyLife <= now)) {
+    const std::string& oldest = kept_.front().request_id;
+    if (has_answered(oldest)) expired.rows.push_back(oldest);
+    known_.erase(oldest);
+    unwritten_.erase(oldest);
+    expired.files.push_back(oldest);
     kept_.pop_front();
   }
   return expired;

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -23,18 +24,23 @@ class Desk {
   const std::string& container() const { return box_->container(); }
 
   // Writes a reply; one that the disk does not take is kept and tried again by retry_replies(). What is final
-  // is kept track of until it expires; `is_journalled` says whether a row must expire with it.
-  void reply(const std::string& request_id, const std::string& json, std::int64_t now_ms, bool is_final,
-             bool is_journalled);
+  // is kept track of until it expires; `is_journalled` says whether a row must expire with it. Ages are measured by
+  // the steady clock: a jump of the wall clock takes no reply away and keeps none for ever.
+  void reply(const std::string& request_id, const std::string& json, SteadyTime now, bool is_final, bool is_journalled);
   // A final reply of an earlier warden: written again if what lies there is another, an interim one for instance.
-  void restore_reply(const std::string& request_id, const std::string& json, std::int64_t time_ms);
+  void restore_reply(const std::string& request_id, const std::string& json, SteadyTime since);
   void retry_replies();
   // Takes those out that are too old or too many: the ids of all, and of the rows among them.
   struct Expired {
     std::vector<std::string> files, rows;
   };
-  Expired take_expired(std::int64_t now_ms);
+  Expired take_expired(SteadyTime now);
   std::size_t replies() const { return kept_.size(); }
+  // Whether the journal has it and its final reply has not expired. A refusal that left nothing there does not count.
+  bool has_answered(const std::string& request_id) const {
+    const auto found = known_.find(request_id);
+    return found != known_.end() && found->second;
+  }
   std::size_t unwritten_replies() const { return unwritten_.size(); }
 
   // Names of files that were read and are on their way into the ledger.
@@ -50,14 +56,13 @@ class Desk {
  private:
   struct Kept {
     std::string request_id;
-    std::int64_t time_ms;
-    bool is_journalled;
+    SteadyTime since;
   };
-  void keep(const std::string& request_id, std::int64_t time_ms, bool is_journalled);
+  void keep(const std::string& request_id, SteadyTime since, bool is_journalled);
 
   std::unique_ptr<Box> box_;
-  std::deque<Kept> kept_;  // the oldest first
-  std::unordered_set<std::string> known_;
+  std::deque<Kept> kept_;                        // the oldest first
+  std::unordered_map<std::string, bool> known_;  // those of kept_, and whether they are journalled
   std::map<std::string, std::string> unwritten_;
 };
 

@@ -101,7 +101,10 @@ Result<Flow::Arrival> Flow::examine(const Desk& desk, std::string_view name, std
   }
   TRY(fits);
   const bool is_reviewed = judgement.needs_deputy || judgement.needs_human;
-  if (!arrival.denial) {
+  // What was taken in before is only answered again: no limit counts it twice.
+  const bool is_known =
+      desk.has_answered(std::string(request_id)) || pending_.contains({desk.container(), std::string(request_id)});
+  if (!arrival.denial && !is_known) {
     if (desk.requests >= kMaxRequests) {
       return Error::make(Code::quota_exceeded, "this container has raised all the requests that it may");
     }
@@ -110,6 +113,7 @@ Result<Flow::Arrival> Flow::examine(const Desk& desk, std::string_view name, std
     }
     if (judgement.limit) {
       TRY(parts_.ledger.rates().take(who.to_string(), judgement.limit->rule, judgement.limit->rate));
+      arrival.counted = judgement.limit;
     }
   }
   JournalRow& row = arrival.row;
@@ -139,7 +143,7 @@ void Flow::refuse(Desk& desk, const std::string& name, const std::string& reques
                   std::string_view content, const Origin& origin) {
   ++desk.refused;
   if (!request_id.empty()) {
-    desk.reply(request_id, response_json(request_id, error), parts_.clock.unix_millis(), true, false);
+    desk.reply(request_id, response_json(request_id, error), parts_.clock.steady(), true, false);
   }
   const auto now =
       std::chrono::duration_cast<std::chrono::microseconds>(parts_.clock.steady().time_since_epoch()).count();
@@ -199,7 +203,14 @@ Task<Status> Flow::take_in(std::shared_ptr<Desk> desk, Arrival arrival, std::opt
   submission.done = [&done](Status status) { done.resolve(std::move(status)); };
   parts_.ledger.submit(std::move(submission));
   const Status recorded = co_await done;
-  if (is_reviewed && (!recorded || !result->is_new)) --desk->waiting;
+  if (!recorded || !result->is_new) {
+    if (is_reviewed) --desk->waiting;
+    // Not taken in, or taken in before: it comes again, or came already, and counts then.
+    if (arrival.counted) {
+      const std::string who = Principal::container(desk->container()).to_string();
+      parts_.ledger.rates().give_back(who, arrival.counted->rule, arrival.counted->rate);
+    }
+  }
   CO_TRY(recorded);
   fault_point("accepted");
   if (accepted) accepted();
@@ -222,7 +233,7 @@ void Flow::proceed(const std::shared_ptr<Desk>& desk, ledger::Accepted accepted,
   ++desk->accepted;
   ++desk->requests;
   if (arrival.denial) {
-    desk->reply(row.key.request_id, *row.answer, row.changed_ms, true, true);
+    desk->reply(row.key.request_id, *row.answer, parts_.clock.steady(), true, true);
     if (waiter) waiter->answer->resolve(*row.answer);
     publish_answer(row, &*arrival.denial);
     return expire(desk);
@@ -245,7 +256,7 @@ void Flow::answer_again(Desk& desk, const JournalRow& row, const std::optional<R
                                                                  "has expired; use a new request_id"))
                  : *row.answer;
   if (is_request_id(row.key.request_id)) {
-    desk.reply(row.key.request_id, answer, parts_.clock.unix_millis(), true, !is_expired);
+    desk.reply(row.key.request_id, answer, parts_.clock.steady(), true, !is_expired);
   }
   if (waiter) waiter->answer->resolve(answer);
 }
@@ -324,7 +335,7 @@ Task<Status> Flow::finish(std::shared_ptr<Request> request, Result<std::string> 
 
 void Flow::deliver(Request& request, const std::string& answer, bool is_final) {
   const std::string& id = request.row.key.request_id;
-  if (is_request_id(id)) request.desk->reply(id, answer, parts_.clock.unix_millis(), is_final, true);
+  if (is_request_id(id)) request.desk->reply(id, answer, parts_.clock.steady(), is_final, true);
   std::vector<Request::Waiter> stay;
   for (Request::Waiter& waiter : std::exchange(request.waiters, {})) {
     if (is_final || waiter.wants_interim) {

@@ -70,6 +70,7 @@ class Flow {
     ledger::Entry entry;     // recorded with it
     std::optional<Permit> permit;
     std::optional<Error> denial;
+    std::optional<Judgement::Limit> counted;  // the rate that it was counted under
   };
   // `id_of_signal` names the row of one that has no id. Everything that makes it an error is said to the
   // sender and changes nothing.

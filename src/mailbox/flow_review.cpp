@@ -211,8 +211,7 @@ Task<Status> Flow::resolve(ledger::JournalKey key, bool was_done, std::string by
 // ---- ends ----
 
 void Flow::expire(const std::shared_ptr<Desk>& desk) {
-  const std::int64_t now = parts_.clock.unix_millis();
-  auto expired = std::make_shared<Desk::Expired>(desk->take_expired(now));
+  auto expired = std::make_shared<Desk::Expired>(desk->take_expired(parts_.clock.steady()));
   if (expired->files.empty()) return;
   Entry note;
   note.principal = "container/" + desk->container();

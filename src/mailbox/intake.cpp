@@ -65,6 +65,11 @@ void Intake::wake(const std::string& container) {
   schedule();
 }
 
+void Intake::wake_all() {
+  for (auto& [container, slot] : slots_) slot.is_paused = false;
+  schedule();
+}
+
 void Intake::sweep(const std::string& container) {
   const auto found = slots_.find(container);
   if (found == slots_.end()) return;
@@ -126,7 +131,8 @@ void Intake::read_notices(int fd) {
       if (const auto slot = slots_.find(found->second); slot != slots_.end()) hint(slot->second, event->name);
     }
   }
-  schedule();
+  // At once: to come back for it would cost as much again as a single message does.
+  if (!is_scheduled_) pump();
 }
 
 void Intake::hint(Slot& slot, const char* name) {

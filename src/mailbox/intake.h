@@ -37,6 +37,7 @@ class Intake {
   void add(Box& box);
   void remove(const std::string& container);
   void wake(const std::string& container);
+  void wake_all();
   void sweep(const std::string& container);  // is_idle() only after it was
   bool is_watched(const std::string& container) const;
   // Since it was added all of it was read once, and nothing is left to look at.

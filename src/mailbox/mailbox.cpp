@@ -1,5 +1,7 @@
 #include "mailbox/mailbox.h"
 
+#include <algorithm>
+
 #include "mailbox/fault_point.h"
 #include "mailbox/limits.h"
 #include "mailbox/states.h"
@@ -86,6 +88,10 @@ bool Mailbox::look(const std::string& container, const std::string& name) {
   const std::shared_ptr<Desk>& desk = found->second;
   if (desk->accepting.contains(name)) return true;
   if (desk->accepting.size() >= kMaxAccepting) return false;
+  if (accepting_ >= kMaxAcceptingInAll) {
+    is_full_ = true;
+    return false;
+  }
   auto taken = desk->box().take(name);
   if (!taken) {
     const Code code = taken.error().code;
@@ -114,6 +120,7 @@ bool Mailbox::look(const std::string& container, const std::string& name) {
     return true;
   }
   desk->accepting.insert(name);
+  ++accepting_;
   take_in(desk, std::move(*arrival), name, std::move(taken->content), taken->inode);
   return true;
 }
@@ -126,8 +133,14 @@ Fire Mailbox::take_in(std::shared_ptr<Desk> desk, Flow::Arrival arrival, std::st
   };
   const Status status = co_await flow_.take_in(desk, std::move(arrival), std::nullopt, discard);
   desk->accepting.erase(name);
-  if (desk->is_removed || is_closed_) co_return;
-  intake_.wake(desk->container());
+  --accepting_;
+  if (is_closed_) co_return;
+  if (is_full_ && accepting_ <= kMaxAcceptingInAll / 2) {
+    is_full_ = false;
+    intake_.wake_all();
+  }
+  if (desk->is_removed) co_return;
+  if (!is_full_) intake_.wake(desk->container());
   if (status) co_return;
   // Not accepted, not removed: it lies there until the ledger can be written.
   if (status.error().code != Code::conflict) {
@@ -244,9 +257,11 @@ Task<Status> Mailbox::recover_replies() {
     if ((*rows)->empty() || is_closed_) break;
     after = (*rows)->back().number;
     for (const ledger::JournalRow& row : **rows) {
-      if (const auto found = desks_.find(row.key.container); found != desks_.end()) {
-        found->second->restore_reply(row.key.request_id, *row.answer, row.changed_ms);
-      }
+      const auto found = desks_.find(row.key.container);
+      if (found == desks_.end()) continue;
+      // Of what passed before this warden only the wall clock tells.
+      const Millis age(std::max<std::int64_t>(parts_.clock.unix_millis() - row.changed_ms, 0));
+      found->second->restore_reply(row.key.request_id, *row.answer, parts_.clock.steady() - age);
     }
   }
   std::vector<std::shared_ptr<Desk>> desks;

@@ -66,6 +66,8 @@ class Mailbox {
   std::map<std::string, std::shared_ptr<Desk>, std::less<>> desks_;
   std::vector<std::pair<std::string, std::function<void()>>> when_idle_;
   ipc::Loop::TimerId timer_ = 0, idle_timer_ = 0;
+  std::size_t accepting_ = 0;  // of all mailboxes
+  bool is_full_ = false;       // nothing more is read until half of them are in the ledger
   bool is_closed_ = false;
 };
 

@@ -43,6 +43,7 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
           {.on_connection = [this](UniqueFd fd,
                                    const auto& container) { open_container_connection(std::move(fd), container); },
            .on_event = publisher(),
+           .on_incident = [this](const containers::Incident& incident) { record(incident); },
            .session_of = [this](const std::string& group) { return groups_.session_dir(group); },
            .on_prepared = [this](const auto& container) { return mailbox_.add(container.id, container.mailbox_dir); },
            .on_removed =
@@ -217,9 +218,26 @@ Fire Warden::restart(std::shared_ptr<containers::Container> lost) {
   const containers::Config config = lost->config;
   remove_when_idle(lost->id);
   const auto restarted = co_await handlers::start_container(host_, config);
-  if (!restarted) {
+  containers::Incident incident{
+      .container = lost->id, .event = "container.restarted", .code = std::nullopt, .what = "the warden was restarted"};
+  if (restarted) {
+    incident.what += "; it goes on as container/" + (*restarted)->id;
+  } else {
     log_.error("cannot restart a container", {{"container", lost->id}, {"error", restarted.error().describe()}});
+    incident.code = restarted.error().code;
+    incident.what += "; it cannot be started again: " + restarted.error().message;
   }
+  record(incident);
+}
+
+void Warden::record(const containers::Incident& incident) {
+  ledger::Entry entry;
+  entry.principal = Principal::container(incident.container).to_string();
+  entry.method = incident.event;
+  if (incident.code) entry.code = to_string(*incident.code);
+  entry.rule = incident.what;
+  // If there is no room for it the ledger counts it, and says so when there is.
+  [[maybe_unused]] const Status appended = ledger_->append(std::move(entry));
 }
 
 void Warden::open_container_connection(UniqueFd connection, const std::shared_ptr<containers::Container>& container) {

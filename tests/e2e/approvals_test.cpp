@@ -260,6 +260,7 @@ TEST_F(ApprovalCommands, ListShowApproveAndDeny) {
   ASSERT_TRUE(agent.send_request("m", "fs.mkdir", mkdir_params("by-cli")));
   const std::string id = question(human);
   EXPECT_NE(cli("approvals ls").find(id + "  fs.mkdir  container/" + container()), std::string::npos);
+  EXPECT_NE(cli("approvals ls").find(R"({"path":"by-cli"})"), std::string::npos) << cli("approvals ls");
   const std::string shown = cli("approvals show " + id);
   EXPECT_NE(shown.find("rule       profile.reviewed.review.fs.mkdir"), std::string::npos) << shown;
   EXPECT_NE(shown.find("\"path\": \"by-cli\""), std::string::npos) << shown;
@@ -527,6 +528,29 @@ TEST_F(Approvals, AttackAModificationCannotSkipPolicyOrSchema) {
   EXPECT_FALSE(made("denied"));
   use_profile(deputy + "nonsense\"]\n");
   EXPECT_NE(agent.outcome("fs.mkdir", mkdir_params("harmless")), "OK");
+}
+
+TEST_F(Approvals, AttackOneContainersRequestsDoNotKeepTheDeputiesFromOthers) {
+  use_profile("review = { \"fs.mkdir\" = \"deputy\" }\ndeputy = [\"/usr/bin/python3\", \"" TEST_HELPERS
+              "/rogue_deputy.py\", \"hang\"]\ndeputy_limits = { timeout = \"1h\" }\n"
+              "[profile.honest]\nfs.read = [\"/usr\"]\nfs.write = [\"${workspace}\"]\nmethods = [\"fs.*\"]\n"
+              "review = { \"fs.mkdir\" = \"deputy\" }\ndeputy = [\"/usr/bin/python3\", \"" TEST_HELPERS
+              "/rogue_deputy.py\", \"approve\"]\n");
+  Client greedy = inside();
+  for (int i = 0; i < 20; ++i) {
+    const std::string name = "greedy" + std::to_string(i);
+    ASSERT_TRUE(greedy.send_request(name, "fs.mkdir", mkdir_params(name)));
+  }
+  EXPECT_TRUE(greedy.pings()) << "all of them are under way";
+  Client honest = connect();
+  const auto made_container =
+      honest.call("container.create", R"({"template":"honest","config":{"workspace":)" + quoted(workspace()) + "}}");
+  ASSERT_EQ(code_of(made_container), "OK");
+  const std::string id(made_container->result.get("container").as_string().value_or(""));
+  ASSERT_EQ(honest.outcome("session.narrow", R"({"container":)" + quoted(id) + "}"), "OK");
+  EXPECT_EQ(honest.outcome("fs.mkdir", mkdir_params("honest")), "OK") << "while the other's deputies hang";
+  EXPECT_TRUE(made("honest"));
+  EXPECT_FALSE(made("greedy0"));
 }
 
 TEST_F(Approvals, ADeputysYesDoesNotReplaceTheHuman) {

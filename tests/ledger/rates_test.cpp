@@ -121,6 +121,17 @@ TEST_F(RatesTest, AClockSetBackByADayAcrossARestartWaitsAtMostOnePeriod) {
   EXPECT_TRUE(ledger_->rates().take("container/one", "llm.*", hourly_));
 }
 
+TEST_F(RatesTest, WhatIsGivenBackMakesRoomForOneAlsoAfterARestart) {
+  open();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(ledger_->rates().take("container/one", "llm.*", hourly_));
+  ledger_->rates().give_back("container/one", "llm.*", hourly_);
+  ledger_->rates().give_back("container/two", "llm.*", hourly_);  // never seen: nothing to give
+  close();
+  open();
+  EXPECT_TRUE(ledger_->rates().take("container/one", "llm.*", hourly_));
+  EXPECT_FALSE(ledger_->rates().take("container/one", "llm.*", hourly_));
+}
+
 TEST_F(RatesTest, WhatIsUnusedAgainIsForgotten) {
   open();
   for (int i = 0; i < 5000; ++i) {

@@ -49,6 +49,22 @@ class WardenAudit : public ::testing::Test {
     const rlimit limit{bytes, RLIM_INFINITY};
     ASSERT_EQ(::prlimit(daemon_->pid(), RLIMIT_FSIZE, &limit, nullptr), 0);
   }
+  // Waits for a record of this method that says this.
+  bool has_record(const std::string& method, const std::string& code, const std::string& rule) {
+    return eventually([&] {
+      for (const Record& record : records({.method = method})) {
+        if (record.entry.code == code && record.entry.rule.find(rule) != std::string::npos) return true;
+      }
+      return false;
+    });
+  }
+  // A container with this command; its id.
+  std::string create(const std::string& command, const std::string& more = {}) {
+    const auto made =
+        client().call("container.create", R"({"config":{"command":["sh","-c",")" + command + "\"]" + more + "}}");
+    EXPECT_TRUE(made && !made->error) << (made && made->error ? made->error->message : "no answer");
+    return made && !made->error ? std::string(made->result.get("container").as_string().value_or("")) : "";
+  }
   std::int64_t last_seq() { return status_number(daemon_->socket_path(), {"ledger", "last_seq"}); }
 
   std::optional<Daemon> daemon_;
@@ -197,6 +213,42 @@ TEST_F(WardenAudit, SecretsOfARequestNeverEnter) {
     EXPECT_EQ(content.find("canary-7c1d"), std::string::npos) << file.path();
     EXPECT_EQ(content.find(token), std::string::npos) << file.path();
   }
+}
+
+TEST_F(WardenAudit, HowAContainerEndedIsRecorded) {
+  start();
+  const std::string id = create("exit 7");
+  EXPECT_TRUE(has_record("container.exited", "OK", "exit code 7"));
+  EXPECT_EQ(records({.principal = "container/" + id, .method = "container.exited"}).size(), 1U);
+}
+
+TEST_F(WardenAudit, AContainerThatWasEndedByALimitIsRecorded) {
+  start();
+  create("sleep 1000", R"(,"profile":{"limits":{"duration":"1s"}})");
+  EXPECT_TRUE(has_record("container.exited", "QUOTA_EXCEEDED", "killed at the end of its time"));
+  create("sleep 1000", R"(,"profile":{"limits":{"idle":"1s"}})");
+  EXPECT_TRUE(has_record("container.exited", "TIMEOUT", "idling"));
+}
+
+TEST_F(WardenAudit, AViolationIsRecordedOnceHoweverOftenItIsTried) {
+  start();
+  const std::string id = create("for i in 1 2 3 4 5; do unshare -m true; done; exit 0");
+  EXPECT_TRUE(has_record("container.violation", "POLICY_DENIED", "seccomp, "));
+  EXPECT_TRUE(has_record("container.exited", "OK", "exit code 0"));
+  EXPECT_EQ(records({.principal = "container/" + id, .method = "container.violation"}).size(), 1U);
+}
+
+TEST_F(WardenAudit, LostAndRestartedContainersAreRecordedOnce) {
+  start();
+  const std::string lost = create("sleep 1000"), kept = create("sleep 1000", R"(,"restart":true)");
+  for (int i = 0; i < 2; ++i) {
+    daemon_->kill_now();
+    ASSERT_TRUE(daemon_->start()) << daemon_->log();
+    EXPECT_TRUE(has_record("container.restarted", "OK", "it goes on as container/"));
+  }
+  EXPECT_EQ(records({.principal = "container/" + lost, .method = "container.lost"}).size(), 1U);
+  EXPECT_EQ(records({.principal = "container/" + kept, .method = "container.restarted"}).size(), 1U);
+  EXPECT_TRUE(verify().is_intact());
 }
 
 TEST_F(WardenAudit, TwoWardensCannotShareALedger) {

@@ -8,8 +8,7 @@
 
 #include "ledger/faulty_vfs.h"
 #include "mailbox/mail.h"
-#include "mailbox/mailbox.h"
-#include "warden/signals.h"
+#include "mailbox/office.h"
 
 namespace sallyport::testing {
 namespace {
@@ -65,78 +64,20 @@ TEST_F(MailDisk, ExhaustedInodesCostTheReplyAndOnlyUntilThereIsOne) {
   EXPECT_EQ(acted(id_of(1)), 1);
 }
 
-class Nobody final : public approval::Reviewer {
- public:
-  Task<approval::Verdict> review(approval::Matter) override { return Task<approval::Verdict>::ready({}); }
-};
-
 TEST(MailboxLedger, AnErrorOnFsyncExecutesNothingAndLosesNothing) {
-  const TemporaryDirectory directory;
-  const std::string box = directory.path() + "/box", state = directory.path() + "/state";
-  for (const char* below : {"/in/tmp", "/in/new", "/out"}) std::filesystem::create_directories(box + below);
   ledger::Faults& faults = ledger::faulty_vfs();
-  const SystemClock clock;
-  const Log log(STDERR_FILENO, LogFormat::text, LogLevel::error, clock);
-  ipc::Loop loop;
-  auto ledger = ledger::Ledger::open({.state_dir = state, .clock = clock, .vfs = ledger::kFaultyVfs});
-  ASSERT_TRUE(ledger) << ledger.error().describe();
-  (*ledger)->start([&loop](std::function<void()> work) { loop.post(std::move(work)); });
-  const policy::Tokens tokens(clock);
-  policy::Engine engine({}, tokens);
-  policy::ContainerPolicy policy;
-  policy.signals = {"*"};
-  engine.set_container("box", policy);
-  const warden::EngineJudge judge(engine);
-  Nobody nobody;
-  int actions = 0;
-  mailbox::Signal signal;
-  signal.name = "count";
-  signal.tier = 2;
-  signal.action = [&](const Permit&, const mailbox::Raised&) {
-    ++actions;
-    return Task<Result<std::string>>::ready(std::string("{}"));
-  };
-  mailbox::Mailbox mailbox({.loop = loop,
-                            .ledger = **ledger,
-                            .clock = clock,
-                            .log = log,
-                            .judge = judge,
-                            .deputy = nobody,
-                            .human = nobody,
-                            .on_event = [](std::string_view, const std::string&) {}},
-                           {signal}, state + "/quarantine");
-  ASSERT_TRUE(mailbox.add("box", box));
-  std::ofstream(box + "/in/new/m") << R"({"signal":"count","request_id":")" << id_of(1) << R"(","payload":{}})";
+  Office office(ledger::kFaultyVfs);
+  office.drop(id_of(1));
   faults.on_sync = SQLITE_IOERR_FSYNC;
-  mailbox.start();
-  const std::string reply = box + "/out/" + id_of(1) + ".json";
-  std::function<void()> look_for_failure = [&] {
-    if ((*ledger)->health().failures < 2) {
-      loop.after(Millis(20), look_for_failure);
-      return;
-    }
-    EXPECT_EQ(actions, 0);
-    EXPECT_TRUE(std::filesystem::exists(box + "/in/new/m"));
-    EXPECT_FALSE(std::filesystem::exists(reply));
-    faults.on_sync = 0;
-  };
-  std::function<void()> look_for_reply = [&] {
-    if (std::filesystem::exists(reply)) return loop.stop();
-    loop.after(Millis(20), look_for_reply);
-  };
-  loop.after(Millis(20), look_for_failure);
-  loop.after(Millis(20), look_for_reply);
-  loop.after(kPatience, [&] {
-    ADD_FAILURE() << "no reply";
-    loop.stop();
-  });
-  loop.run();
-  mailbox.close();
-  loop.settle();
-  EXPECT_TRUE((*ledger)->close());
-  loop.settle();
-  EXPECT_EQ(actions, 1);
-  EXPECT_FALSE(std::filesystem::exists(box + "/in/new/m"));
+  office.mailbox().start();
+  EXPECT_TRUE(office.until([&] { return office.ledger().health().failures >= 2; }));
+  EXPECT_EQ(office.actions(), 0);
+  EXPECT_TRUE(office.waits(id_of(1)));
+  EXPECT_FALSE(office.has_replied(id_of(1)));
+  faults.on_sync = 0;
+  EXPECT_TRUE(office.until([&] { return office.has_replied(id_of(1)); }));
+  EXPECT_EQ(office.actions(), 1);
+  EXPECT_FALSE(office.waits(id_of(1)));
 }
 
 }  // namespace

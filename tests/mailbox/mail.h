@@ -60,6 +60,8 @@ class Mail : public ::testing::Test {
   std::map<std::string, int> actions() const;
   int acted(const std::string& id) const;
   void approve_held() const;
+  // Sets the daemon's wall clock ahead of the real one, or back.
+  void set_clock(std::chrono::milliseconds ahead) const;
 
   // The member of mailbox.status about this container.
   std::string status(const std::string& of);

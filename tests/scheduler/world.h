@@ -192,6 +192,7 @@ class World : public ::testing::Test {
           registry(sessions, world.clock_, {world.path("/doors"), world.path("/mailbox"), world.path("/containers")},
                    {.on_connection = [](UniqueFd, const auto&) {},
                     .on_event = world.publisher(),
+                    .on_incident = [](const containers::Incident&) {},
                     .session_of = [this](const std::string& group) { return groups.session_dir(group); },
                     .on_prepared = [](const auto&) { return ok(); },
                     .on_removed = [](const std::string&) {}}),

@@ -1,0 +1,99 @@
+// A mailbox in this process, with a real ledger on a directory of its own and one signal whose actions are counted.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "mailbox/mailbox.h"
+#include "support/daemon.h"
+#include "warden/signals.h"
+
+namespace sallyport::testing {
+
+class Office {
+ public:
+  explicit Office(const std::string& vfs = {}) {
+    for (const char* below : {"/in/tmp", "/in/new", "/out"}) std::filesystem::create_directories(box() + below);
+    auto opened = ledger::Ledger::open({.state_dir = directory_.path() + "/state", .clock = clock_, .vfs = vfs});
+    if (!opened) std::abort();
+    ledger_ = std::move(*opened);
+    ledger_->start([this](std::function<void()> work) { loop_.post(std::move(work)); });
+    policy::ContainerPolicy policy;
+    policy.signals = {"*"};
+    engine_.set_container("box", policy);
+    mailbox::Signal signal;
+    signal.name = "count";
+    signal.tier = 2;
+    signal.action = [this](const Permit&, const mailbox::Raised&) {
+      ++actions_;
+      return Task<Result<std::string>>::ready(std::string("{}"));
+    };
+    mailbox_ = std::make_unique<mailbox::Mailbox>(
+        mailbox::Parts{.loop = loop_,
+                       .ledger = *ledger_,
+                       .clock = clock_,
+                       .log = log_,
+                       .judge = judge_,
+                       .deputy = nobody_,
+                       .human = nobody_,
+                       .on_event = [](std::string_view, const std::string&) {}},
+        std::vector<mailbox::Signal>{signal}, directory_.path() + "/state/quarantine");
+    if (!mailbox_->add("box", box())) std::abort();
+  }
+  ~Office() {
+    mailbox_->close();
+    loop_.settle();
+    [[maybe_unused]] const Status closed = ledger_->close();
+    loop_.settle();
+  }
+  Office(const Office&) = delete;
+  Office& operator=(const Office&) = delete;
+
+  // Renames a request into in/new.
+  void drop(const std::string& id) const {
+    std::ofstream(box() + "/in/tmp/" + id) << R"({"signal":"count","request_id":")" << id << R"(","payload":{}})";
+    std::filesystem::rename(box() + "/in/tmp/" + id, box() + "/in/new/" + id);
+  }
+  bool waits(const std::string& id) const { return std::filesystem::exists(box() + "/in/new/" + id); }
+  bool has_replied(const std::string& id) const { return std::filesystem::exists(box() + "/out/" + id + ".json"); }
+  int actions() const { return actions_; }
+
+  // Runs the loop until the claim holds; false if it never does.
+  bool until(const std::function<bool()>& claim) {
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    std::function<void()> look = [&] {
+      if (claim() || std::chrono::steady_clock::now() > end) return loop_.stop();
+      loop_.after(Millis(10), look);
+    };
+    loop_.post(look);
+    loop_.run();
+    return claim();
+  }
+
+  ledger::Ledger& ledger() { return *ledger_; }
+  mailbox::Mailbox& mailbox() { return *mailbox_; }
+
+ private:
+  class Nobody final : public approval::Reviewer {
+   public:
+    Task<approval::Verdict> review(approval::Matter) override { return Task<approval::Verdict>::ready({}); }
+  };
+  std::string box() const { return directory_.path() + "/box"; }
+
+  TemporaryDirectory directory_;
+  SystemClock clock_;
+  Log log_{STDERR_FILENO, LogFormat::text, LogLevel::error, clock_};
+  ipc::Loop loop_;
+  std::unique_ptr<ledger::Ledger> ledger_;
+  policy::Tokens tokens_{clock_};
+  policy::Engine engine_{{}, tokens_};
+  warden::EngineJudge judge_{engine_};
+  Nobody nobody_;
+  int actions_ = 0;
+  std::unique_ptr<mailbox::Mailbox> mailbox_;
+};
+
+}  // namespace sallyport::testing
