@@ -14,9 +14,9 @@
 namespace sallyport::containers {
 namespace {
 
-// A worker does one request after the other: more than keep it busy would only be a queue that is fair to nobody,
-// and memory on its side.
-constexpr std::size_t kMostAtOnce = 16;
+// A worker does one request after the other. A few keep it busy; more would only be a queue that is fair to nobody: a
+// caller may have to wait for all of them, and each may be a long search.
+constexpr std::size_t kMostAtOnce = 4;
 // A worker that was sent away while a call waited for it is waited for again; one that dies at once is not.
 constexpr int kMostStarts = 2;
 
