@@ -83,6 +83,7 @@ struct Container {
   std::map<std::uint32_t, std::shared_ptr<Job>> jobs;
   std::uint32_t last_job = 0;
   std::unique_ptr<ipc::Listener> listener;
+  std::vector<UniqueFd> early;  // came to its door before it was known to run
   std::shared_ptr<ipc::Watch> out_pipe;       // until its end
   std::vector<std::function<void()>> on_end;  // each runs once
   SteadyTime last_activity;

@@ -26,6 +26,8 @@ constexpr const char* kDoorInside = "/run/sallyport";
 // For programs inside: raises signals without anybody having to write the files.
 constexpr const char* kSignalProgram = "sallyport-signal";
 constexpr std::size_t kReadBytes = 64U << 10;
+// Connections that wait for their container to run; a plugin needs one.
+constexpr std::size_t kMaxEarly = 16;
 // What is being deleted, beside the mailboxes.
 constexpr const char* kGonePrefix = ".gone-";
 constexpr std::size_t kRemovedAtOnce = 256;
@@ -156,7 +158,9 @@ Result<std::shared_ptr<Container>> Registry::prepare(Config config) {
       ipc::Listener::open(sessions_, std::move(listening), "container/" + container->id, [this, weak](UniqueFd fd) {
         if (const auto owner = weak.lock()) {
           owner->last_activity = clock_.steady();
-          hooks_.on_connection(std::move(fd), owner);
+          // Its first process may be faster than the news that it runs.
+          if (owner->state != State::starting) return hooks_.on_connection(std::move(fd), owner);
+          if (owner->early.size() < kMaxEarly) owner->early.push_back(std::move(fd));
         }
       }));
   TRY(hooks_.on_prepared(*container));
@@ -258,7 +262,7 @@ Status Registry::adopt(Container& container, const Adopted& adopted) {
   if (!container.process || !container.maker) return Error::make(Code::not_found, "no such process");
   container.pid_namespace = adopted.pid_namespace;
   container.pid = adopted.pid;
-  container.state = State::running;
+  run(find(container.id));
   publish("container.started", container);
   save(container);
   return ok();
@@ -392,7 +396,7 @@ void Registry::on_notice(sandbox::FromLauncher notice, std::vector<UniqueFd> fds
       if (const auto place = os::namespace_id(container->held_namespace.get())) container->pid_namespace = *place;
     }
     if (launched->has_proxy_listener && next < fds.size()) container->proxy_listener = std::move(fds[next]);
-    container->state = State::running;
+    run(container);
     if (const auto found = launching_.find(handle); found != launching_.end()) {
       const auto waiter = found->second;
       waiter->resolve(ok());
@@ -439,6 +443,12 @@ void Registry::on_notice(sandbox::FromLauncher notice, std::vector<UniqueFd> fds
   }
 }
 
+// From here on it is known who is in it.
+void Registry::run(const std::shared_ptr<Container>& container) {
+  container->state = State::running;
+  for (UniqueFd& fd : std::exchange(container->early, {})) hooks_.on_connection(std::move(fd), container);
+}
+
 void Registry::on_launcher_lost() {
   for (const auto& [handle, waiter] : std::map(launching_)) {
     waiter->resolve(Error::make(Code::unavailable, "the launcher died; try again"));
@@ -458,6 +468,7 @@ void Registry::end(const std::shared_ptr<Container>& container, State state) {
   for (UniqueFd* fd : {&container->held_namespace, &container->process, &container->maker}) fd->reset();
   container->proxy_listener.reset();
   container->listener.reset();
+  container->early.clear();
   for (const auto& [number, job] : std::exchange(container->jobs, {})) {
     job->started.resolve(Error::make(Code::unavailable, "the container ended"));
     job->exited.resolve(SIGKILL);

@@ -85,6 +85,7 @@ class Registry {
 
  private:
   void on_notice(sandbox::FromLauncher notice, std::vector<UniqueFd> fds);
+  void run(const std::shared_ptr<Container>& container);
   void on_launcher_lost();
   void end(const std::shared_ptr<Container>& container, State state);
   std::shared_ptr<Container> by_handle(sandbox::Handle handle) const;

@@ -9,10 +9,12 @@ namespace {
 Error invalid(std::string message) { return Error::make(Code::invalid_request, std::move(message)); }
 
 // Printable ASCII: names go into logs, file names and tables as they are.
-constexpr bool is_name_char(char c) { return c > ' ' && c <= '~'; }
-
 bool is_name(std::string_view text, std::size_t most) {
-  return !text.empty() && text.size() <= most && std::all_of(text.begin(), text.end(), is_name_char);
+  if (text.empty() || text.size() > most) return false;
+  for (const char c : text) {
+    if (c <= ' ' || c > '~') return false;
+  }
+  return true;
 }
 
 Status read_id(Message& message, Value value) {
@@ -96,6 +98,31 @@ constexpr std::array<Field, 8> kFields = {{
     {"token", read_token, true, false, false},
 }};
 
+// Its size and first letter say which one it can be.
+std::size_t field_of(std::string_view name) {
+  std::size_t i = kFields.size();
+  switch (name.size()) {
+    case 2:
+      i = 0;
+      break;
+    case 4:
+      i = 1;
+      break;
+    case 5:
+      i = name[0] == 'e' ? 5 : 7;
+      break;
+    case 6:
+      i = name[0] == 'm' ? 2 : name[0] == 'p' ? 3 : 4;
+      break;
+    case 11:
+      i = 6;
+      break;
+    default:
+      return i;
+  }
+  return kFields.at(i).name == name ? i : kFields.size();
+}
+
 bool belongs(const Field& field, MessageType type) {
   return type == MessageType::request    ? field.in_request
          : type == MessageType::response ? field.in_response
@@ -105,8 +132,7 @@ bool belongs(const Field& field, MessageType type) {
 Status read_fields(Message& message, Value root) {
   unsigned seen = 0;
   for (const auto& [name, value] : root.members()) {
-    std::size_t i = 0;
-    while (i < kFields.size() && kFields.at(i).name != name) ++i;
+    const std::size_t i = field_of(name);
     if (i == kFields.size()) return invalid("unknown field in the message");
     seen |= 1U << i;
     // A response to what could not be read carries a null id.
@@ -141,123 +167,15 @@ Status check_required(const Message& message) {
   return ok();
 }
 
-// ---- the short way ----
-
-// What may stand in a name that is written without escapes.
-constexpr std::array<bool, 256> kPlainName = [] {
-  std::array<bool, 256> table{};
-  for (char c = '!'; c <= '~' && c > 0; ++c) table.at(static_cast<unsigned char>(c)) = c != '"' && c != '\\';
-  return table;
-}();
-
-// Recognises the messages that our own writers make most: no white space, no escapes, fields in the usual
-// order, `params` or `result` last. It never refuses: what it does not recognise, all that is wrong
-// included, goes the long way through the full parser, which gives the same message or the error.
-class PlainReader {
- public:
-  PlainReader(Decoder& decoder, ByteView body) : decoder_(decoder), body_(body), text_(as_text(body)) {}
-
-  bool read(Message& message) {
-    std::string_view id, method;
-    if (body_.size() > kSmallBytes || !skip(R"({"id":")") || !name(id, kMaxIdBytes) || !skip(R"(","type":"re)")) {
-      return false;
-    }
-    bool has_member = false;
-    if (skip(R"(sponse","result":)")) {
-      message.type = MessageType::response;
-      has_member = true;
-    } else if (skip(R"(quest","method":")") && name(method, kMaxMethodBytes) && skip("\"")) {
-      message.type = MessageType::request;
-      if (skip(R"(,"deadline_ms":)") && !deadline(message)) return false;
-      has_member = skip(R"(,"params":)");
-    } else {
-      return false;
-    }
-    // The closing brace of the message.
-    if (!text_.ends_with('}') || (!has_member && text_.size() != 1)) return false;
-    text_.remove_suffix(1);
-    return keep(message, id, method) && (!has_member || member(message));
-  }
-
- private:
-  bool skip(std::string_view expected) {
-    if (!text_.starts_with(expected)) return false;
-    text_.remove_prefix(expected.size());
-    return true;
-  }
-
-  // Up to the closing quote, which stays.
-  bool name(std::string_view& found, std::size_t most) {
-    std::size_t size = 0;
-    while (size < text_.size() && kPlainName[static_cast<unsigned char>(text_[size])]) ++size;
-    found = text_.substr(0, size);
-    text_.remove_prefix(size);
-    return size >= 1 && size <= most && text_.starts_with('"');
-  }
-
-  bool deadline(Message& message) {
-    std::uint32_t number = 0;
-    std::size_t digits = 0;
-    while (digits < 8 && digits < text_.size() && text_[digits] >= '0' && text_[digits] <= '9') {
-      number = number * 10 + static_cast<std::uint32_t>(text_[digits] - '0');
-      ++digits;
-    }
-    if (digits == 0 || text_[0] == '0' || number > kMaxDeadlineMs) return false;
-    text_.remove_prefix(digits);
-    message.deadline_ms = number;
-    return true;
-  }
-
-  // The names must outlive the frame.
-  bool keep(Message& message, std::string_view id, std::string_view method) {
-    const std::string_view whole = as_text(body_);
-    const auto from = static_cast<std::size_t>(id.data() - whole.data());
-    const auto last = method.empty() ? id : method;
-    const auto end = static_cast<std::size_t>(last.data() - whole.data()) + last.size();
-    if (end - from > kMaxKeptBytes) return false;
-    message.document = decoder_.keep(body_.subspan(from, end - from));
-    const std::string_view kept = message.document.kept();
-    message.id = kept.substr(0, id.size());
-    message.method = kept.substr(kept.size() - method.size());
-    message.bytes = body_.size();
-    return true;
-  }
-
-  bool member(Message& message) {
-    Findings findings;
-    if (!decoder_.parse_member(message.document, as_bytes(text_), &findings)) return false;
-    const Value value = message.document.root();
-    if (message.type == MessageType::response) {
-      message.result = value;
-    } else if (value.is_object()) {
-      message.params = value;
-    } else {
-      return false;
-    }
-    message.streams = std::move(findings.streams);
-    return true;
-  }
-
-  Decoder& decoder_;
-  ByteView body_;
-  std::string_view text_;  // what is not read yet
-};
-
 }  // namespace
 
 MessageResult decode_message(Decoder& decoder, ByteView body) {
-  Message plain;
-  if (PlainReader(decoder, body).read(plain)) return plain;
-  decoder.recycle(std::move(plain.document));
-  return decode_any_message(decoder, body);
-}
-
-MessageResult decode_any_message(Decoder& decoder, ByteView body) {
   Findings findings;
-  auto document = decoder.parse_padded(body, &findings);
+  auto document = decoder.parse(body, &findings);
   if (!document) return Malformed{{}, std::move(document).error()};
 
-  Message message;
+  MessageResult result{Message()};
+  Message& message = *result;
   message.document = std::move(*document);
   message.bytes = body.size();
   message.streams = std::move(findings.streams);
@@ -271,7 +189,7 @@ MessageResult decode_any_message(Decoder& decoder, ByteView body) {
     const std::string id = read_id(named, root.get("id")) ? std::string(named.id) : "";
     return Malformed{id, std::move(status).error()};
   }
-  return message;
+  return result;
 }
 
 Status append_request(Bytes& out, const RequestHead& head, std::string_view params) {
