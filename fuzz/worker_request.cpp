@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto call = [&](std::string_view method, wire::Value params) {
     Bytes out;
     wire::JsonWriter json(out);
-    const Stop stop;
+    Stop stop;
     const auto done = service.handle(method, {params, stop, json, nullptr});
     if (!done)
       demand(done.error().code != Code::internal_error);

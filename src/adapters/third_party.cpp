@@ -169,7 +169,7 @@ class ThirdPartyAdapter final : public Adapter {
     if (deadline.count() > 0) {
       timer = loop.after(deadline + kGrace, [party = party_] { party->kill(); });
     }
-    auto answer = co_await ipc::ask(call, session, method, params, true);
+    auto answer = co_await ipc::ask(call, session, method, params, ipc::Events::relayed);
     if (timer != 0) loop.cancel(timer);
     if (!answer) co_return backend_down("the adapter ended");
     if (!answer->error && !answer->result.is_object()) co_return backend_down("the adapter answered without an object");

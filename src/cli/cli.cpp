@@ -58,10 +58,19 @@ int usage_error(const CLI::App& program, const std::string& problem, const std::
     app = next;
     path += " " + word;
   }
-  std::fprintf(stderr, "sallyport: %s\n", unknown.empty() ? problem.c_str() : ("unknown command: " + unknown).c_str());
   const std::string nearest = unknown.empty() ? "" : nearest_command(*app, unknown);
-  if (!nearest.empty()) std::fprintf(stderr, "Did you mean: %s %s\n", path.c_str(), nearest.c_str());
-  std::fprintf(stderr, "See: %s --help\n", path.c_str());
+  std::string text = unknown.empty() ? problem : "unknown command: " + unknown;
+  if (!nearest.empty()) text += "\nDid you mean: " + path + " " + nearest;
+  text += "\nSee: " + path + " --help";
+  // The words were not understood, so what they ask for is looked up; those behind -- are somebody else's.
+  const auto own_end = std::find(words.begin(), words.end(), "--");
+  if (std::find(words.begin(), own_end, "--json") != own_end) {
+    Context context;
+    context.wants_json = true;
+    report(context, Error::make(Code::invalid_request, text));
+  } else {
+    std::fprintf(stderr, "sallyport: %s\n", text.c_str());
+  }
   return static_cast<int>(Exit::usage);
 }
 

@@ -89,6 +89,7 @@ std::vector<HelpEntry> options_of(const CLI::App& app) {
     const auto& names = option->get_lnames();
     HelpEntry entry{names.empty() ? "-" + option->get_snames().front() : "--" + names.front(), "",
                     option->get_description()};
+    if (!names.empty() && !option->get_snames().empty()) entry.text += " (-" + option->get_snames().front() + ")";
     if (entry.name == "--help") entry.text = "Show this page";
     if (entry.name == "--version") entry.text = "Show the version";
     if (option->get_items_expected_max() > 0) entry.value = option->get_type_name();

@@ -111,7 +111,8 @@ struct CallArguments {
   std::int64_t deadline_ms = 30'000;
 };
 
-// Prints the result as JSON; an error goes to stderr as JSON whatever the output format.
+// Prints the result as JSON, and before it, line by line, what comes while it is worked on; an error goes to stderr as
+// JSON whatever the output format.
 Status call(Context& context, const CallArguments& arguments) {
   std::string params = arguments.params;
   if (params == "-") params.assign(std::istreambuf_iterator<char>(std::cin), {});
@@ -126,6 +127,11 @@ Status call(Context& context, const CallArguments& arguments) {
     }
   }
   TRY(const Started started, ensure_warden(context.paths));
+  started.client->on_event([](const wire::Message& event) {
+    if (event.method != "progress") return;
+    print(event.params.to_json());
+    std::fflush(stdout);
+  });
   TRY(const Answer answer, started.client->call(arguments.method, params,
                                                 {.deadline = Millis(arguments.deadline_ms), .token = arguments.token}));
   print(answer.json());

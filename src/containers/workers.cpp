@@ -2,43 +2,122 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
+#include <vector>
 
+#include "containers/waiting_line.h"
 #include "os/sockets.h"
 
 namespace sallyport::containers {
+namespace {
+
+// A worker does one request after the other. A few keep it busy; more would only be a queue that is fair to nobody: a
+// caller may have to wait for all of them, and each may be a long search.
+constexpr std::size_t kMostAtOnce = 4;
+// A worker that was sent away while a call waited for it is waited for again; one that dies at once is not.
+constexpr int kMostStarts = 2;
+
+bool is_serving(const Container& container) { return container.state == State::running && container.handle != 0; }
+
+Error unavailable(std::string_view why) { return Error::make(Code::unavailable, std::string(why)); }
+
+}  // namespace
+
+struct Workers::Slot {
+  explicit Slot(ipc::Loop& on) : loop(on) {}
+
+  ipc::Loop& loop;
+  std::shared_ptr<ipc::Session> session;
+  std::vector<std::shared_ptr<ipc::Session>> retired;  // they still answer what they were asked
+  bool is_starting = false;
+  std::vector<std::shared_ptr<ipc::OneShot<bool>>> waiting;  // for the start that is under way
+  std::size_t turns = 0;
+  WaitingLine line;
+
+  bool has_session() const { return session && !session->is_closed(); }
+  bool has_room() const { return turns < kMostAtOnce && line.is_empty(); }
+};
 
 Workers::~Workers() {
   // The end of its socket is the end of a worker.
   for (const auto& [id, slot] : slots_) {
     if (slot->session) slot->session->close();
+    for (const auto& session : std::vector(slot->retired)) session->close();
   }
 }
 
-Task<Result<std::shared_ptr<ipc::Session>>> Workers::of(std::shared_ptr<Container> container) {
-  if (container->state != State::running || container->handle == 0) {
-    co_return Error::make(Code::unavailable, "the container has no file worker in its state");
+Workers::Turn::~Turn() {
+  if (!slot_) return;
+  const WaitingLine::Ticket next = slot_->line.next();
+  if (!next) {
+    --slot_->turns;
+    return;
   }
-  auto& entry = slots_[container->id];
-  if (!entry) {
-    entry = std::make_shared<Slot>();
+  // Not from here: a line of calls that all fail at once would become as deep a stack.
+  slot_->loop.post([slot = slot_, next] {
+    if (!next->is_resolved()) return next->resolve(true);
+    const Turn passed_on(slot);  // its taker gave up meanwhile
+  });
+}
+
+void Workers::Turn::retire_worker() {
+  if (slot_->session != session_) return;
+  slot_->retired.push_back(std::exchange(slot_->session, nullptr));
+}
+
+std::shared_ptr<Workers::Slot> Workers::slot_of(const std::shared_ptr<Container>& container) {
+  auto& slot = slots_[container->id];
+  if (!slot) {
+    slot = std::make_shared<Slot>(sessions_.loop());
     container->on_end.emplace_back([this, id = container->id] { slots_.erase(id); });
   }
-  const std::shared_ptr<Slot> slot = entry;
-  if (!slot->session && slot->is_starting) {
-    const auto ready = std::make_shared<ipc::OneShot<bool>>();
-    slot->waiting.push_back(ready);
-    co_await *ready;
-  } else if (!slot->session) {
-    slot->is_starting = true;
-    const Status started = co_await start(container, slot);
-    slot->is_starting = false;
-    for (const auto& ready : std::exchange(slot->waiting, {})) ready->resolve(true);
-    if (!started) co_return started.error();
+  return slot;
+}
+
+Task<Result<Workers::Turn>> Workers::turn(ipc::Call& call, std::shared_ptr<Container> container) {
+  if (!is_serving(*container)) co_return unavailable("the container has no file worker in its state");
+  const std::shared_ptr<Slot> slot = slot_of(container);
+  if (slot->has_room()) {
+    ++slot->turns;
+  } else {
+    const auto ticket = std::make_shared<ipc::OneShot<bool>>();
+    slot->line.join(&call.session(), ticket);
+    call.on_cancel([ticket] { ticket->resolve(false); });
+    const bool is_our_turn = co_await *ticket;
+    call.on_cancel(nullptr);
+    if (!is_our_turn) co_return Error::make(Code::cancelled, "given up before its turn came");
   }
-  if (!slot->session) co_return Error::make(Code::unavailable, "the file worker could not be started; try again");
-  co_return slot->session;
+  Turn turn(slot);
+  const Status served = co_await await_session(container, slot);
+  if (!served) co_return served.error();
+  turn.session_ = slot->session;
+  co_return std::move(turn);
+}
+
+// Until the slot has a session.
+Task<Status> Workers::await_session(std::shared_ptr<Container> container, std::shared_ptr<Slot> slot) {
+  for (int starts = 0; !slot->has_session(); ++starts) {
+    if (!is_serving(*container)) co_return unavailable("the container ended");
+    if (starts == kMostStarts) co_return unavailable("the file worker could not be started; try again");
+    if (slot->is_starting) {
+      const auto ready = std::make_shared<ipc::OneShot<bool>>();
+      slot->waiting.push_back(ready);
+      co_await *ready;
+    } else {
+      slot->is_starting = true;
+      const Status started = co_await start(container, slot);
+      slot->is_starting = false;
+      // Behind whoever started it, who asked first.
+      for (const auto& ready : std::exchange(slot->waiting, {})) {
+        slot->loop.post([ready] { ready->resolve(true); });
+      }
+      if (!started) co_return started.error();
+    }
+  }
+  co_return ok();
 }
 
 Task<Status> Workers::start(std::shared_ptr<Container> container, std::shared_ptr<Slot> slot) {
@@ -66,8 +145,10 @@ Fire Workers::listen(std::shared_ptr<ipc::Session> session, std::shared_ptr<Slot
     }
     session->end_turn();
   }
-  session->close();
+  // First of all: those who are told of its end may ask again at once.
   if (slot->session == session) slot->session.reset();
+  std::erase(slot->retired, session);
+  session->close();
 }
 
 }  // namespace sallyport::containers

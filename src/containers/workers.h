@@ -1,11 +1,9 @@
 // File workers, one per container, started when the first call needs one and again after one died.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "base/base.h"
 #include "containers/registry.h"
@@ -14,23 +12,42 @@
 namespace sallyport::containers {
 
 class Workers {
+  struct Slot;
+
  public:
   explicit Workers(Registry& registry, ipc::Sessions& sessions) : registry_(registry), sessions_(sessions) {}
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  // The connection to the container's worker. UNAVAILABLE (retryable) if it cannot be had now.
-  Task<Result<std::shared_ptr<ipc::Session>>> of(std::shared_ptr<Container> container);
+  // A place among the few requests that a worker has at once. Dropping it gives it to the next who waits.
+  class Turn {
+   public:
+    Turn(Turn&&) = default;
+    Turn& operator=(Turn&&) = delete;
+    ~Turn();
+
+    const std::shared_ptr<ipc::Session>& session() const { return session_; }
+    // This request is the worker's last: whoever asks from now on gets a new one.
+    void retire_worker();
+
+   private:
+    friend class Workers;
+    explicit Turn(std::shared_ptr<Slot> slot) : slot_(std::move(slot)) {}
+    std::shared_ptr<Slot> slot_;
+    std::shared_ptr<ipc::Session> session_;
+  };
+
+  // Waits for a turn with the container's worker. Callers take turns, however much each of them asks for; within
+  // a session the first comes first. UNAVAILABLE (retryable) if there is no worker to be had, CANCELLED if the
+  // call was given up meanwhile.
+  Task<Result<Turn>> turn(ipc::Call& call, std::shared_ptr<Container> container);
 
  private:
-  struct Slot {
-    std::shared_ptr<ipc::Session> session;
-    bool is_starting = false;
-    std::vector<std::shared_ptr<ipc::OneShot<bool>>> waiting;  // for the start that is under way
-  };
+  std::shared_ptr<Slot> slot_of(const std::shared_ptr<Container>& container);
+  Task<Status> await_session(std::shared_ptr<Container> container, std::shared_ptr<Slot> slot);
   Task<Status> start(std::shared_ptr<Container> container, std::shared_ptr<Slot> slot);
-  Fire listen(std::shared_ptr<ipc::Session> session, std::shared_ptr<Slot> slot);
+  static Fire listen(std::shared_ptr<ipc::Session> session, std::shared_ptr<Slot> slot);
 
   Registry& registry_;
   ipc::Sessions& sessions_;

@@ -12,6 +12,7 @@ using ipc::Reply;
 using wire::Value;
 
 constexpr Millis kStartPoll{2};
+constexpr std::string_view kShutdown = "worker.shutdown";
 // Which container it is, is decided here: the worker knows only one.
 constexpr std::string_view kNotForTheWorker[] = {"container", "workspace"};
 
@@ -55,12 +56,13 @@ Task<Result<std::shared_ptr<Container>>> choose(Call& call, const RequestContext
 Task<Reply> forward(const Permit& permit, Call& call, RequestContext& context, Host& host) {
   auto container = co_await choose(call, context, host);
   if (!container) co_return std::move(container).error();
-  auto worker = co_await host.workers.of(*container);
-  if (!worker) co_return std::move(worker).error();
-  const std::shared_ptr<ipc::Session> session = *worker;
+  auto turn = co_await host.workers.turn(call, *container);
+  if (!turn) co_return std::move(turn).error();
+  const std::shared_ptr<ipc::Session> session = turn->session();
   auto params = ipc::forward_params(call, *session, kNotForTheWorker);
   if (!params) co_return std::move(params).error();
-  auto answer = co_await ipc::ask(call, session, permit.method(), *params);
+  if (permit.method() == kShutdown) turn->retire_worker();
+  auto answer = co_await ipc::ask(call, session, permit.method(), *params, ipc::Events::waited_for);
   if (!answer) co_return std::move(answer).error();
   Reply reply = ipc::forward_result(call, *session, *answer);
   session->shared().decoder().recycle(std::move(answer->document));
@@ -93,7 +95,7 @@ constexpr Method kMethods[] = {
     row("fs.mkdir"),
     row("env.get"),
     row("worker.ping"),
-    row("worker.shutdown"),
+    row(kShutdown),
 };
 
 }  // namespace

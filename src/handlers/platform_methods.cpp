@@ -106,7 +106,8 @@ Task<Reply> operate(const Permit& permit, Call& call, RequestContext& context, H
            if (!asked.scope.empty()) json.member(operation.scope, asked.scope);
            if (asked.max_tokens != 0) json.member("max_tokens", asked.max_tokens);
          }));
-  auto answer = co_await ipc::ask(call, session, permit.method(), params, operation.has_events);
+  auto answer = co_await ipc::ask(call, session, permit.method(), params,
+                                  operation.has_events ? ipc::Events::relayed : ipc::Events::refused);
   settle(spending, operation, answer);
   if (!answer) {
     answer.error().retryable = true;

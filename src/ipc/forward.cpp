@@ -12,6 +12,8 @@ using wire::JsonWriter;
 using wire::Value;
 
 constexpr std::string_view kStream = "$stream";
+// Below what keeps a session from being read: a peer that reads slowly can still cancel.
+constexpr std::size_t kMostWaitingEvents = 1U << 20;
 
 // Copies a value, giving every {"$stream":n} in it the number that `translate` says.
 void copy(JsonWriter& json, Value value, const std::function<std::uint32_t(Value)>& translate) {
@@ -33,6 +35,37 @@ void copy(JsonWriter& json, Value value, const std::function<std::uint32_t(Value
   } else {
     json.value(value);
   }
+}
+
+// Passes events on to the call's peer, and loses those that it has no room for.
+Session::OnEvent relay_events(Call& call) {
+  return [&call, lost = std::uint64_t{0}](const wire::Message& event) mutable {
+    if (call.is_answered()) return;
+    // A peer that does not read loses events rather than our memory.
+    if (call.session().unsent_bytes() > wire::kMaxUnsentBytes) {
+      ++lost;
+      return;
+    }
+    const std::string_view id = call.message().id;
+    if (lost != 0) {
+      call.session().send_event(id, "events.lost", "{\"count\":" + std::to_string(std::exchange(lost, 0)) + "}");
+    }
+    call.session().send_event(id, event.method, event.params ? event.params.to_json() : "");
+  };
+}
+
+// Passes events on, and stops reading where they come from while too many wait to be read.
+Session::OnEvent relay_all_events(Call& call, const std::shared_ptr<Session>& from) {
+  return [&call, from = std::weak_ptr(from)](const wire::Message& event) {
+    if (call.is_answered()) return;
+    call.session().send_event(call.message().id, event.method, event.params ? event.params.to_json() : "");
+    const auto source = from.lock();
+    if (!source || call.session().unsent_bytes() <= kMostWaitingEvents) return;
+    source->hold(true);
+    call.session().when_sent([from] {
+      if (const auto held = from.lock()) held->hold(false);
+    });
+  };
 }
 
 }  // namespace
@@ -66,29 +99,19 @@ Result<std::string> forward_params(Call& call, Session& to, std::span<const std:
 }
 
 Task<Result<wire::Message>> ask(Call& call, std::shared_ptr<Session> to, std::string_view method,
-                                const std::string& params, bool relays_events) {
+                                const std::string& params, Events events) {
   const auto answered = std::make_shared<OneShot<Result<wire::Message>>>();
   Session::OnEvent on_event;
-  if (relays_events) {
-    on_event = [&call, lost = std::uint64_t{0}](const wire::Message& event) mutable {
-      if (call.is_answered()) return;
-      // A peer that does not read loses events rather than our memory.
-      if (call.session().unsent_bytes() > wire::kMaxUnsentBytes) {
-        ++lost;
-        return;
-      }
-      const std::string_view id = call.message().id;
-      if (lost != 0) {
-        call.session().send_event(id, "events.lost", "{\"count\":" + std::to_string(std::exchange(lost, 0)) + "}");
-      }
-      call.session().send_event(id, event.method, event.params ? event.params.to_json() : "");
-    };
-  }
+  if (events == Events::relayed) on_event = relay_events(call);
+  if (events == Events::waited_for) on_event = relay_all_events(call, to);
   auto id = to->request(
       method, params, call.message().deadline_ms,
       [answered](Result<wire::Message> answer) { answered->resolve(std::move(answer)); }, std::move(on_event));
   if (!id) co_return std::move(id).error();
-  call.on_cancel([to, id = *id] { to->send_event(id, "cancel", {}); });
+  call.on_cancel([to, id = *id] {
+    to->send_event(id, "cancel", {});
+    to->hold(false);  // its events are for nobody now
+  });
   auto answer = co_await *answered;
   call.on_cancel(nullptr);
   co_return answer;

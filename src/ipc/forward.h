@@ -16,11 +16,20 @@ namespace sallyport::ipc {
 Result<std::string> forward_params(Call& call, Session& to, std::span<const std::string_view> without,
                                    const std::function<void(wire::JsonWriter&)>& add = {});
 
+// What becomes of events that belong to a request.
+enum class Events : std::uint8_t {
+  refused,
+  // They go to the call's own peer; one that does not read loses some, and is told how many with `events.lost`.
+  relayed,
+  // They go there too, and none is lost: while the peer does not read, the other side is not read either. Only for
+  // one that does one request at a time, since nobody else is answered meanwhile.
+  waited_for,
+};
+
 // Asks, and waits for the answer; the error inside a message is the other side's. If the call is given up, the
-// other side is told. With `relays_events`, events that belong to the request go to the call's own peer; one that
-// does not read loses some, and is told how many with `events.lost`.
+// other side is told.
 Task<Result<wire::Message>> ask(Call& call, std::shared_ptr<Session> to, std::string_view method,
-                                const std::string& params, bool relays_events = false);
+                                const std::string& params, Events events = Events::refused);
 
 // The answer as a reply to the call. Streams in it flow on once the reply is on its way.
 Reply forward_result(Call& call, Session& from, const wire::Message& answer);

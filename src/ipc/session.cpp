@@ -58,7 +58,8 @@ Session::~Session() { close(); }
 // ---- reading ----
 
 bool Session::may_read() const {
-  return open_calls_ < capacity_.calls && open_bytes_ < capacity_.call_bytes && unsent_bytes() < capacity_.unsent_bytes;
+  return !is_held_ && open_calls_ < capacity_.calls && open_bytes_ < capacity_.call_bytes &&
+         unsent_bytes() < capacity_.unsent_bytes;
 }
 
 Task<bool> Session::receive() {
@@ -72,7 +73,8 @@ Task<bool> Session::receive() {
     if (is_closed_ || is_over_) co_return false;
     if (!may_read()) {
       // As long as we do not read, we would not see the peer go.
-      watch_for_hangup();
+      // One that is held only waits a little: what it said before it went is still read then.
+      if (!is_held_) watch_for_hangup();
       if (is_closed_) co_return false;
       co_await Pause{*this};
       continue;
@@ -361,7 +363,18 @@ bool Session::write_some() {
   unsent_from_ = 0;
   unsent_.clear();
   shared_.give_buffer(std::exchange(unsent_, Bytes()));
+  for (const auto& work : std::exchange(on_sent_, {})) work();
   return true;
+}
+
+void Session::when_sent(std::function<void()> work) {
+  if (is_closed_ || unsent_.empty()) return work();
+  on_sent_.push_back(std::move(work));
+}
+
+void Session::hold(bool is_held) {
+  is_held_ = is_held;
+  wake_reader();
 }
 
 Fire Session::drain_output() {
@@ -417,6 +430,7 @@ void Session::close() {
   if (out_) out_->cancel();
   if (is_socket_) ::shutdown(in_->fd(), SHUT_RDWR);
   for (const auto& work : std::exchange(on_close_, {})) work();
+  for (const auto& work : std::exchange(on_sent_, {})) work();
   for (const auto& [id, asked] : std::exchange(asked_, {})) {
     asked.on_answer(Error::make(Code::unavailable, "the other side is gone; try again"));
   }

@@ -74,6 +74,11 @@ class Session : public std::enable_shared_from_this<Session> {
   void send_error(std::string_view id, const Error& error);
   void send_event(std::string_view id, std::string_view method, std::string_view params);
   void flush();
+  // Runs once all that is queued was taken by the socket, or the session is over.
+  void when_sent(std::function<void()> work);
+
+  // While held, nothing more is read: for a source whose events nobody takes right now.
+  void hold(bool is_held);
 
   // Ends a read turn: sends what was queued, and lends the buffer to others.
   void end_turn();
@@ -141,7 +146,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::coroutine_handle<> paused_reader_;
   SteadyTime last_activity_;
   std::optional<SteadyTime> frame_begun_;  // when the first byte of an unfinished frame came
-  std::vector<std::function<void()>> on_close_;
+  std::vector<std::function<void()>> on_close_, on_sent_;
   wire::Side side_;
   Capacity capacity_;
   std::uint8_t slips_ = 0;
@@ -151,6 +156,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool is_in_turn_ = false;
   bool has_unread_frames_ = false;  // a turn ended early, with frames still in the reader
   bool is_draining_output_ = false;
+  bool is_held_ = false;
   bool is_over_ = false;  // the peer will send no more, or we will read no more
   bool is_closed_ = false;
   bool is_never_idle_ = false;

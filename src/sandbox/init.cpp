@@ -27,6 +27,7 @@ struct Job {
   std::uint32_t id;
   pid_t pid;  // 0: a free place
   TerminalMode terminal;
+  bool is_worker = false;
 };
 
 class Init {
@@ -121,6 +122,12 @@ class Init {
       }
       for (Job& job : jobs_) {
         if (job.pid != pid) continue;
+        // What runs beside a worker may signal it as it may signal itself. One that is stopped answers nobody:
+        // it ends, as if it had been killed, and the next call gets a new one.
+        if (WIFSTOPPED(status) && job.is_worker) {
+          ::kill(pid, SIGKILL);
+          break;
+        }
         if (WIFSTOPPED(status)) {
           say({Notice::Kind::stopped, Step::none, job.id, WSTOPSIG(status), pid, 0, 0});
           break;
@@ -249,7 +256,7 @@ class Init {
     const pid_t pid = ::fork();
     if (pid == 0) become_worker(fds[0]);
     if (pid < 0) return refuse(request, Step::spawn, errno);
-    *place = {request.job, pid, TerminalMode::shared};
+    *place = {request.job, pid, TerminalMode::shared, true};
     say({Notice::Kind::started, Step::none, request.job, 0, pid, 0, 0});
   }
 

@@ -1,5 +1,6 @@
 #include "worker/channel.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -255,6 +256,20 @@ Result<std::optional<std::string_view>> Channel::receive(std::uint32_t stream) {
     TRY(const bool got_some, take_in(Wait::yes));
     if (!got_some && is_at_end_) return Error::make(Code::cancelled, "the connection ended inside a stream");
   }
+}
+
+// Waits before the first byte, where a cancel still counts: a frame that was begun must be finished.
+Status Channel::send_progress(std::string_view params, Stop& stop) {
+  while (true) {
+    look(stop);
+    TRY(stop.check());
+    const bool takes_requests = waiting_.size() < wire::kMaxInFlight;
+    pollfd socket{socket_.get(), static_cast<short>(takes_requests ? POLLIN | POLLOUT : POLLOUT), 0};
+    if (::poll(&socket, 1, static_cast<int>(kPollInterval.count())) < 0 && errno != EINTR) return lost(errno);
+    if ((socket.revents & POLLOUT) != 0) break;
+  }
+  TRY(wire::append_event(out_, current_, "progress", params));
+  return flush();
 }
 
 void Channel::finish(wire::Message request) {

@@ -45,6 +45,7 @@ class Channel final : public StreamPort {
 
   Result<std::uint32_t> send_file(UniqueFd file, std::uint64_t from, std::uint64_t to) override;
   Result<std::optional<std::string_view>> receive(std::uint32_t stream) override;
+  Status send_progress(std::string_view params, Stop& stop) override;
 
   // A request is done: forgets the streams it named but did not read to their end, and keeps its memory
   // for the next one unless that is much.

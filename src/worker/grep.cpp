@@ -8,12 +8,12 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
-#include <map>
 #include <mutex>
 #include <optional>
 
 #include "worker/find.h"
 #include "worker/glob.h"
+#include "worker/pages.h"
 #include "worker/text.h"
 #include "worker/types.h"
 
@@ -21,9 +21,6 @@ namespace sallyport::worker {
 namespace {
 
 using Mode = SearchOptions::Mode;
-
-// What a hit and a file cost in an answer besides their texts: keys, quotes, numbers.
-constexpr std::size_t kHitOverhead = 64;
 
 // Behind which line of which file a page begins. Line 0: behind all of the file.
 struct Cursor {
@@ -91,7 +88,7 @@ class Collector {
     weight_ += weight;
     bytes_ += bytes;
     files_.emplace(std::move(path), std::move(found));
-    while (files_.size() > 1) {
+    while (!files_.empty()) {
       const auto last = std::prev(files_.end());
       const std::size_t last_weight = weigh(last->second);
       const std::size_t last_bytes = size_of(last->first, last->second);
@@ -101,10 +98,21 @@ class Collector {
       is_cut_ = true;
       files_.erase(last);
     }
-    if (weight_ >= limit_ || bytes_ >= kMaxHitBytes) {
+    if (!files_.empty() && (weight_ >= limit_ || bytes_ >= kMaxHitBytes)) {
       bound_ = files_.rbegin()->first;
       has_bound_.store(true, std::memory_order_release);
     }
+  }
+
+  // Takes out the files before `path`, or all of them. They still count against the limit.
+  FoundFiles take(std::optional<std::string_view> before) {
+    const std::lock_guard lock(mutex_);
+    FoundFiles taken;
+    while (!files_.empty() && (!before || files_.begin()->first < *before)) {
+      bytes_ -= size_of(files_.begin()->first, files_.begin()->second);
+      taken.insert(taken.end(), files_.extract(files_.begin()));
+    }
+    return taken;
   }
 
   // `path` of a file, or of a directory with its slash.
@@ -117,7 +125,6 @@ class Collector {
   }
   bool is_full() const { return has_bound_.load(std::memory_order_relaxed); }
 
-  std::map<std::string, FileHits, std::less<>>& files() { return files_; }
   bool is_cut() const { return is_cut_; }
 
  private:
@@ -131,7 +138,7 @@ class Collector {
   const std::size_t limit_;
   const bool counts_files_;
   std::mutex mutex_;
-  std::map<std::string, FileHits, std::less<>> files_;
+  FoundFiles files_;
   std::size_t weight_ = 0;
   std::size_t bytes_ = 0;
   std::string bound_;
@@ -142,8 +149,8 @@ class Collector {
 class Grepper final : public WalkVisitor {
  public:
   Grepper(const Roots& roots, const Pattern& pattern, const Filter& filter, const SearchOptions& options,
-          const Cursor& cursor, const Stop& stop, unsigned threads, Collector& collector)
-      : roots_(roots), filter_(filter), cursor_(cursor), stop_(stop), collector_(collector) {
+          const Cursor& cursor, const Stop& stop, unsigned threads, Collector& collector, Pages& pages)
+      : roots_(roots), filter_(filter), cursor_(cursor), stop_(stop), collector_(collector), pages_(pages) {
     for (unsigned i = 0; i < threads; ++i) workers_.emplace_back(FileSearcher(pattern, options));
   }
 
@@ -182,7 +189,12 @@ class Grepper final : public WalkVisitor {
     const bool is_done = path < cursor_.path && !std::string_view(cursor_.path).starts_with(path);
     return !is_done && !collector_.is_behind_the_page(path);
   }
-  bool wants_order() override { return collector_.is_full(); }
+  bool wants_order() override { return pages_.are_streamed() || collector_.is_full(); }
+  bool wants_reached() override { return pages_.are_streamed(); }
+  Status reached(std::string_view path) override {
+    TRY(pages_.add(collector_.take(path)));
+    return pages_.send();
+  }
 
   void report(GrepAnswer& answer) const {
     for (const Worker& worker : workers_) {
@@ -237,75 +249,13 @@ class Grepper final : public WalkVisitor {
   const Cursor& cursor_;
   const Stop& stop_;
   Collector& collector_;
+  Pages& pages_;
   std::vector<Worker> workers_;
 };
 
-// Moves as many whole lines as a page takes from `from` to `to`; the line the page ends at, or nothing
-// if all of them fitted.
-std::optional<std::uint64_t> take_lines(FileHits& from, FileHits& to, std::size_t& lines_left, std::size_t& room,
-                                        bool is_first) {
-  std::uint64_t last_line = 0;  // of a match that was taken
-  std::size_t taken = 0;
-  for (std::size_t i = 0; i < from.hits.size();) {
-    // A match with the context before it, or with the other matches on its line.
-    std::size_t end = i;
-    while (end < from.hits.size() && from.hits[end].is_context()) ++end;
-    const std::uint64_t line = end < from.hits.size() ? from.hits[end].line : 0;
-    while (end < from.hits.size() && !from.hits[end].is_context() && from.hits[end].line == line) ++end;
-    std::size_t cost = 0;
-    for (std::size_t j = i; j < end; ++j) cost += escaped_size(from.hits[j].text) + kHitOverhead;
-    const bool is_over = line != 0 && (lines_left == 0 || (cost > room && !(is_first && taken == 0)));
-    if (is_over) {
-      // Context behind the last match stays with it.
-      for (; i < end && from.hits[i].is_context() && last_line != 0 && from.hits[i].line == to.hits.back().line + 1;
-           ++i) {
-        to.hits.push_back(std::move(from.hits[i]));
-      }
-      return last_line;
-    }
-    room -= std::min(cost, room);
-    if (line != 0) {
-      --lines_left;
-      ++to.matches;
-      ++taken;
-      last_line = line;
-    }
-    for (; i < end; ++i) to.hits.push_back(std::move(from.hits[i]));
-  }
-  return std::nullopt;
-}
-
-// Lays what was collected into a page.
-void fill_page(Collector& collector, const GrepRequest& request, const std::string& prefix, GrepAnswer& answer) {
-  std::size_t left = request.limit;
-  std::size_t room = request.max_bytes;
-  std::string last;
-  for (auto& [path, found] : collector.files()) {
-    const std::size_t cost = escaped_size(path) + escaped_size(prefix) + kHitOverhead;
-    const bool is_first = answer.files.empty();
-    if (left == 0 || (cost > room && !is_first)) {
-      answer.cursor = "0:" + last;
-      return;
-    }
-    room -= std::min(cost, room);
-    GrepFile file{prefix + path, {}};
-    if (request.search.mode != Mode::content) {
-      file.found.matches = found.matches;
-      --left;
-    } else if (const auto line = take_lines(found, file.found, left, room, is_first)) {
-      answer.cursor = *line != 0 ? std::to_string(*line) + ":" + file.path : "0:" + last;
-      if (*line != 0) answer.files.push_back(std::move(file));
-      return;
-    }
-    last = file.path;
-    answer.files.push_back(std::move(file));
-  }
-  if (collector.is_cut()) answer.cursor = "0:" + last;
-}
-
 }  // namespace
 
-Result<GrepAnswer> grep(const Roots& roots, const GrepRequest& request, const Stop& stop) {
+Result<GrepAnswer> grep(const Roots& roots, const GrepRequest& request, const Stop& stop, const OnPage& on_page) {
   TRY(stop.check());
   TRY(const Pattern pattern, Pattern::compile(request.pattern, request.options));
   TRY(const Filter filter, Filter::make(request));
@@ -314,26 +264,28 @@ Result<GrepAnswer> grep(const Roots& roots, const GrepRequest& request, const St
   if (options.mode == Mode::content) options.most_lines = request.limit + 1;
 
   GrepAnswer answer;
-  std::string prefix = display_prefix(request.root);
   Collector collector(request.limit, options.mode != Mode::content);
+  Pages pages(request, on_page);
   TRY(const UniqueFd target, roots.open_any(request.root, Follow::yes));
   struct stat status{};
   if (::fstat(target.get(), &status) != 0) return path_error("stat", errno);
-  if (S_ISDIR(status.st_mode)) {
-    TRY(const Cursor cursor, parse_cursor(request.cursor, prefix));
-    Grepper grepper(roots, pattern, filter, options, cursor, stop, walk_threads(request.walk), collector);
+  const bool is_directory = S_ISDIR(status.st_mode);
+  const std::string prefix = is_directory ? display_prefix(request.root) : request.root;
+  pages.set_prefix(prefix);
+  TRY(const Cursor cursor, parse_cursor(request.cursor, prefix));
+  if (is_directory) {
+    Grepper grepper(roots, pattern, filter, options, cursor, stop, walk_threads(request.walk), collector, pages);
     TRY(answer.skipped, walk(roots, request.root, request.walk, stop, grepper));
     grepper.report(answer);
   } else {
-    prefix = request.root;
-    TRY(const Cursor cursor, parse_cursor(request.cursor, prefix));
     TRY(const UniqueFd file, roots.open_file(request.root, O_RDONLY));
     options.with_binary = true;
-    Grepper grepper(roots, pattern, filter, options, cursor, stop, 1, collector);
+    Grepper grepper(roots, pattern, filter, options, cursor, stop, 1, collector, pages);
     if (request.cursor.empty() || cursor.line != 0) grepper.search_one(file.get());
     grepper.report(answer);
   }
-  fill_page(collector, request, prefix, answer);
+  TRY(pages.add(collector.take(std::nullopt)));
+  TRY(pages.finish(collector.is_cut(), answer));
   return answer;
 }
 

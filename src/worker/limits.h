@@ -67,6 +67,8 @@ inline constexpr std::size_t kDefaultPaths = 10000;
 inline constexpr std::chrono::seconds kDefaultDeadline{120};
 // How late a cancelled search may notice it, and how often a look costs a system call.
 inline constexpr std::chrono::milliseconds kPollInterval{5};
+// How often hits that are streamed go out: soon enough for a reader, rarely enough for the search.
+inline constexpr std::chrono::milliseconds kReachedInterval{20};
 // A request that took so long may have used much memory, and can pay for giving it back.
 inline constexpr std::chrono::milliseconds kLongRequest{20};
 // Freed memory that a worker keeps for the next request.

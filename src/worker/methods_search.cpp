@@ -49,6 +49,7 @@ constexpr std::array kGrep = {
     Field{.name = "max_bytes", .type = Type::integer, .least = 64, .most = kPage},
     Field{.name = "max_line_bytes", .type = Type::integer, .least = 16, .most = 64 << 10},
     Field{.name = "cursor", .type = Type::string},
+    Field{.name = "stream", .type = Type::boolean},
 };
 
 constexpr std::array<Params::Word<GlobRequest::Kind>, 3> kKinds = {
@@ -101,9 +102,9 @@ Result<GrepRequest> grep_request(const Params& params) {
   return request;
 }
 
-void write_hits(const GrepAnswer& answer, wire::JsonWriter& json) {
+void write_hits(const std::vector<GrepFile>& files, wire::JsonWriter& json) {
   json.key("matches").begin_array();
-  for (const GrepFile& file : answer.files) {
+  for (const GrepFile& file : files) {
     for (const Hit& hit : file.found.hits) {
       json.begin_object().member("path", file.path).member("line", hit.line).member("text", hit.text);
       if (hit.is_context())
@@ -117,15 +118,22 @@ void write_hits(const GrepAnswer& answer, wire::JsonWriter& json) {
   json.end_array();
 }
 
-void write_files(const GrepAnswer& answer, Mode mode, wire::JsonWriter& json) {
+void write_files(const std::vector<GrepFile>& files, Mode mode, wire::JsonWriter& json) {
   json.key(mode == Mode::files ? "files" : "counts").begin_array();
-  for (const GrepFile& file : answer.files) {
+  for (const GrepFile& file : files) {
     if (mode == Mode::files)
       json.value(file.path);
     else
       json.begin_object().member("path", file.path).member("count", file.found.matches).end_object();
   }
   json.end_array();
+}
+
+void write_page(const std::vector<GrepFile>& files, Mode mode, wire::JsonWriter& json) {
+  if (mode == Mode::content)
+    write_hits(files, json);
+  else
+    write_files(files, mode, json);
 }
 
 }  // namespace
@@ -155,12 +163,25 @@ Status glob(const Service& service, const Call& call) {
 
 Status grep(const Service& service, const Call& call) {
   TRY(const GrepRequest request, grep_request(Params(call.params)));
-  TRY(const GrepAnswer answer, worker::grep(service.roots(), request, call.stop));
+  const bool is_streamed = Params(call.params).flag("stream");
+  if (is_streamed && call.streams == nullptr) return Error::invalid_param("params.stream", "is not possible here");
+  OnPage on_page;
+  if (is_streamed) {
+    on_page = [&](const std::vector<GrepFile>& files) {
+      const std::string page = wire::to_json([&](wire::JsonWriter& json) {
+        json.begin_object();
+        write_page(files, request.search.mode, json);
+        json.end_object();
+      });
+      return call.streams->send_progress(page, call.stop);
+    };
+  }
+  TRY(const GrepAnswer answer, worker::grep(service.roots(), request, call.stop, on_page));
   call.json.begin_object();
-  if (request.search.mode == Mode::content)
-    write_hits(answer, call.json);
+  if (is_streamed)
+    call.json.member("total", answer.total).member("pages", answer.pages);
   else
-    write_files(answer, request.search.mode, call.json);
+    write_page(answer.files, request.search.mode, call.json);
   call.json.member("searched", answer.searched).member("truncated", !answer.cursor.empty());
   write_skipped(answer.skipped, call.json);
   if (!answer.cursor.empty()) call.json.member("cursor", answer.cursor);

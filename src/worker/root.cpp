@@ -1,8 +1,10 @@
 #include "worker/root.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -64,6 +66,24 @@ Result<std::string> read_link(int dir, const std::string& name) {
   const ssize_t length = ::readlinkat(dir, name.c_str(), target.data(), target.size());
   if (length < 0) return path_error("read link", errno);
   return std::string(target.data(), static_cast<std::size_t>(length));
+}
+
+bool is_on_proc(int fd) {
+  struct statfs status{};
+  return ::fstatfs(fd, &status) == 0 && status.f_type == PROC_SUPER_MAGIC;
+}
+
+// Links such as /proc/PID/root and /proc/PID/fd/3 lead to what the kernel holds and not to what they say. The others
+// on that file system (/proc/self, /proc/net) are relative and name entries of it.
+bool is_magic(int link, const std::string& target) {
+  return (target.starts_with('/') || target.find('[') != std::string::npos) && is_on_proc(link);
+}
+
+// A process's memory, this one's among them, passes for a file without content.
+bool is_memory(int fd, const struct stat& status) {
+  if (status.st_size != 0 || !is_on_proc(fd)) return false;
+  const auto path = read_link(AT_FDCWD, "/proc/self/fd/" + std::to_string(fd));
+  return !path || path->ends_with("/mem");
 }
 
 bool is_link(int dir, const std::string& name) {
@@ -168,6 +188,7 @@ Result<UniqueFd> Roots::open_file(std::string_view path, int flags) const {
   struct stat status{};
   if (::fstat(fd->get(), &status) != 0) return path_error("stat", errno);
   TRY(check_regular(status));
+  if (is_memory(fd->get(), status)) return Error::make(Code::policy_denied, "not a regular file");
   return fd;
 }
 
@@ -225,6 +246,7 @@ Result<Place> Roots::walk(std::string_view path, Follow follow) const {
       if (S_ISLNK(status.st_mode) && (!is_last || follow == Follow::yes)) {
         if (++links > kMaxLinks) return path_error("open", ELOOP);
         TRY(const std::string target, read_link(next.get(), ""));
+        if (is_magic(next.get(), target)) return path_error("open", ELOOP);
         if (target.starts_with('/')) {
           restart = target;
         } else {

@@ -15,7 +15,7 @@
 
 namespace sallyport::worker {
 
-// How a method moves content that does not fit into its messages.
+// How a method sends and receives besides its parameters and its result.
 class StreamPort {
  public:
   virtual ~StreamPort() = default;
@@ -23,13 +23,16 @@ class StreamPort {
   virtual Result<std::uint32_t> send_file(UniqueFd file, std::uint64_t from, std::uint64_t to) = 0;
   // The next bytes of a stream that the request named, valid until the next call; nullopt at its end.
   virtual Result<std::optional<std::string_view>> receive(std::uint32_t stream) = 0;
+  // A `progress` event of the request in hand. Waits while the peer does not read: CANCELLED or TIMEOUT if the
+  // request is over before it does.
+  virtual Status send_progress(std::string_view params, Stop& stop) = 0;
 };
 
 struct Call {
   wire::Value params;
-  const Stop& stop;
+  Stop& stop;
   wire::JsonWriter& json;  // the result is written here: one object
-  StreamPort* streams;     // none where the transport has no streams
+  StreamPort* streams;     // none where the transport has neither streams nor events
 };
 
 class Service;

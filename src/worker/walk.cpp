@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -64,6 +66,11 @@ struct Task {
   std::string name;
   std::shared_ptr<const IgnoreScope> scope;
   std::string files;  // kind byte, name, NUL; again
+
+  // What it visits lies at or behind this path, where listings are sorted.
+  std::string first_path() const {
+    return files.empty() ? parent->path + name + "/" : parent->path + std::string(files.c_str() + 1);
+  }
 };
 
 class Walk {
@@ -73,15 +80,17 @@ class Walk {
         options_(options),
         stop_(stop),
         visitor_(visitor),
-        threads_(walk_threads(options)) {}
+        threads_(walk_threads(options)),
+        tells_reached_(visitor.wants_reached()) {}
 
-  Skipped run(Directory start, std::shared_ptr<const IgnoreScope> scope) {
+  Result<Skipped> run(Directory start, std::shared_ptr<const IgnoreScope> scope) {
     start_ = std::move(start);
     start_scope_ = std::move(scope);
     pending_ = 1;
     std::vector<std::thread> helpers;
     work(0, &helpers);
     for (std::thread& helper : helpers) helper.join();
+    TRY(failure_);
     return skipped_;
   }
 
@@ -94,19 +103,20 @@ class Walk {
     Skipped skipped;
     if (worker == 0) {
       list(worker, start_, start_scope_, listing, found, skipped);
-      finish(found);
+      finish(worker, found);
     }
     Task task;
-    while (next(task)) {
+    while (next(worker, task)) {
       if (worker == 0) stop_.poll();
-      if (stop_.should_stop())
+      if (worker == 0 && tells_reached_) tell_reached();
+      if (stop_.should_stop() || has_failed_.load(std::memory_order_relaxed))
         abandon();
       else if (!task.files.empty())
         visit_files(worker, task);
       else
         enter(worker, task, listing, found, skipped);
       task = Task();
-      if (finish(found) > kShareFrom && helpers != nullptr) {
+      if (finish(worker, found) > kShareFrom && helpers != nullptr) {
         start(*helpers);
         helpers = nullptr;
       }
@@ -125,7 +135,7 @@ class Walk {
     }
   }
 
-  bool next(Task& task) {
+  bool next(unsigned worker, Task& task) {
     std::unique_lock lock(mutex_);
     while (tasks_.empty() && pending_ != 0) {
       ++waiting_;
@@ -135,12 +145,14 @@ class Walk {
     if (tasks_.empty()) return false;
     task = std::move(tasks_.back());
     tasks_.pop_back();
+    if (tells_reached_) in_work_[worker] = task.first_path();
     return true;
   }
 
   // One piece of work is done and gave rise to others. Answers how many wait.
-  std::size_t finish(std::vector<Task>& found) {
+  std::size_t finish(unsigned worker, std::vector<Task>& found) {
     const std::lock_guard lock(mutex_);
+    in_work_[worker].reset();
     pending_ += found.size();
     --pending_;
     // Reversed, so that the first is taken first.
@@ -159,6 +171,28 @@ class Walk {
     pending_ -= tasks_.size();
     tasks_.clear();
     changed_.notify_all();
+  }
+
+  // The path before which nothing is left, on the stack or in work.
+  std::string least_path() {
+    const std::lock_guard lock(mutex_);
+    std::optional<std::string> least;
+    const auto consider = [&](std::string path) {
+      if (!least || path < *least) least = std::move(path);
+    };
+    for (const Task& task : tasks_) consider(task.first_path());
+    for (const auto& path : in_work_) {
+      if (path) consider(*path);
+    }
+    return least.value_or(std::string());
+  }
+
+  void tell_reached() {
+    const SteadyTime now = std::chrono::steady_clock::now();
+    if (now - last_told_ < kReachedInterval) return;
+    failure_ = visitor_.reached(least_path());
+    if (!failure_) has_failed_.store(true, std::memory_order_relaxed);
+    last_told_ = std::chrono::steady_clock::now();
   }
 
   void enter(unsigned worker, const Task& task, Listing& listing, std::vector<Task>& found, Skipped& skipped) {
@@ -248,13 +282,18 @@ class Walk {
   const Stop& stop_;
   WalkVisitor& visitor_;
   unsigned threads_;
+  const bool tells_reached_;
   Directory start_;
   std::shared_ptr<const IgnoreScope> start_scope_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Task> tasks_;
-  std::size_t pending_ = 0;  // tasks on the stack or in work
+  std::size_t pending_ = 0;                                          // tasks on the stack or in work
+  std::array<std::optional<std::string>, kMaxWalkThreads> in_work_;  // where each thread's task begins
+  SteadyTime last_told_{};
+  Status failure_ = ok();  // of the visitor; the first thread's
+  std::atomic<bool> has_failed_{false};
   unsigned waiting_ = 0;
   Skipped skipped_;
 };
@@ -330,7 +369,7 @@ Result<Skipped> walk(const Roots& roots, std::string_view start, const WalkOptio
   std::string prefix;
   std::shared_ptr<const IgnoreScope> scope;
   if (!options.with_ignored) scope = scope_above(roots, start, prefix);
-  const Skipped skipped = Walk(std::move(prefix), options, stop, visitor).run(std::move(directory), std::move(scope));
+  auto skipped = Walk(std::move(prefix), options, stop, visitor).run(std::move(directory), std::move(scope));
   TRY(stop.check());
   return skipped;
 }

@@ -82,6 +82,10 @@ class WalkVisitor {
   virtual bool wants_directory(std::string_view) { return true; }
   // While true, entries of a directory are visited in the order of their paths.
   virtual bool wants_order() { return false; }
+  // If so, reached() is called now and then, by the thread that began the walk.
+  virtual bool wants_reached() { return false; }
+  // Everything that is still to be visited lies at or behind this path. An error ends the walk with it.
+  virtual Status reached(std::string_view) { return ok(); }
 };
 
 // How many threads a walk with these options uses.

@@ -1,4 +1,5 @@
 """Help that fits a screen, suggestions, and completion in the three shells."""
+import json
 import os
 import re
 import shutil
@@ -39,11 +40,18 @@ class Help(unittest.TestCase):
 
     def test_an_unknown_command_suggests_the_nearest_at_every_depth(self):
         for words, wanted in [(["staus"], "sallyport status"), (["container", "craete"], "sallyport container create"),
-                              (["--json", "audit", "verfy"], "sallyport audit verify")]:
+                              (["audit", "verfy"], "sallyport audit verify")]:
             ran = run(SALLYPORT, *words)
             self.assertEqual(ran.returncode, 2)
             self.assertIn(f"Did you mean: {wanted}\n", ran.stderr)
         self.assertNotIn("Did you mean", run(SALLYPORT, "quite-another-thing").stderr)
+
+    def test_a_fault_of_usage_is_json_where_that_is_asked_for(self):
+        for words in (["--json", "audit", "verfy"], ["audit", "--json", "verfy"], ["audit", "verify", "--no-such", "--json"]):
+            ran = run(SALLYPORT, *words)
+            self.assertEqual(ran.returncode, 2)
+            self.assertEqual(json.loads(ran.stderr)["code"], "INVALID_REQUEST")
+        self.assertIn("\nSee: ", run(SALLYPORT, "audit", "verfy", "--", "--json").stderr)
 
 
 @unittest.skipIf(not all(map(shutil.which, ("bash", "zsh", "fish"))), "a shell is missing")

@@ -7,77 +7,11 @@
 #include <fstream>
 #include <thread>
 
-#include "e2e/door.h"
+#include "e2e/containers.h"
 #include "os/process.h"
 
 namespace sallyport::testing {
 namespace {
-
-class Containers : public Door {
- protected:
-  std::string workspace() {
-    const std::string path = daemon().root() + "/workspace";
-    std::filesystem::create_directories(path);
-    return path;
-  }
-
-  // The daemon's only child.
-  pid_t launcher() {
-    const std::string pid = std::to_string(daemon().pid());
-    std::ifstream children("/proc/" + pid + "/task/" + pid + "/children");
-    pid_t child = 0;
-    return children >> child ? child : 0;
-  }
-
-  // The id, or the error's code.
-  std::string create(Client& client, const std::string& config) {
-    const auto answer =
-        client.call("container.create", R"({"config":{"workspace":")" + workspace() + "\"" + config + "}}");
-    if (!answer) return "CLOSED";
-    if (answer->error) return std::string(to_string(answer->error->code)) + ": " + answer->error->message;
-    return std::string(answer->result.get("container").as_string().value_or(""));
-  }
-
-  struct Ran {
-    std::string out, err;
-    std::int64_t exit_code = -1;
-    std::string error;
-  };
-  // Runs a shell command to its end, collecting what its streams bring.
-  Ran exec(Client& client, const std::string& id, const std::string& script) {
-    Ran ran;
-    const std::string params = wire::to_json([&](wire::JsonWriter& json) {
-      json.begin_object().member("container", id).key("command").begin_array();
-      json.value("sh").value("-c").value(script).end_array().end_object();
-    });
-    EXPECT_TRUE(client.send_request("exec", "container.exec", params));
-    std::int64_t out = 0;
-    while (const auto body = client.next_body()) {
-      if (const auto chunk = wire::parse_chunk(as_bytes(*body)); chunk) {
-        (chunk->stream == out ? ran.out : ran.err) += as_text(chunk->data);
-        continue;
-      }
-      auto message = decode(*body);
-      if (!message) break;
-      if (message->type == wire::MessageType::event) {
-        out = message->params.get("stdout").get("$stream").as_int().value_or(0);
-        continue;
-      }
-      if (message->error) ran.error = to_string(message->error->code);
-      ran.exit_code = message->result.get("exit_code").as_int().value_or(-1);
-      break;
-    }
-    return ran;
-  }
-
-  std::string state_of(Client& client, const std::string& id) {
-    const auto answer = client.call("container.inspect", R"({"container":")" + id + "\"}");
-    if (!answer || answer->error) return "unknown";
-    return std::string(answer->result.get("state").as_string().value_or(""));
-  }
-
-  static std::string named(const std::string& id) { return R"({"container":")" + id + "\"}"; }
-};
 
 TEST_F(Containers, RunACommandAndTellItsExitAndOutput) {
   Client client = connect();
@@ -250,107 +184,6 @@ TEST_F(Containers, ThatWereRunningWhenTheWardenDiedAreLostAndRestartedWhereAsked
     }
     return false;
   }));
-}
-
-// ---- files, through the container's worker ----
-
-class ContainerFiles : public Containers {};
-
-TEST_F(ContainerFiles, AreReadWrittenAndSearchedInsideTheWalls) {
-  Client client = connect();
-  const std::string where = R"("workspace":")" + workspace() + "\"";
-  EXPECT_EQ(client.outcome("fs.write", "{" + where + R"(,"path":"a.txt","content":"one\ntwo\n"})"), "OK");
-  const auto read = client.call("fs.read", "{" + where + R"(,"path":"a.txt"})");
-  EXPECT_EQ(read->result.get("content").as_string(), "one\ntwo\n");
-  EXPECT_EQ(client.outcome("fs.edit", "{" + where + R"(,"path":"a.txt","old_string":"two","new_string":"2"})"), "OK");
-  const auto grep = client.call("fs.grep", "{" + where + R"(,"pattern":"^2$","root":"."})");
-  EXPECT_EQ(grep->result.get("matches").size(), 1U);
-  EXPECT_EQ(client.outcome("fs.read", "{" + where + R"(,"path":"a.txt","no_such":1})"), "INVALID_PARAMS");
-}
-
-TEST_F(ContainerFiles, EveryWorkspaceHasAWorkerOfItsOwn) {
-  Client client = connect();
-  for (const char* name : {"first", "second"}) {
-    const std::string directory = daemon().root() + "/" + name;
-    std::filesystem::create_directory(directory);
-    const std::string where = R"({"workspace":")" + directory + R"(","path":"file")";
-    EXPECT_EQ(client.outcome("fs.write", where + R"(,"content":"x"})"), "OK");
-    EXPECT_TRUE(std::filesystem::exists(directory + "/file"));
-  }
-}
-
-TEST_F(ContainerFiles, AttackPathsOutsideTheWallsAreNotThere) {
-  Client client = connect();
-  const std::string where = R"("workspace":")" + workspace() + "\"";
-  for (const std::string& path : {daemon().socket_path(), daemon().config_file(), std::string("/root/.bashrc")}) {
-    EXPECT_EQ(client.outcome("fs.read", "{" + where + R"(,"path":")" + path + "\"}"), "IO_ERROR") << path;
-  }
-  EXPECT_EQ(client.outcome("fs.write", "{" + where + R"(,"path":"/etc/x","content":""})"), "POLICY_DENIED");
-}
-
-TEST_F(ContainerFiles, AContainerAsksOnlyForItself) {
-  Client client = connect();
-  const std::string id = create(client, "");
-  ASSERT_EQ(client.outcome("session.narrow", named(id)), "OK");
-  EXPECT_EQ(client.outcome("fs.write", R"({"path":"mine","content":"x"})"), "OK");
-  EXPECT_EQ(client.outcome("fs.stat", R"({"path":"mine"})"), "OK");
-  EXPECT_EQ(client.outcome("fs.stat", R"({"path":"mine","container":")" + id + "\"}"), "INVALID_PARAMS");
-  EXPECT_EQ(client.outcome("fs.stat", R"({"path":"mine","workspace":"/tmp"})"), "INVALID_PARAMS");
-}
-
-TEST_F(ContainerFiles, AProfileMayRefuseFilesWithMoreThanOneName) {
-  std::filesystem::create_directory(daemon().root() + "/profiles");
-  std::ofstream(daemon().root() + "/profiles/single.toml")
-      << "[profile.single]\nfs.read = [\"/usr\"]\nfs.write = [\"${workspace}\"]\nfs.refuse_hard_links = true\n";
-  std::ofstream(workspace() + "/one") << "text";
-  std::filesystem::create_hard_link(workspace() + "/one", workspace() + "/two");
-  Client client = connect();
-  ASSERT_EQ(client.outcome("warden.reload", "{}"), "OK");
-  const auto read_in = [&](const std::string& profile) {
-    const auto made = client.call(
-        "container.create", R"({"template":")" + profile + R"(","config":{"workspace":")" + workspace() + R"("}})");
-    const std::string id(made->result.get("container").as_string().value_or(""));
-    return client.outcome("fs.read", R"({"path":"two","container":")" + id + "\"}");
-  };
-  EXPECT_EQ(read_in("default"), "OK");
-  EXPECT_EQ(read_in("single"), "POLICY_DENIED");
-}
-
-TEST_F(ContainerFiles, AWorkerThatWasKilledOrSentAwayIsReplaced) {
-  Client client = connect();
-  const std::string id = create(client, "");
-  const std::string ask = named(id);
-  EXPECT_EQ(client.outcome("worker.ping", ask), "OK");
-  EXPECT_EQ(client.outcome("worker.shutdown", ask), "OK");
-  EXPECT_TRUE(eventually([&] { return client.outcome("worker.ping", ask) == "OK"; }));
-  exec(client, id, "kill -9 -1");  // everything in the container but its pid 1 and the shell
-  EXPECT_TRUE(eventually([&] { return connect().outcome("worker.ping", ask) == "OK"; }));
-}
-
-TEST_F(ContainerFiles, LargeContentFlowsAsAStream) {
-  Client client = connect();
-  {
-    std::ofstream file(workspace() + "/large");
-    for (int i = 0; i < 300'000; ++i) file << "0123456789";
-  }
-  const std::string params = R"({"workspace":")" + workspace() + R"(","path":"large","stream":true})";
-  ASSERT_TRUE(client.send_request("r", "fs.read", params));
-  const auto answer = client.next_message();
-  ASSERT_EQ(code_of(answer), "OK");
-  const auto stream = answer->result.get("content").get("$stream").as_int().value_or(0);
-  std::size_t bytes = 0;
-  for (;;) {
-    const auto body = client.next_body();
-    ASSERT_TRUE(body);
-    const auto chunk = wire::parse_chunk(as_bytes(*body));
-    ASSERT_TRUE(chunk);
-    if (chunk->data.empty()) break;
-    bytes += chunk->data.size();
-    ASSERT_TRUE(
-        client.send(frame_of(R"({"type":"event","method":"stream.credit","params":{"stream":)" +
-                             std::to_string(stream) + R"(,"bytes":)" + std::to_string(chunk->data.size()) + "}}")));
-  }
-  EXPECT_EQ(bytes, 3'000'000U);
 }
 
 }  // namespace

@@ -92,6 +92,22 @@ class Daemon(unittest.TestCase):
 
         asyncio.run(work())
 
+    def test_what_a_call_tells_while_it_works_comes_with_it(self):
+        project = self.root / "searched"
+        project.mkdir()
+        for name in ("a", "b", "c"):
+            (project / name).write_text("hit\n")
+
+        async def work():
+            async with await aio.connect() as client:
+                search = client.start("fs.grep", {"workspace": str(project), "pattern": "hit", "stream": True, "max_bytes": 64})
+                result = await search
+                events = [search.events.get_nowait() for _ in range(search.events.qsize())]
+                self.assertEqual([hit["path"] for event in events for hit in event.params["matches"]], ["a", "b", "c"])
+                self.assertEqual((result["total"], result["pages"]), (3, len(events)))
+
+        asyncio.run(work())
+
     def test_many_threads_share_one_client_and_a_pool(self):
         pool = sallyport.Pool(3)
         with sallyport.connect() as client:

@@ -40,6 +40,32 @@ class DocCommands(unittest.TestCase):
         text = "<!-- run -->\n```python a/b.py\nprint(7)\n```\n<!-- run -->\n```console\n$ python3 a/b.py\n7\n```\n"
         self.assertEqual(self.check(text).returncode, 0)
 
+    def test_the_home_shows_as_a_users(self):
+        self.assertEqual(self.check("<!-- run -->\n```console\n$ echo $HOME\n/home/me\n```\n").returncode, 0)
+
+    def test_usage_names_only_what_a_command_knows(self):
+        text = "<!-- usage -->\n```\nsallyport audit tail [--{}]    what it does\n```\n"
+        self.assertEqual(self.check(text.format("help")).returncode, 0)
+        self.assertEqual(self.check(text.format("colour")).returncode, 1)
+
+    def list(self, text):
+        with tempfile.TemporaryDirectory() as directory:
+            document = pathlib.Path(directory, "page.md")
+            document.write_text(text)
+            return subprocess.run([TOOL, "--list", document], capture_output=True, text=True)
+
+    def test_commands_that_are_neither_run_nor_say_why_are_a_problem(self):
+        for block in ("```sh\nmake\n```\n", "```console\n$ make\n```\n", "```\nsallyport up\n```\n"):
+            listed = self.list(f"text\n\n{block}")
+            self.assertEqual(listed.returncode, 1, block)
+            self.assertIn("page.md:4: ", listed.stderr)
+            for mark in ("run", "usage", "not run: needs a key"):
+                self.assertEqual(self.list(f"<!-- {mark} -->\n{block}").returncode, 0, mark)
+            self.assertEqual(self.list(f"<!-- not run: -->\n{block}").returncode, 1)
+
+    def test_blocks_without_commands_need_no_mark(self):
+        self.assertEqual(self.list("```toml\nx = 1\n```\n\n```\na -> b\n```\n").returncode, 0)
+
     def test_a_document_without_any_is_a_problem(self):
         self.assertEqual(self.check("```sh\ntrue\n```\n").returncode, 1)
 

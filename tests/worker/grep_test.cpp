@@ -206,6 +206,77 @@ TEST(Grep, PagesWithACursorJoinToTheWhole) {
   EXPECT_EQ(joined, whole);
 }
 
+// Everything that is streamed, as one answer.
+GrepAnswer streamed(const SandboxDir& box, const GrepRequest& grep_request, std::size_t& pages) {
+  std::vector<GrepFile> files;
+  pages = 0;
+  auto answer = grep(box.open(), grep_request, Stop(), [&](const std::vector<GrepFile>& page) {
+    EXPECT_FALSE(page.empty());
+    for (const GrepFile& file : page) {
+      // A file that goes on from the page before is still one.
+      if (!files.empty() && files.back().path == file.path) {
+        auto& hits = files.back().found.hits;
+        hits.insert(hits.end(), file.found.hits.begin(), file.found.hits.end());
+      } else {
+        files.push_back(file);
+      }
+    }
+    ++pages;
+    return ok();
+  });
+  EXPECT_TRUE(answer);
+  if (!answer) return {};
+  EXPECT_TRUE(answer->files.empty());
+  EXPECT_EQ(answer->pages, pages);
+  answer->files = std::move(files);
+  return std::move(*answer);
+}
+
+TEST(Grep, StreamedPagesJoinToTheWholeInTheSameOrder) {
+  SandboxDir box;
+  for (int i = 0; i < 600; ++i) {
+    std::string content;
+    for (int line = 0; line < i % 7; ++line) content += "hit " + std::to_string(line) + "\nother\n";
+    // Names that sort otherwise as files than as directories.
+    box.write("d" + std::to_string(i % 11) +
+                  (i % 3 == 0   ? "/sub/"
+                   : i % 3 == 1 ? "."
+                                : "/") +
+                  std::to_string(i),
+              content);
+  }
+  for (const Mode mode : {Mode::content, Mode::files, Mode::count}) {
+    for (const std::size_t limit : {std::size_t{100'000}, std::size_t{50}}) {
+      GrepRequest grep_request = request("hit");
+      grep_request.search.mode = mode;
+      grep_request.search.before = 1;
+      grep_request.limit = limit;
+      grep_request.max_bytes = 900 << 10;
+      const auto whole = grep(box.open(), grep_request, Stop());
+      ASSERT_TRUE(whole);
+      grep_request.max_bytes = 500;
+      std::size_t pages = 0;
+      const GrepAnswer joined = streamed(box, grep_request, pages);
+      EXPECT_GT(pages, 3U);
+      EXPECT_EQ(lines(joined), lines(*whole));
+      EXPECT_EQ(joined.total, whole->total);
+      EXPECT_EQ(joined.cursor, whole->cursor);
+      ASSERT_EQ(joined.files.size(), whole->files.size());
+      for (std::size_t i = 0; i < joined.files.size(); ++i) EXPECT_EQ(joined.files[i].path, whole->files[i].path);
+    }
+  }
+}
+
+TEST(Grep, APageThatCannotBeSentEndsTheSearch) {
+  SandboxDir box;
+  for (int i = 0; i < 100; ++i) box.write("d" + std::to_string(i) + "/f", "hit\n");
+  const auto answer = grep(box.open(), request("hit"), Stop(), [](const std::vector<GrepFile>&) {
+    return Status(Error::make(Code::cancelled, "nobody reads"));
+  });
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().message, "nobody reads");
+}
+
 TEST(Grep, LargeFilesAreSearchedInWindowsWithTheirContext) {
   SandboxDir box;
   std::string text;

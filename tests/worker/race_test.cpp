@@ -112,7 +112,7 @@ TEST(Race, ADirectoryAndALinkSwappedInALoopLeakNothing) {
         const auto params = decoder.parse(attack.params);
         Bytes body;
         wire::JsonWriter json(body);
-        const Stop stop;
+        Stop stop;
         const auto done = service.handle(attack.method, {params->root(), stop, json, nullptr});
         ++calls;
         if (!done) continue;

@@ -151,6 +151,22 @@ TEST(Roots, AMagicLinkIsNotFollowed) {
   EXPECT_FALSE(roots.open_directory("cwd"));
 }
 
+TEST(Roots, AMagicLinkIsNotFollowedThroughALinkThatIsWalkedByHand) {
+  SandboxDir box;
+  box.link("process", "/proc/self");
+  const Roots roots = *Roots::open({box.root(), "/"});
+  EXPECT_TRUE(roots.open_file("process/status", O_RDONLY));
+  for (const char* path : {"process/root/etc/passwd", "process/cwd", "process/exe", "process/fd/0", "process/ns/pid"}) {
+    EXPECT_FALSE(roots.open_any(path, Follow::yes)) << path;
+  }
+}
+
+TEST(Roots, TheMemoryOfAProcessIsNoFile) {
+  const Roots roots = *Roots::open({"/"});
+  EXPECT_EQ(refusal(roots, "/proc/self/mem"), Code::policy_denied);
+  EXPECT_EQ(refusal(roots, "/proc/thread-self/mem"), Code::policy_denied);
+}
+
 TEST(Roots, APlaceIsWhereAChainOfLinksEnds) {
   SandboxDir box;
   box.mkdir("d");

@@ -274,6 +274,44 @@ TEST(Serve, ACancelledSearchEndsAndTheNextRequestIsAnswered) {
   EXPECT_NE(worker.frame().find("\"id\":\"next\""), std::string::npos);
 }
 
+TEST(Serve, StreamedHitsComeInPagesBeforeTheAnswer) {
+  SandboxDir box;
+  for (const char* name : {"a", "b", "c"}) box.write(name, "one hit\nnone\nanother hit\n");
+  Served worker(box);
+  worker.request("1", "fs.grep", R"({"pattern":"hit","stream":true,"max_bytes":200})");
+  std::string paths;
+  std::size_t pages = 0;
+  std::string body = worker.frame();
+  for (; body.find("\"event\"") != std::string::npos; body = worker.frame(), ++pages) {
+    EXPECT_NE(body.find(R"({"id":"1","type":"event","method":"progress","params":{"matches":[)"), std::string::npos);
+    for (std::size_t at = 0; (at = body.find("\"path\":\"", at)) != std::string::npos;) paths += body[at += 8];
+  }
+  EXPECT_EQ(paths, "aabbcc");
+  EXPECT_GT(pages, 2U);
+  EXPECT_NE(body.find(R"("result":{"total":6,"pages":)" + std::to_string(pages)), std::string::npos) << body;
+}
+
+TEST(Serve, AStreamedSearchThatNobodyReadsCanBeCancelled) {
+  SandboxDir box;
+  // Far more than the socket holds.
+  for (int i = 0; i < 200; ++i) {
+    std::string content;
+    for (int j = 0; j < 100; ++j) content += std::string(400, 'x') + "\n";
+    box.write("d" + std::to_string(i % 20) + "/" + std::to_string(i), content);
+  }
+  Served worker(box);
+  worker.request("1", "fs.grep", R"({"pattern":"x","stream":true,"limit":100000,"max_bytes":50000})");
+  EXPECT_NE(worker.frame().find("progress"), std::string::npos);
+  worker.event("1", "cancel", "");
+  std::size_t came = 0;
+  std::string body = worker.frame();
+  for (; body.find("\"event\"") != std::string::npos; body = worker.frame()) came += body.size();
+  EXPECT_NE(body.find("CANCELLED"), std::string::npos) << body;
+  EXPECT_LT(came, 200U * 100 * 400);
+  worker.request("2", "worker.ping", "");
+  EXPECT_NE(worker.frame().find("pong"), std::string::npos);
+}
+
 TEST(Serve, ARequestCancelledBeforeItsTurnIsNotDone) {
   SandboxDir box;
   Served worker(box);

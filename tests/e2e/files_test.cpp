@@ -1,0 +1,334 @@
+// fs.* through the door of the real daemon, done by the container's worker.
+#include <gtest/gtest.h>
+
+#include "e2e/containers.h"
+
+namespace sallyport::testing {
+namespace {
+
+class ContainerFiles : public Containers {};
+
+TEST_F(ContainerFiles, AreReadWrittenAndSearchedInsideTheWalls) {
+  Client client = connect();
+  const std::string where = R"("workspace":")" + workspace() + "\"";
+  EXPECT_EQ(client.outcome("fs.write", "{" + where + R"(,"path":"a.txt","content":"one\ntwo\n"})"), "OK");
+  const auto read = client.call("fs.read", "{" + where + R"(,"path":"a.txt"})");
+  EXPECT_EQ(read->result.get("content").as_string(), "one\ntwo\n");
+  EXPECT_EQ(client.outcome("fs.edit", "{" + where + R"(,"path":"a.txt","old_string":"two","new_string":"2"})"), "OK");
+  const auto grep = client.call("fs.grep", "{" + where + R"(,"pattern":"^2$","root":"."})");
+  EXPECT_EQ(grep->result.get("matches").size(), 1U);
+  EXPECT_EQ(client.outcome("fs.read", "{" + where + R"(,"path":"a.txt","no_such":1})"), "INVALID_PARAMS");
+}
+
+TEST_F(ContainerFiles, EveryWorkspaceHasAWorkerOfItsOwn) {
+  Client client = connect();
+  for (const char* name : {"first", "second"}) {
+    const std::string directory = daemon().root() + "/" + name;
+    std::filesystem::create_directory(directory);
+    const std::string where = R"({"workspace":")" + directory + R"(","path":"file")";
+    EXPECT_EQ(client.outcome("fs.write", where + R"(,"content":"x"})"), "OK");
+    EXPECT_TRUE(std::filesystem::exists(directory + "/file"));
+  }
+}
+
+TEST_F(ContainerFiles, AttackPathsOutsideTheWallsAreNotThere) {
+  Client client = connect();
+  const std::string where = R"("workspace":")" + workspace() + "\"";
+  for (const std::string& path : {daemon().socket_path(), daemon().config_file(), std::string("/root/.bashrc")}) {
+    EXPECT_EQ(client.outcome("fs.read", "{" + where + R"(,"path":")" + path + "\"}"), "IO_ERROR") << path;
+  }
+  EXPECT_EQ(client.outcome("fs.write", "{" + where + R"(,"path":"/etc/x","content":""})"), "POLICY_DENIED");
+}
+
+TEST_F(ContainerFiles, AttackMagicLinksOfProcAreNotFollowed) {
+  Client client = connect();
+  const std::string id = create(client, "");
+  ASSERT_EQ(client.outcome("env.get", R"({"container":")" + id + R"(","names":["PATH"]})"), "OK");  // its worker runs
+  const auto outcome = [&](const std::string& method, const std::string& path, const std::string& more = "") {
+    return client.outcome(method, R"({"container":")" + id + R"(","path":")" + path + "\"" + more + "}");
+  };
+  for (const char* process : {"self", "1", "2", "thread-self"}) {
+    const std::string proc = std::string("/proc/") + process;
+    for (const char* link : {"/root/etc/hostname", "/cwd/file", "/exe", "/fd/3", "/ns/mnt", "/root"}) {
+      EXPECT_NE(outcome("fs.read", proc + link), "OK") << proc << link;
+      EXPECT_NE(outcome("fs.write", proc + link, R"(,"content":"x")"), "OK") << proc << link;
+      EXPECT_NE(outcome("fs.list", proc + link), "OK") << proc << link;
+    }
+    EXPECT_NE(outcome("fs.read", proc + "/mem"), "OK");
+  }
+  EXPECT_NE(outcome("fs.read", "/proc/1/environ"), "OK");
+}
+
+TEST_F(ContainerFiles, AttackOtherSpellingsOfAMaskedNameAreOtherNames) {
+  std::ofstream(workspace() + "/.env") << "SECRET";
+  Client client = connect();
+  const std::string id = create(client, "");
+  for (const char* path : {".env", "./.env", "x/../.env", ".//.env", ".ENV", ".env.", ".env ", ".e\\u0301nv", ".env/.",
+                           "\\uff0eenv", ".env\\u200b"}) {
+    const auto answer = client.call("fs.read", R"({"container":")" + id + R"(","path":")" + path + "\"}");
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->result.get("content").as_string().value_or("").find("SECRET"), std::string_view::npos) << path;
+  }
+  const auto found =
+      client.call("fs.grep", R"({"container":")" + id + R"(","pattern":"SECRET","hidden":true,"ignored":true})");
+  EXPECT_EQ(found->result.get("matches").size(), 0U);
+}
+
+TEST_F(ContainerFiles, AContainerAsksOnlyForItself) {
+  Client client = connect();
+  const std::string id = create(client, "");
+  ASSERT_EQ(client.outcome("session.narrow", named(id)), "OK");
+  EXPECT_EQ(client.outcome("fs.write", R"({"path":"mine","content":"x"})"), "OK");
+  EXPECT_EQ(client.outcome("fs.stat", R"({"path":"mine"})"), "OK");
+  EXPECT_EQ(client.outcome("fs.stat", R"({"path":"mine","container":")" + id + "\"}"), "INVALID_PARAMS");
+  EXPECT_EQ(client.outcome("fs.stat", R"({"path":"mine","workspace":"/tmp"})"), "INVALID_PARAMS");
+}
+
+TEST_F(ContainerFiles, AProfileMayRefuseFilesWithMoreThanOneName) {
+  std::filesystem::create_directory(daemon().root() + "/profiles");
+  std::ofstream(daemon().root() + "/profiles/single.toml")
+      << "[profile.single]\nfs.read = [\"/usr\"]\nfs.write = [\"${workspace}\"]\nfs.refuse_hard_links = true\n";
+  std::ofstream(workspace() + "/one") << "text";
+  std::filesystem::create_hard_link(workspace() + "/one", workspace() + "/two");
+  Client client = connect();
+  ASSERT_EQ(client.outcome("warden.reload", "{}"), "OK");
+  const auto read_in = [&](const std::string& profile) {
+    const auto made = client.call(
+        "container.create", R"({"template":")" + profile + R"(","config":{"workspace":")" + workspace() + R"("}})");
+    const std::string id(made->result.get("container").as_string().value_or(""));
+    return client.outcome("fs.read", R"({"path":"two","container":")" + id + "\"}");
+  };
+  EXPECT_EQ(read_in("default"), "OK");
+  EXPECT_EQ(read_in("single"), "POLICY_DENIED");
+}
+
+TEST_F(ContainerFiles, LargeContentFlowsAsAStream) {
+  Client client = connect();
+  {
+    std::ofstream file(workspace() + "/large");
+    for (int i = 0; i < 300'000; ++i) file << "0123456789";
+  }
+  const std::string params = R"({"workspace":")" + workspace() + R"(","path":"large","stream":true})";
+  ASSERT_TRUE(client.send_request("r", "fs.read", params));
+  const auto answer = client.next_message();
+  ASSERT_EQ(code_of(answer), "OK");
+  const auto stream = answer->result.get("content").get("$stream").as_int().value_or(0);
+  std::size_t bytes = 0;
+  for (;;) {
+    const auto body = client.next_body();
+    ASSERT_TRUE(body);
+    const auto chunk = wire::parse_chunk(as_bytes(*body));
+    ASSERT_TRUE(chunk);
+    if (chunk->data.empty()) break;
+    bytes += chunk->data.size();
+    ASSERT_TRUE(
+        client.send(frame_of(R"({"type":"event","method":"stream.credit","params":{"stream":)" +
+                             std::to_string(stream) + R"(,"bytes":)" + std::to_string(chunk->data.size()) + "}}")));
+  }
+  EXPECT_EQ(bytes, 3'000'000U);
+}
+
+// ---- workers that end, are stopped, or have more to do than one can at once ----
+
+TEST_F(ContainerFiles, AWorkerThatWasKilledIsReplaced) {
+  Client client = connect();
+  const std::string id = create(client, "");
+  EXPECT_EQ(client.outcome("worker.ping", named(id)), "OK");
+  exec(client, id, "kill -9 -1");  // everything in the container but its pid 1 and the shell
+  EXPECT_TRUE(eventually([&] { return connect().outcome("worker.ping", named(id)) == "OK"; }));
+}
+
+TEST_F(ContainerFiles, WhoAsksRightAfterAShutdownGetsTheNewWorker) {
+  Client client = connect();
+  const std::string ask = named(create(client, ""));
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(client.send_request("away", "worker.shutdown", ask));
+    ASSERT_TRUE(client.send_request("next", "worker.ping", ask));
+    // Two workers: their answers may come in any order.
+    for (int answers = 0; answers < 2; ++answers) ASSERT_EQ(code_of(client.next_message()), "OK") << "round " << i;
+  }
+}
+
+class BusyWorker : public ContainerFiles {
+ protected:
+  // Keeps the container's worker busy with a write whose content does not come until end_stall().
+  void stall(Client& client, const std::string& id) {
+    ASSERT_TRUE(client.send_request("stall", "fs.write",
+                                    R"({"container":")" + id + R"(","path":"f","content":{"$stream":1}})"));
+  }
+  static void end_stall(Client& client) {
+    Bytes end;
+    ASSERT_TRUE(wire::append_chunk(end, 1, {}));
+    ASSERT_TRUE(client.send(as_text(end.view())));
+  }
+  bool are_in_flight(std::int64_t count) {
+    return eventually([&] { return status_number(daemon().socket_path(), {"in_flight"}) >= count; });
+  }
+};
+
+TEST_F(BusyWorker, MoreRequestsThanAWorkerTakesWaitForTheirTurn) {
+  constexpr int kEach = 200;
+  Client first = connect(), second = connect(), third = connect();
+  const std::string id = create(first, "");
+  stall(first, id);
+  for (Client* client : {&first, &second, &third}) {
+    for (int i = 0; i < kEach; ++i) {
+      ASSERT_TRUE(client->send_request("p" + std::to_string(i), "worker.ping", named(id)));
+    }
+  }
+  ASSERT_TRUE(are_in_flight(3 * kEach + 1));
+  end_stall(first);
+  for (int i = 0; i < kEach + 1; ++i) ASSERT_EQ(code_of(first.next_message()), "OK") << i;
+  for (int i = 0; i < kEach; ++i) ASSERT_EQ(code_of(second.next_message()), "OK") << i;
+  for (int i = 0; i < kEach; ++i) ASSERT_EQ(code_of(third.next_message()), "OK") << i;
+}
+
+TEST_F(BusyWorker, ACallerWithOneRequestDoesNotWaitForAllOfAnothersMany) {
+  constexpr int kMany = 200;
+  Client greedy = connect(), modest = connect();
+  const std::string id = create(greedy, "");
+  const std::string where = R"({"container":")" + id + R"(",)";
+  ASSERT_EQ(greedy.outcome("fs.mkdir", where + R"("path":"d"})"), "OK");
+  stall(greedy, id);
+  for (int i = 0; i < kMany; ++i) {
+    const std::string name = std::to_string(i);
+    ASSERT_TRUE(greedy.send_request("m" + name, "fs.mkdir", where + R"("path":"d/)" + name + "\"}"));
+  }
+  ASSERT_TRUE(are_in_flight(kMany + 1));
+  ASSERT_TRUE(modest.send_request("l", "fs.list", where + R"("path":"d"})"));
+  ASSERT_TRUE(are_in_flight(kMany + 2));
+  end_stall(greedy);
+  const auto listed = modest.next_message();
+  ASSERT_EQ(code_of(listed), "OK");
+  EXPECT_LT(listed->result.get("total").as_int().value_or(kMany), kMany / 2);
+  for (int i = 0; i < kMany + 1; ++i) ASSERT_EQ(code_of(greedy.next_message()), "OK") << i;
+}
+
+TEST_F(BusyWorker, ARequestThatIsGivenUpBeforeItsTurnIsAnsweredAtOnceAndNeverDone) {
+  Client client = connect();
+  const std::string id = create(client, "");
+  stall(client, id);
+  // Beyond what the worker is given at once.
+  for (int i = 0; i < 40; ++i) ASSERT_TRUE(client.send_request("p" + std::to_string(i), "worker.ping", named(id)));
+  ASSERT_TRUE(client.send_request("m", "fs.mkdir", R"({"container":")" + id + R"(","path":"never"})"));
+  ASSERT_TRUE(client.send(frame_of(R"({"id":"m","type":"event","method":"cancel"})")));
+  const auto answer = client.next_message();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->id, "m");
+  EXPECT_EQ(code_of(answer), "CANCELLED");
+  end_stall(client);
+  for (int i = 0; i < 41; ++i) ASSERT_EQ(code_of(client.next_message()), "OK") << i;
+  EXPECT_FALSE(std::filesystem::exists(workspace() + "/never"));
+}
+
+TEST_F(BusyWorker, ThoseWhoWaitWhenTheContainerEndsAreTold) {
+  Client client = connect(), other = connect();
+  const std::string id = create(client, "");
+  stall(client, id);
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(client.send_request("p" + std::to_string(i), "worker.ping", named(id)));
+  ASSERT_TRUE(are_in_flight(101));
+  ASSERT_EQ(other.outcome("container.stop", R"({"container":")" + id + R"(","grace_ms":0})"), "OK");
+  for (int i = 0; i < 101; ++i) ASSERT_EQ(code_of(client.next_message()), "UNAVAILABLE") << i;
+}
+
+TEST_F(BusyWorker, AttackAWorkerStoppedFromInsideIsReplacedAndWhatItHadIsAnswered) {
+  Client client = connect(), other = connect();
+  const std::string id = create(client, "");
+  ASSERT_EQ(client.outcome("worker.ping", named(id)), "OK");
+  stall(client, id);
+  ASSERT_TRUE(are_in_flight(2));  // with the one that asks
+  exec(other, id, "kill -STOP -1");
+  EXPECT_EQ(code_of(client.next_message()), "UNAVAILABLE");
+  EXPECT_EQ(other.outcome("worker.ping", named(id)), "OK");
+}
+
+// ---- searches that are streamed ----
+
+class StreamedSearch : public ContainerFiles {
+ protected:
+  // Many hits: about 20 MB of them.
+  void fill(int files) {
+    for (int i = 0; i < files; ++i) {
+      const std::string directory = workspace() + "/d" + std::to_string(i % 10);
+      std::filesystem::create_directories(directory);
+      std::ofstream file(directory + "/" + std::to_string(i));
+      for (int line = 0; line < kLines; ++line) file << std::string(400, 'x') << "\n";
+    }
+  }
+  std::string where() { return R"("workspace":")" + workspace() + "\""; }
+
+  static constexpr int kFiles = 200, kLines = 250;
+};
+
+TEST_F(StreamedSearch, SendsItsHitsAsProgressAndTheSumsInItsAnswer) {
+  fill(3);
+  Client client = connect();
+  ASSERT_TRUE(
+      client.send_request("g", "fs.grep", "{" + where() + R"(,"pattern":"x","stream":true,"max_bytes":50000})"));
+  std::int64_t hits = 0, pages = 0;
+  for (;;) {
+    const auto message = client.next_message();
+    ASSERT_TRUE(message);
+    ASSERT_EQ(message->id, "g");
+    if (message->type == wire::MessageType::response) {
+      ASSERT_EQ(code_of(message), "OK");
+      EXPECT_EQ(message->result.get("total").as_int(), hits);
+      EXPECT_EQ(message->result.get("pages").as_int(), pages);
+      EXPECT_EQ(message->result.get("searched").as_int(), 3);
+      EXPECT_TRUE(message->result.get("skipped").is_object());
+      break;
+    }
+    EXPECT_EQ(message->method, "progress");
+    hits += static_cast<std::int64_t>(message->params.get("matches").size());
+    ++pages;
+  }
+  EXPECT_EQ(hits, 3 * kLines);
+  EXPECT_GT(pages, 3);
+}
+
+TEST_F(StreamedSearch, WaitsForAReaderThatPausesAndLosesNothing) {
+  fill(kFiles);
+  Client client = connect(), other = connect();
+  ASSERT_EQ(other.outcome("fs.stat", "{" + where() + R"(,"path":"."})"), "OK");
+  const std::int64_t before = status_number(daemon().socket_path(), {"memory_kib"});
+  ASSERT_TRUE(client.send_request("g", "fs.grep", "{" + where() + R"(,"pattern":"x","stream":true,"limit":100000})"));
+  ASSERT_TRUE(client.has_data(kPatience));
+  // The warden serves others meanwhile and holds little of what is not read.
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_TRUE(other.pings());
+    if (kIsSlow || i % 20 != 0) continue;
+    EXPECT_LT(status_number(daemon().socket_path(), {"memory_kib"}), before + 12 * 1024);
+  }
+  std::int64_t hits = 0;
+  for (;;) {
+    const auto message = client.next_message();
+    ASSERT_TRUE(message);
+    if (message->type == wire::MessageType::response) {
+      ASSERT_EQ(code_of(message), "OK");
+      EXPECT_EQ(message->result.get("total").as_int(), hits);
+      break;
+    }
+    ASSERT_EQ(message->method, "progress");
+    hits += static_cast<std::int64_t>(message->params.get("matches").size());
+  }
+  EXPECT_EQ(hits, kFiles * kLines);
+}
+
+TEST_F(StreamedSearch, ThatNobodyReadsCanBeCancelledAndItsWorkerServesOn) {
+  fill(kFiles);
+  Client client = connect(), other = connect();
+  ASSERT_TRUE(client.send_request("g", "fs.grep", "{" + where() + R"(,"pattern":"x","stream":true,"limit":100000})"));
+  ASSERT_TRUE(client.has_data(kPatience));
+  ASSERT_TRUE(client.send(frame_of(R"({"id":"g","type":"event","method":"cancel"})")));
+  EXPECT_EQ(other.outcome("fs.stat", "{" + where() + R"(,"path":"d0"})"), "OK");
+  for (;;) {
+    const auto message = client.next_message();
+    ASSERT_TRUE(message);
+    if (message->type != wire::MessageType::response) continue;
+    EXPECT_EQ(code_of(message), "CANCELLED");
+    break;
+  }
+}
+
+}  // namespace
+}  // namespace sallyport::testing
