@@ -1,112 +1,16 @@
 // Real clients in real sandboxes, and the servers that they may and may not reach.
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <thread>
 
 #include "e2e/door.h"
+#include "e2e/site.h"
 
 namespace sallyport::testing {
 namespace {
-
-struct Ran {
-  int status = -1;
-  std::string output;  // both streams
-};
-
-Ran shell(const std::string& command) {
-  Ran ran;
-  std::FILE* pipe = ::popen(("{ " + command + "\n} 2>&1 </dev/null").c_str(), "r");
-  if (pipe == nullptr) return ran;
-  char block[4096];
-  std::size_t count = 0;
-  while ((count = std::fread(block, 1, sizeof block, pipe)) > 0) ran.output.append(block, count);
-  const int status = ::pclose(pipe);
-  ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return ran;
-}
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-// A process of the test's that says one line and lives until its input ends.
-class Helper {
- public:
-  explicit Helper(std::vector<std::string> words) {
-    int in[2], out[2];
-    if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0) std::abort();
-    std::fflush(nullptr);
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      ::dup2(in[0], 0);
-      ::dup2(out[1], 1);
-      std::vector<char*> arguments;
-      for (std::string& word : words) arguments.push_back(word.data());
-      arguments.push_back(nullptr);
-      ::execvp(arguments[0], arguments.data());
-      ::_exit(127);
-    }
-    ::close(in[0]);
-    ::close(out[1]);
-    in_ = UniqueFd(in[1]);
-    out_ = UniqueFd(out[0]);
-  }
-  ~Helper() {
-    in_.reset();
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  Helper(const Helper&) = delete;
-  Helper& operator=(const Helper&) = delete;
-
-  std::string line() const {
-    std::string line;
-    char c = 0;
-    while (::read(out_.get(), &c, 1) == 1 && c != '\n') line += c;
-    return line;
-  }
-
- private:
-  pid_t pid_ = -1;
-  UniqueFd in_, out_;
-};
-
-// A site, web.test, on two loopback ports; and a project to work in.
-class Site {
- public:
-  Site() {
-    for (const char* name : {"/site", "/project", "/home"}) std::filesystem::create_directories(root() + name);
-    write("site/hello", "hello from the site\n");
-    write("hosts", "127.0.0.1 web.test\n127.0.0.1 other.test\n10.0.0.1 private.test\n");
-    const Ran made = shell(
-        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "
-        "/CN=web.test -addext subjectAltName=DNS:web.test -keyout " +
-        root() + "/key -out " + root() + "/project/ca");
-    EXPECT_EQ(made.status, 0) << made.output;
-    server_ = std::make_unique<Helper>(std::vector<std::string>{
-        "python3", TEST_HELPERS "/web_server.py", root() + "/site", root() + "/project/ca", root() + "/key"});
-    const std::string ports = server_->line();
-    http = ports.substr(0, ports.find(' '));
-    https = ports.substr(ports.find(' ') + 1);
-  }
-  const std::string& root() const { return root_.path(); }
-  std::string project() const { return root() + "/project"; }
-  void write(const std::string& name, const std::string& text) const { std::ofstream(root() + "/" + name) << text; }
-
-  std::string http, https;  // ports
-
- private:
-  TemporaryDirectory root_;
-  std::unique_ptr<Helper> server_;
-};
 
 class EgressRun : public ::testing::Test {
  protected:
@@ -233,6 +137,153 @@ TEST_F(EgressRun, NpmReadsItsRegistryThroughTheProxy) {
       R"({"name":"left","dist-tags":{"latest":"1.2.3"},"versions":{"1.2.3":{"name":"left","version":"1.2.3"}}})");
   const Ran ran = run(site_options(), "npm view left version --registry " + plain() + "/ 2>&1");
   EXPECT_TRUE(has(ran.output, "1.2.3")) << ran.output;
+}
+
+TEST_F(EgressRun, PipInstallsFromItsIndexThroughTheProxy) {
+  const Ran made = shell("cd " + site_.root() + R"( && mkdir -p site/simple/left && python3 - <<'END'
+import zipfile
+with zipfile.ZipFile("site/simple/left/left-1.2.3-py3-none-any.whl", "w") as wheel:
+    wheel.writestr("left.py", "print('installed')")
+    wheel.writestr("left-1.2.3.dist-info/METADATA", "Metadata-Version: 2.1\nName: left\nVersion: 1.2.3\n")
+    wheel.writestr("left-1.2.3.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+    wheel.writestr("left-1.2.3.dist-info/RECORD", "")
+END
+echo '<a href="left-1.2.3-py3-none-any.whl">left</a>' > site/simple/left/index.html)");
+  ASSERT_EQ(made.status, 0) << made.output;
+  const Ran ran =
+      run(site_options(), "/usr/bin/python3 -m pip install -q --disable-pip-version-check --cert ca --index-url " +
+                              secure() + "/simple/ --target out left && PYTHONPATH=out /usr/bin/python3 -m left");
+  EXPECT_TRUE(has(ran.output, "installed\n")) << ran.output;
+  const Ran refused =
+      run("", "/usr/bin/python3 -m pip download -q --disable-pip-version-check --retries 0 --cert ca --index-url " +
+                  secure() + "/simple/ left");
+  EXPECT_TRUE(has(refused.output, "--allow-net web.test:" + site_.https)) << refused.output;
+}
+
+TEST_F(EgressRun, AptReadsItsRepositoryThroughTheProxy) {
+  const Ran made = shell("set -e; cd " + site_.root() + R"(
+mkdir -p package/DEBIAN package/usr/share/left site/deb
+printf 'Package: left\nVersion: 1.2.3\nArchitecture: all\nMaintainer: n <e@e>\nDescription: a test\n' > package/DEBIAN/control
+echo content > package/usr/share/left/file
+dpkg-deb --root-owner-group --build package site/deb/left.deb >/dev/null
+{ cat package/DEBIAN/control; echo "Filename: ./left.deb"; echo "Size: $(stat -c %s site/deb/left.deb)"
+  echo "SHA256: $(sha256sum site/deb/left.deb | cut -d' ' -f1)";
+} > site/deb/Packages)");
+  ASSERT_EQ(made.status, 0) << made.output;
+// A root directory of its own, as an ordinary user would make one; the proxy comes from the environment alone.
+const Ran ran =
+    run(site_options(), R"(mkdir -p apt/etc/apt/apt.conf.d apt/etc/apt/preferences.d apt/etc/apt/trusted.gpg.d \
+  apt/var/lib/apt/lists/partial apt/var/cache/apt/archives/partial apt/var/lib/dpkg
+touch apt/var/lib/dpkg/status
+echo "deb [trusted=yes] )" + plain() +
+                            R"(/deb ./" > apt/etc/apt/sources.list
+apt="apt-get -qq -o Dir=$PWD/apt -o Dir::State::status=$PWD/apt/var/lib/dpkg/status -o Dir::Bin::methods=/usr/lib/apt/methods
+  -o APT::Sandbox::User= -o Acquire::Languages=none"
+$apt update && $apt download left && dpkg-deb --fsys-tarfile left_1.2.3_all.deb | tar -xO ./usr/share/left/file)");
+EXPECT_TRUE(has(ran.output, "content\n")) << ran.output;
+}
+
+TEST_F(EgressRun, CargoFetchesFromItsRegistryThroughTheProxy) {
+  const Ran told = run(site_options(), "echo $CARGO_HTTP_PROXY $CARGO_NET_GIT_FETCH_WITH_CLI");
+  EXPECT_EQ(told.output, "http://127.0.0.1:3128 true\n");
+  // Debian's brings a compiler of 300 MB: not asked for. Where one is installed, it is tried.
+  const Ran where = shell("dirname \"$(rustup which cargo 2>/dev/null || command -v cargo)\"");
+  const std::string bin = where.output.substr(0, where.output.size() - 1);
+  if (!std::filesystem::exists(bin + "/cargo")) return;
+  const Ran made = shell("set -e; cd " + site_.root() + R"(
+mkdir -p left-1.2.3/src site/crates site/index/le/ft
+printf '[package]\nname = "left"\nversion = "1.2.3"\n' > left-1.2.3/Cargo.toml
+echo 'pub fn left() {}' > left-1.2.3/src/lib.rs
+tar -czf site/crates/left.crate left-1.2.3
+sum=$(sha256sum site/crates/left.crate | cut -d' ' -f1)
+printf '{"name":"left","vers":"1.2.3","deps":[],"cksum":"%s","features":{},"yanked":false}\n' $sum > site/index/le/ft/left
+printf '{"dl":"http://web.test:)" +
+                         site_.http + R"(/crates/{crate}.crate"}' > site/index/config.json
+mkdir -p project/app/src project/app/.cargo
+printf '[package]\nname = "app"\nversion = "0.1.0"\n[dependencies]\nleft = "1"\n' > project/app/Cargo.toml
+echo 'fn main() {}' > project/app/src/main.rs
+printf '[source.crates-io]\nreplace-with = "site"\n[source.site]\nregistry = "sparse+http://web.test:)" +
+                         site_.http + R"(/index/"\n' \
+  > project/app/.cargo/config.toml)");
+  ASSERT_EQ(made.status, 0) << made.output;
+  const std::string toolchain = std::filesystem::path(bin).parent_path();
+  const std::string read = toolchain == "/usr" ? "" : " --profile cargo";
+  if (!read.empty()) {
+    std::filesystem::create_directories(site_.root() + "/profiles");
+    site_.write("profiles/cargo.toml", "[profile.cargo]\nfs.read = [\"/usr\", \"/etc\", \"" + toolchain +
+                                           "\"]\nfs.write = [\"${workspace}\"]\nexec = [\"/usr/**\", \"" + toolchain +
+                                           "/**\"]\nenv = { PATH = \"" + bin + ":/usr/bin:/bin\" }\n");
+  }
+  const Ran ran = run(site_options() + read, "cd app && cargo fetch 2>&1; ls $HOME/.cargo/registry/src/*/");
+  EXPECT_TRUE(has(ran.output, "left-1.2.3")) << ran.output;
+}
+
+TEST_F(EgressRun, AWebSocketPassesThroughATunnelAndIsRefusedWithout) {
+  const std::string client = R"(cat > ws.py <<'END'
+import os, socket, sys
+host, tunnels = sys.argv[1], sys.argv[2] == "tunnel"
+s = socket.create_connection(("127.0.0.1", 3128))
+def head():
+    text = b""
+    while not text.endswith(b"\r\n\r\n"):
+        byte = s.recv(1)
+        if not byte: break
+        text += byte
+    return text.decode()
+if tunnels:
+    s.sendall(f"CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    print(head().split("\r\n")[0])
+target = "/" if tunnels else f"http://{host}/"
+s.sendall(f"GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+          "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n".encode())
+print(head().split("\r\n")[0])
+if tunnels:
+    s.sendall(b"\x81\x85\0\0\0\0hello")
+    print(s.recv(7, socket.MSG_WAITALL)[2:].decode())
+else:
+    print(s.recv(1000).decode())
+END
+)";
+  const std::string host = "web.test:" + site_.http;
+  const Ran tunnel = run(site_options(), client + "python3 ws.py " + host + " tunnel");
+  EXPECT_TRUE(has(tunnel.output, "HTTP/1.1 101 ") && has(tunnel.output, "\nhello\n")) << tunnel.output;
+  const Ran plain = run(site_options(), client + "python3 ws.py " + host + " plain");
+  EXPECT_TRUE(has(plain.output, "HTTP/1.1 501 ") && has(plain.output, "CONNECT HOST:PORT")) << plain.output;
+}
+
+// The other tests run as root where the machine's owner does; this one never does.
+TEST_F(EgressRun, WorksForAnOrdinaryUser) {
+  const std::string root = site_.root(), programs = std::filesystem::path(SALLYPORT_CLI).parent_path();
+  const std::string become = ::geteuid() == 0 ? "setpriv --reuid 65534 --regid 65534 --clear-groups " : "";
+  std::filesystem::create_directories(root + "/bin");
+  for (const char* program : {"sallyport", "sallyportd", "sallyport-pod", "sallyport-launcher", "sallyport-egress",
+                              "sallyport-connect", "sallyport-signal"}) {
+    std::filesystem::copy_file(programs + "/" + program, root + "/bin/" + program);
+  }
+  std::filesystem::create_directories(root + "/profiles");
+  site_.write("profiles/net.toml",
+              "[profile.net]\nfs.read = [\"/usr\", \"/etc\"]\nfs.write = [\"${workspace}\"]\nexec = [\"/usr/**\"]\n"
+              "env = { PATH = \"/usr/bin:/bin\" }\nnet.allow = [\"web.test:" +
+                  site_.http + "\", \"127.0.0.1:" + site_.http + "\"]\n");
+  ASSERT_EQ(shell(become.empty() ? "true" : "chown -R 65534:65534 '" + root + "'").status, 0);
+  const std::string sallyport = "cd " + site_.project() + " && " + become + "env HOME=" + root +
+                                "/home SALLYPORT_RUNTIME_DIR=" + root + "/run SALLYPORT_STATE_DIR=" + root +
+                                "/state SALLYPORT_CONFIG=" + root + "/sallyport.toml SALLYPORT_EGRESS_HOSTS=" + root +
+                                "/hosts " + root + "/bin/sallyport ";
+  const std::string get = "curl -sS -m 60 " + plain() + "/hello";
+  EXPECT_EQ(shell(sallyport + "run --no-warden " + site_options() + " -- " + get).output, "hello from the site\n");
+  EXPECT_TRUE(has(shell(sallyport + "run -- " + get).output, "--allow-net web.test:" + site_.http));
+  // A container of that user's warden, and a pod.
+  const Ran id = shell(sallyport + "container create --profile net --workspace " + site_.project());
+  ASSERT_EQ(id.status, 0) << id.output;
+  EXPECT_EQ(shell(sallyport + "container exec " + id.output.substr(0, id.output.size() - 1) + " -- " + get).output,
+            "hello from the site\n");
+  EXPECT_EQ(shell(sallyport + "pod new --profile net --name web -- sh -c '" + get + "; read x'").output, "web\n");
+  EXPECT_TRUE(eventually([&] { return has(shell(sallyport + "pod log web").output, "hello from the site"); }));
+  EXPECT_EQ(shell(sallyport + "pod kill web").status, 0);
+  EXPECT_EQ(shell(sallyport + "pod wait web").status, 137);
+  EXPECT_TRUE(has(shell(sallyport + "--json audit query --method egress.connect").output, "container/pod-web-"));
+  EXPECT_EQ(shell(sallyport + "down").status, 0);
 }
 
 TEST_F(EgressRun, GitClonesOverHttpsAndSsh) {
@@ -403,6 +454,39 @@ TEST_F(EgressContainer, ReachesWhatItsProfileNamesAndItIsRecorded) {
   EXPECT_FALSE(has(records, "secret")) << records;
   const auto inspected = client.call("container.inspect", R"({"container":")" + id + "\"}");
   EXPECT_TRUE(has(inspected->result.to_json(), R"("host":"web.test")")) << inspected->result.to_json();
+}
+
+TEST_F(EgressContainer, CanBeGivenLessThanItsProfileAndNeverMore) {
+  start_site(site_rules() + ", \"*.sub.test\"");
+  Client client = connect();
+  const auto create_with = [&](const std::string& net) {
+    return client.call("container.create", R"({"template":"net","config":{"workspace":")" + site_.project() +
+                                               R"(","profile":{"net":)" + net + "}}}");
+  };
+  const std::string web = "web.test:" + site_.http, address = "127.0.0.1:" + site_.http;
+  const auto only = create_with(R"({"allow":[")" + web + R"(",")" + address + R"(","a.sub.test"]})");
+  ASSERT_EQ(code_of(only), "OK");
+  const std::string id(only->result.get("container").as_string().value_or(""));
+  EXPECT_EQ(exec(client, id, get()), "hello from the site\n");
+  EXPECT_TRUE(has(exec(client, id, "curl -sS http://b.sub.test/"), "no rule of net.allow names it"));
+  const auto denied = create_with(R"({"deny":["web.test"]})");
+  ASSERT_EQ(code_of(denied), "OK");
+  const std::string second(denied->result.get("container").as_string().value_or(""));
+  EXPECT_TRUE(has(exec(client, second, get()), "net.deny"));
+  // It stays narrow when the profile is read again.
+  ASSERT_EQ(client.outcome("warden.reload"), "OK");
+  EXPECT_TRUE(has(exec(client, second, get()), "net.deny"));
+  const auto none = create_with(R"({"allow":[]})");
+  ASSERT_EQ(code_of(none), "OK");
+  EXPECT_TRUE(has(exec(client, std::string(none->result.get("container").as_string().value_or("")),
+                       "curl -sS -x http://127.0.0.1:3128 http://web.test/"),
+                  "connect"))
+      << "no proxy at all";
+  for (const char* wider :
+       {R"({"allow":["evil.test"]})", R"({"allow":["*.test"]})", R"({"allow":["sub.test"]})",
+        R"({"allow":["web.test"]})", R"({"allow":["*"]})", R"({"deny":["*"]})", R"({"all":true})"}) {
+    EXPECT_EQ(code_of(create_with(wider)), "INVALID_PARAMS") << wider;
+  }
 }
 
 TEST_F(EgressContainer, SeesTheProxyInItsEnvironment) {

@@ -108,7 +108,7 @@ class Pods : public ::testing::Test {
   std::string environment() const {
     const std::string root = root_.path();
     return "HOME='" + root + "/home' SALLYPORT_RUNTIME_DIR='" + root + "/run' SALLYPORT_STATE_DIR='" + root +
-           "/state' SALLYPORT_CONFIG='" + root + "/sallyport.toml' TERM=xterm ";
+           "/state' SALLYPORT_CONFIG='" + root + "/sallyport.toml' TERM=xterm " + more_variables_;
   }
   Ran sallyport(const std::string& arguments, const std::string& redirection = "2>&1 </dev/null") {
     const std::string command =
@@ -181,7 +181,19 @@ class Pods : public ::testing::Test {
     sallyport("down");
   }
 
+  // What the ledger has of a method, as JSON; waits for it to have `part`.
+  std::string recorded(const std::string& method, const std::string& part) {
+    std::string records;
+    EXPECT_TRUE(eventually([&] {
+      records = sallyport("--json audit query --method " + method).output;
+      return records.find(part) != std::string::npos;
+    })) << method
+        << " without " << part << ": " << records;
+    return records;
+  }
+
   TemporaryDirectory root_;
+  std::string more_variables_;  // "NAME=value "
 };
 
 }  // namespace sallyport::testing
