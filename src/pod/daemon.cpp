@@ -105,7 +105,7 @@ void Daemon::accept(UniqueFd connection, pid_t peer) {
     ++sessions_.counters().refused;
     return log_.warn("connection refused: too many");
   }
-  const std::string name = "pod/" + std::to_string(sessions_.counters().accepted);
+  const std::string name = std::to_string(sessions_.counters().accepted);
   auto session = ipc::Session::open(sessions_, std::move(connection), UniqueFd(), wire::Side::accepting, name);
   if (!session) return log_.error("cannot open a session", {{"error", session.error().describe()}});
   (*session)->set_window(wire::kPodWindow);

@@ -187,7 +187,8 @@ Reply Service::net() {
 void Service::report(const Reply& reply) {
   if (peer_ > 0 && peer_ == pod_.warden_pid_) return;
   const wire::Value params = call_.params();
-  std::string detail(params.get("role").as_string().value_or(""));
+  const bool is_attach = call_.message().method == "pod.attach";
+  std::string detail(params.get("role").as_string().value_or(is_attach ? "control" : ""));
   if (params.get("take").as_bool().value_or(false)) detail += " taken";
   if (const auto number = params.get("signal").as_int()) detail = "signal " + std::to_string(*number);
   pod_.report([&](JsonWriter& json) {

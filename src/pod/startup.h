@@ -30,8 +30,9 @@ struct Startup {
 Result<Bytes> encode(const Startup& startup);
 Result<Startup> decode_startup(ByteView bytes);
 
-// In the new program, descriptor 2 is the creator's pipe until the pod is ready: whatever it says until then
-// are its last words, a success ends with this byte. Descriptor 3 holds the encoded Startup.
+// In the new program, descriptor 2 is the creator's pipe until the pod has a log of its own: whatever it says until
+// then are its last words, and so is an error later on; a success ends with this byte. Descriptor 3 holds the encoded
+// Startup.
 inline constexpr int kStartupFd = 3;
 inline constexpr char kReadyByte = '\x06';
 

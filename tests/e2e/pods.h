@@ -157,15 +157,17 @@ class Pods : public ::testing::Test {
     return answer ? static_cast<pid_t>(answer->value().get("agent_pid").as_int().value_or(0)) : 0;
   }
   void kill_warden() {
-    std::ifstream file(root_.path() + "/run/warden.pid");
     const Ran status = sallyport("--json status");
     wire::Decoder decoder;
     const auto document = decoder.parse(status.output);
     ASSERT_TRUE(document) << status.output;
     const auto pid = document->root().get("pid").as_int();
     ASSERT_TRUE(pid) << status.output;
+    const auto started = os::process_start_time(static_cast<pid_t>(*pid));
+    ASSERT_TRUE(started);
     ::kill(static_cast<pid_t>(*pid), SIGKILL);
-    ASSERT_TRUE(eventually([&] { return !std::filesystem::exists("/proc/" + std::to_string(*pid) + "/exe"); }));
+    // Not before its lock is free.
+    ASSERT_TRUE(eventually([&] { return !os::is_process_alive(static_cast<pid_t>(*pid), *started); }));
   }
 
   void SetUp() override {

@@ -347,7 +347,7 @@ TEST_F(Pods, PutBackWhatSomebodyRemoves) {
   ASSERT_TRUE(client && client->sees("up"));
   const std::string directory = place("one").path();
   int round = 0;
-  for (const std::string& gone : {"/pod.json", "/pod.sock", "/lock", ""}) {
+  for (const char* gone : {"/pod.json", "/pod.sock", "/lock", ""}) {
     std::filesystem::remove_all(directory + gone);
     // Who was there goes on, and who comes finds it.
     const std::string word = "round" + std::to_string(++round);

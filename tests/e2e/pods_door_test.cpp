@@ -114,9 +114,9 @@ TEST_F(PodsDoor, RecordsWhoAttachedReadTheLogAndWaited) {
   EXPECT_EQ(sallyport("pod log one").status, 0);
   first->client.reset();
   const std::string attaches = recorded("pod.attach", R"("rule":"view")");
-  EXPECT_TRUE(has(attaches, "CONFLICT")) << attaches;
+  EXPECT_TRUE(has(attaches, "CONFLICT") && has(attaches, R"("rule":"control")")) << attaches;
   EXPECT_TRUE(has(attaches, "pod/one/")) << attaches;
-  EXPECT_TRUE(has(attaches, "\"peer_pid\":" + std::to_string(::getpid()))) << attaches;
+  EXPECT_TRUE(has(attaches, "\"peer\":" + std::to_string(::getpid()))) << attaches;
   recorded("pod.role", R"("rule":"control")");
   recorded("pod.log", "pod/one/");
   recorded("pod.detach", "pod/one/");

@@ -111,4 +111,27 @@ class Site {
   std::unique_ptr<Helper> server_;
 };
 
+class EgressRun : public ::testing::Test {
+ protected:
+  // Everything on the site is allowed, by name and by address.
+  std::string site_options() const {
+    std::string options;
+    for (const std::string& port : {site_.http, site_.https}) {
+      options += " --allow-net web.test:" + port + " --allow-net 127.0.0.1:" + port;
+    }
+    return options;
+  }
+  Ran run(const std::string& options, const std::string& script) const {
+    site_.write("project/script", script);
+    return shell("cd " + site_.project() + " && HOME=" + site_.root() + "/home SALLYPORT_RUNTIME_DIR=" + site_.root() +
+                 "/run SALLYPORT_STATE_DIR=" + site_.root() + "/state SALLYPORT_CONFIG=" + site_.root() +
+                 "/sallyport.toml SALLYPORT_EGRESS_HOSTS=" + site_.root() + "/hosts " SALLYPORT_CLI " run " + options +
+                 " -- timeout 60 sh script");
+  }
+  std::string plain() const { return "http://web.test:" + site_.http; }
+  std::string secure() const { return "https://web.test:" + site_.https; }
+
+  Site site_;
+};
+
 }  // namespace sallyport::testing
