@@ -13,7 +13,7 @@ add_library(sallyport_client STATIC $<TARGET_OBJECTS:sp_base> $<TARGET_OBJECTS:s
 set_target_properties(sallyport_client PROPERTIES OUTPUT_NAME sallyport EXPORT_NAME Sallyport LINKER_LANGUAGE CXX)
 target_compile_features(sallyport_client INTERFACE cxx_std_20)
 target_include_directories(sallyport_client INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/sallyport>)
-target_link_libraries(sallyport_client INTERFACE simdjson::simdjson OpenSSL::Crypto Threads::Threads)
+target_link_libraries(sallyport_client INTERFACE OpenSSL::Crypto Threads::Threads)
 install(TARGETS sallyport_client EXPORT Sallyport ARCHIVE)
 foreach(module base wire client)
   file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${module}/*.h)

@@ -25,7 +25,7 @@ void demand(bool holds) {
 
 void check_output(Bytes& output) {
   std::string_view text = as_text(output.view());
-  wire::Decoder decoder(64U << 20);
+  wire::Decoder decoder;
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     demand(end != std::string_view::npos);

@@ -1,5 +1,6 @@
 #include "adapters/bulk.h"
 
+#include "base/utf8.h"
 #include "platform/limits.h"
 
 namespace sallyport::adapters {
@@ -11,28 +12,6 @@ Fire send_all(std::shared_ptr<ipc::OutStream> to, std::string bytes) {
 }
 
 }  // namespace
-
-bool is_utf8(std::string_view text) {
-  const auto* at = reinterpret_cast<const unsigned char*>(text.data());
-  const auto* const end = at + text.size();
-  while (at < end) {
-    if (*at < 0x80) {
-      ++at;
-      continue;
-    }
-    const int more = *at >= 0xf0 ? 3 : *at >= 0xe0 ? 2 : 1;
-    if (*at < 0xc2 || *at > 0xf4 || end - at <= more) return false;
-    std::uint32_t point = *at & (0x3fU >> more);
-    for (int i = 1; i <= more; ++i) {
-      if ((at[i] & 0xc0) != 0x80) return false;
-      point = (point << 6) | (at[i] & 0x3fU);
-    }
-    const std::uint32_t least = more == 3 ? 0x10000 : more == 2 ? 0x800 : 0x80;
-    if (point < least || point > 0x10ffff || (point >= 0xd800 && point <= 0xdfff)) return false;
-    at += more + 1;
-  }
-  return true;
-}
 
 Task<Result<std::string>> take_value(ipc::Call& call, wire::Value value, std::size_t most) {
   if (const auto text = value.as_string()) co_return std::string(*text);

@@ -10,8 +10,6 @@
 
 namespace sallyport::adapters {
 
-bool is_utf8(std::string_view text);
-
 // A value of the call's parameters: text, or all that its stream brings, at most `most` bytes.
 Task<Result<std::string>> take_value(ipc::Call& call, wire::Value value, std::size_t most);
 

@@ -10,3 +10,4 @@
 #include "base/spin.h"
 #include "base/task.h"
 #include "base/unique_fd.h"
+#include "base/utf8.h"

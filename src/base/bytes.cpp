@@ -21,8 +21,7 @@ int hex_digit(char c) {
 void Bytes::grow(std::size_t wanted) {
   const std::size_t capacity = std::max<std::size_t>({wanted, capacity_ * 2, 256});
   // for_overwrite: a megabyte that recv() is about to fill need not be zeroed first.
-  auto data = std::make_unique_for_overwrite<std::uint8_t[]>(capacity + kPadding);
-  std::memset(data.get() + capacity, 0, kPadding);
+  auto data = std::make_unique_for_overwrite<std::uint8_t[]>(capacity);
   if (size_ != 0) std::memcpy(data.get(), data_.get(), size_);
   data_ = std::move(data);
   capacity_ = capacity;

@@ -20,12 +20,8 @@ inline ByteView as_bytes(std::string_view text) {
 }
 inline std::string_view as_text(ByteView bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-// Always keeps kPadding readable bytes behind its capacity, because the JSON parser reads past the
-// end of its input in whole vectors.
 class Bytes {
  public:
-  static constexpr std::size_t kPadding = 64;
-
   Bytes() = default;
   Bytes(Bytes&& other) noexcept
       : data_(std::move(other.data_)),

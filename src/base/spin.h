@@ -1,11 +1,14 @@
 // Waits for an event by looking for it for a moment before sleeping, where that pays.
 //
 // Waking an idle core costs far more than a small call, so a process whose next event is imminent does
-// better to look for it than to sleep. Beside busy neighbours, or for events that do not come, looking only
-// takes the CPU from whoever would bring the event. No rule knows this beforehand: both ways are tried and
-// measured, the better one is kept for a while, then both are tried again. With a single CPU to run on
-// there is nothing to try.
+// better to look for it than to sleep. Between two looks it offers the CPU to others, among them those who
+// shall bring the event: a chain of processes may look on fewer CPUs than it has links. Beside busy
+// neighbours, or for events that do not come, looking only wastes time. No rule knows this beforehand: both
+// ways are tried and measured, the better one is kept for a while, then both are tried again. With a single
+// CPU to run on there is nothing to try.
 #pragma once
+
+#include <sched.h>
 
 #include <algorithm>
 #include <chrono>
@@ -14,28 +17,25 @@
 
 namespace sallyport {
 
-// Tells the CPU that this is a spin loop; never a system call.
-inline void cpu_relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
 // Which way to wait, from how long the waits took. Pure.
 class SpinChoice {
  public:
   using Nanos = std::chrono::nanoseconds;
-  static constexpr Nanos kLongest = std::chrono::microseconds(50);  // of one spin
+  // Of one spin: long enough for an answer that passes several processes which do not spin yet.
+  static constexpr Nanos kLongest = std::chrono::microseconds(200);
   // Waits that are tried each way, and how many follow before both are tried again: twice as many each
   // time that the answer is the same.
-  static constexpr std::uint32_t kTried = 16, kFirstKept = 1024, kLastKept = 16 * 1024;
+  static constexpr std::uint32_t kTried = 16, kFirstKept = 1024, kLastKept = 64 * 1024;
 
   bool should_spin() const { return is_spinning_; }
 
   void learn(Nanos waited) {
     // Nobody hurries during a long wait: its length must not hide what the short ones say.
     total_ += std::min(waited, kLongWait);
-    if (++waits_ % kTried != 0) return;
+    ++waits_;
+    // A neighbour that took the CPU for a whole time slice has said enough.
+    const bool is_settled = stage_ == Stage::try_spinning && total_ > slept_ * kTried;
+    if (waits_ % kTried != 0 && !is_settled) return;
     const Nanos mean = std::exchange(total_, Nanos(0)) / kTried;
     switch (stage_) {
       case Stage::try_sleeping:
@@ -48,29 +48,27 @@ class SpinChoice {
         was_better_ = is_better;
         return enter(Stage::keep, is_better);
       }
-      case Stage::keep:
-        useless_ = mean > kLongest ? useless_ + 1 : 0;
-        if (useless_ >= kTooUseless) is_spinning_ = false;
-        if (waits_ >= kept_) enter(Stage::try_sleeping, false);
+      case Stage::keep: {
+        // Neighbours came, or the events stay away.
+        const bool is_regretted = is_spinning_ && mean > slept_;
+        if (is_regretted || waits_ >= kept_) enter(Stage::try_sleeping, false);
+      }
     }
   }
 
  private:
   static constexpr Nanos kLongWait = std::chrono::milliseconds(2);
-  // A silence in between is no reason to give up; one that lasts for so many rounds is.
-  static constexpr std::uint32_t kTooUseless = 4;
   enum class Stage : std::uint8_t { try_sleeping, try_spinning, keep };
 
   void enter(Stage stage, bool spins) {
     stage_ = stage;
     is_spinning_ = spins;
     waits_ = 0;
-    useless_ = 0;
   }
 
   Stage stage_ = Stage::try_sleeping;
   bool is_spinning_ = false, was_better_ = false;
-  std::uint32_t waits_ = 0, useless_ = 0, kept_ = kFirstKept / 2;
+  std::uint32_t waits_ = 0, kept_ = kFirstKept / 2;
   Nanos total_{0}, slept_{0};
 };
 
@@ -93,7 +91,7 @@ class Spinner {
   static bool spin(Look& look, std::chrono::steady_clock::time_point until) {
     do {
       if (look()) return true;
-      cpu_relax();
+      ::sched_yield();
     } while (std::chrono::steady_clock::now() < until);
     return false;
   }

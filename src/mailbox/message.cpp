@@ -60,7 +60,7 @@ std::string make_request_id() {
 }
 
 std::variant<Message, Malformed> parse_message(wire::Decoder& decoder, ByteView content) {
-  auto document = decoder.parse_padded(content);
+  auto document = decoder.parse(content);
   if (!document) return Malformed{{}, malformed("not strict JSON: " + document.error().message)};
   const wire::Value root = document->root();
   if (!root.is_object()) return Malformed{{}, malformed("a message is a JSON object")};

@@ -27,7 +27,6 @@ struct Malformed {
   Error error;
 };
 
-// `content` must be padded as Bytes are.
 std::variant<Message, Malformed> parse_message(wire::Decoder& decoder, ByteView content);
 
 // Whether it carries what its signal takes: nothing beside the name, or an id and a payload that fits.

@@ -19,7 +19,7 @@ class LineReader {
   void feed(ByteView bytes);
 
   struct Line {
-    ByteView text;             // without its end; padded as the JSON parser wants it
+    ByteView text;             // without its end
     bool is_too_long = false;  // then the text is left out: it was not kept
   };
   // The next line that is not blank; nullopt when more bytes must come first.

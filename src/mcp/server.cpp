@@ -88,7 +88,7 @@ void Server::handle_input() {
 }
 
 void Server::handle_line(ByteView text) {
-  auto parsed = decoder_.parse_padded(text);
+  auto parsed = decoder_.parse(text);
   if (!parsed) return refuse("null", RpcCode::parse_error, "Parse error: " + parsed.error().message);
   const auto document = std::make_shared<wire::Document>(std::move(*parsed));
   const Value root = document->root();

@@ -112,7 +112,7 @@ class Server {
   ServerOptions options_;
   Tools& tools_;
   LineReader reader_;
-  wire::Decoder decoder_{kMaxLineBytes};
+  wire::Decoder decoder_;
   Bytes output_;
   std::string revision_;  // empty until initialize
   std::map<std::string, std::shared_ptr<ToolCall>, std::less<>> calls_;

@@ -47,7 +47,7 @@ Result<Startup> decode_startup(ByteView bytes) {
   TRY(const auto frame, reader.next());
   if (!frame) return garbled();
   wire::Decoder decoder;
-  TRY(const auto document, decoder.parse_padded(*frame));
+  TRY(const auto document, decoder.parse(*frame));
   const wire::Value root = document.root();
   Startup startup;
   startup.name = root.get("name").as_string().value_or("");

@@ -10,6 +10,17 @@ namespace sallyport::wire {
 
 using Digest = std::array<std::uint8_t, 32>;
 
+// Piece by piece.
+class Sha256 {
+ public:
+  Sha256();
+  void update(ByteView data);
+  Digest finish();  // once, at the end
+
+ private:
+  alignas(8) std::array<std::uint8_t, 112> state_;  // the library's, which only the source file knows
+};
+
 Digest sha256(ByteView data);
 Digest hmac_sha256(ByteView key, ByteView data);
 // Takes the same time wherever the difference is. Different lengths are unequal.

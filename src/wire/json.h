@@ -1,4 +1,4 @@
-// Strict JSON in (simdjson's DOM behind a small view), and one small writer out.
+// Strict JSON: one small reader in, one small writer out.
 //
 // Refused on the way in, besides what is not JSON at all: nesting deeper than kMaxDepth, duplicate
 // keys (compared after unescaping), invalid UTF-8, lone surrogates, numbers that no double or 64-bit
@@ -7,7 +7,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,29 +18,27 @@
 
 namespace sallyport::wire {
 
-class Document;
-
-// Longer texts are parsed with memory of their own, which is given back when all is quiet.
+// Texts up to this size leave their memory to the next one; that of longer ones is given back when all is
+// quiet.
 inline constexpr std::size_t kSmallBytes = 4U << 10;
-inline constexpr std::size_t kMaxKeptBytes = 256;
 
 // A view of one value of a Document; valid as long as the Document lives. A default Value is absent.
 class Value {
  public:
   Value() = default;
 
-  bool exists() const { return document_ != nullptr; }
+  bool exists() const { return word_ != nullptr; }
   explicit operator bool() const { return exists(); }
-  bool is_null() const;
-  bool is_object() const;
-  bool is_array() const;
-  bool is_string() const;
+  bool is_null() const { return is(Kind::null); }
+  bool is_object() const { return is(Kind::object); }
+  bool is_array() const { return is(Kind::array); }
+  bool is_string() const { return is(Kind::string); }
 
   std::optional<bool> as_bool() const;
   std::optional<std::int64_t> as_int() const;  // integers only; 1.0 is none
   std::optional<std::uint64_t> as_uint() const;
   std::optional<double> as_double() const;  // any number
-  std::optional<std::string_view> as_string() const;
+  std::optional<std::string_view> as_string() const { return is_string() ? std::optional(text()) : std::nullopt; }
 
   Value get(std::string_view key) const;  // absent if this is no object or has no such key
   std::size_t size() const;               // members or items; 0 for scalars
@@ -61,12 +58,27 @@ class Value {
   std::string to_json() const;  // compact text; "null" if absent
 
  private:
-  friend class Document;
   friend class Decoder;
-  Value(const void* document, std::size_t index) : document_(document), index_(index) {}
+  friend class Document;
+  friend class JsonReader;
 
-  const void* document_ = nullptr;
-  std::size_t index_ = 0;
+  // A document is a row of words. The low byte of a word is its kind, the rest what the kind says: for a
+  // string where it begins and its size, for an array or object how many words belong to it (the members'
+  // keys and values in turn), for a small integer the integer. Larger numbers are the word behind it.
+  enum class Kind : std::uint8_t { null, no, yes, small, signed64, unsigned64, real, string, array, object };
+  static constexpr unsigned kKindBits = 8, kSizeBits = 28;
+
+  Value(const std::uint64_t* word, const char* texts) : word_(word), texts_(texts) {}
+  Kind kind() const { return static_cast<Kind>(*word_ & 0xff); }
+  bool is(Kind wanted) const { return exists() && kind() == wanted; }
+  std::string_view text() const {
+    constexpr std::uint64_t kMask = (std::uint64_t{1} << kSizeBits) - 1;
+    return {texts_ + (*word_ >> (kKindBits + kSizeBits)), (*word_ >> kKindBits) & kMask};
+  }
+  const std::uint64_t* behind() const;  // the word that follows this value
+
+  const std::uint64_t* word_ = nullptr;
+  const char* texts_ = nullptr;
 };
 
 struct Value::Member {
@@ -76,47 +88,49 @@ struct Value::Member {
 
 class Value::MemberIterator {
  public:
-  Member operator*() const;
-  MemberIterator& operator++();
-  bool operator==(const MemberIterator& other) const { return index_ == other.index_; }
+  Member operator*() const { return {Value(word_, texts_).text(), Value(word_ + 1, texts_)}; }
+  MemberIterator& operator++() {
+    word_ = Value(word_ + 1, texts_).behind();
+    return *this;
+  }
+  bool operator==(const MemberIterator& other) const { return word_ == other.word_; }
 
  private:
   friend class Value;
-  MemberIterator(const void* document, std::size_t index) : document_(document), index_(index) {}
-  const void* document_;
-  std::size_t index_;
+  MemberIterator(const std::uint64_t* word, const char* texts) : word_(word), texts_(texts) {}
+  const std::uint64_t* word_;
+  const char* texts_;
 };
 
 class Value::ItemIterator {
  public:
-  Value operator*() const { return {document_, index_}; }
-  ItemIterator& operator++();
-  bool operator==(const ItemIterator& other) const { return index_ == other.index_; }
+  Value operator*() const { return {word_, texts_}; }
+  ItemIterator& operator++() {
+    word_ = Value(word_, texts_).behind();
+    return *this;
+  }
+  bool operator==(const ItemIterator& other) const { return word_ == other.word_; }
 
  private:
   friend class Value;
-  ItemIterator(const void* document, std::size_t index) : document_(document), index_(index) {}
-  const void* document_;
-  std::size_t index_;
+  ItemIterator(const std::uint64_t* word, const char* texts) : word_(word), texts_(texts) {}
+  const std::uint64_t* word_;
+  const char* texts_;
 };
 
-// The memory of one parsed value. Reusable: a Decoder fills it again without allocating.
+// One parsed value and its memory.
 class Document {
  public:
-  Document();
-  Document(Document&&) noexcept;
-  Document& operator=(Document&&) noexcept;
-  Document(const Document&) = delete;
-  Document& operator=(const Document&) = delete;
-  ~Document();
-
-  Value root() const;             // absent if nothing was parsed
-  std::string_view kept() const;  // what Decoder::keep() copied
+  // Absent if nothing was parsed.
+  Value root() const { return words_.empty() ? Value() : Value(words_.data(), as_text(text_.view()).data()); }
 
  private:
   friend class Decoder;
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  friend class JsonReader;
+  bool is_small() const { return text_.capacity() <= kSmallBytes && words_.capacity() <= kSmallBytes / 8; }
+
+  Bytes text_;  // a copy of what was parsed, with its strings unescaped in place
+  std::vector<std::uint64_t> words_;
 };
 
 // What the check of a document found besides its being valid.
@@ -124,33 +138,18 @@ struct Findings {
   std::vector<std::uint32_t> streams;  // every {"$stream":n}, in order
 };
 
-// Parses, and owns the parser's scratch memory. One per thread; documents outlive the next parse.
+// Parses, and keeps the memory of documents that are done with. One per thread.
 class Decoder {
  public:
-  Decoder() : Decoder(kMaxFrameBytes) {}
-  explicit Decoder(std::size_t most);  // the longest text that is parsed
-  Decoder(Decoder&&) noexcept;
-  Decoder& operator=(Decoder&&) noexcept;
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
-  ~Decoder();
-
-  // `text` must have Bytes::kPadding readable bytes behind it, as a FrameReader's frames have.
-  Result<Document> parse_padded(ByteView text, Findings* findings = nullptr);
-  Result<Document> parse(std::string_view text, Findings* findings = nullptr);  // copies first
-
-  // A document without a value that holds a copy of a few bytes, kMaxKeptBytes at most.
-  Document keep(ByteView bytes);
-  // Parses the value of an object's member into a document made by keep(). The object around it counts
-  // as one level of nesting. Small texts only. False: malformed; the document is without a value.
-  bool parse_member(Document& into, ByteView text, Findings* findings);
+  Result<Document> parse(std::string_view text, Findings* findings = nullptr);
+  Result<Document> parse(ByteView text, Findings* findings = nullptr) { return parse(as_text(text), findings); }
 
   void recycle(Document document);  // keeps its memory for a later parse
-  void trim();                      // gives back what large documents needed
+  void trim();                      // gives back what was kept
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  std::vector<Document> spares_;  // small ones
+  Document large_spare_;
 };
 
 // Appends compact JSON to a buffer; places commas and colons. The caller balances begin and end.

@@ -51,10 +51,7 @@ class MessageResult {
   std::optional<Malformed> malformed_;
 };
 
-// `body` must be padded as a FrameReader's frames are.
 MessageResult decode_message(Decoder& decoder, ByteView body);
-// The same without the short way for plain messages; for tests, which compare the two.
-MessageResult decode_any_message(Decoder& decoder, ByteView body);
 
 // ---- Encoding. Each appends one whole frame, or returns PAYLOAD_TOO_LARGE and appends nothing. ----
 

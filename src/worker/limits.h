@@ -69,6 +69,8 @@ inline constexpr std::chrono::seconds kDefaultDeadline{120};
 inline constexpr std::chrono::milliseconds kPollInterval{5};
 // A request that took so long may have used much memory, and can pay for giving it back.
 inline constexpr std::chrono::milliseconds kLongRequest{20};
+// Freed memory that a worker keeps for the next request.
+inline constexpr int kKeptBytes = 2 << 20;
 // A chunk that keeps both ends of a stream busy without hogging the socket's buffer.
 inline constexpr std::size_t kStreamChunkBytes = 256 << 10;
 

@@ -33,6 +33,9 @@ Status serve(UniqueFd socket, const Service& service, const Log& log) {
   // A write beyond the limit on file sizes is an error to answer with, not the end of the worker.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
+  // Replies of some 100 KiB come and go: to give their memory back after each would cost more than they do.
+  ::mallopt(M_MMAP_THRESHOLD, kKeptBytes);
+  ::mallopt(M_TRIM_THRESHOLD, kKeptBytes);
   Channel channel(std::move(socket));
   Bytes reply;
   while (true) {

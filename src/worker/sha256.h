@@ -1,28 +1,22 @@
-// SHA-256, at once or piece by piece, as lower-case hex.
+// SHA-256 as lower-case hex, at once or piece by piece.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <string_view>
 
-struct evp_md_ctx_st;
+#include "wire/crypto.h"
 
 namespace sallyport::worker {
 
 class Sha256 {
  public:
-  Sha256();
-  ~Sha256();
-  Sha256(const Sha256&) = delete;
-  Sha256& operator=(const Sha256&) = delete;
-
-  void update(std::string_view bytes);
-  std::string hex();  // once, at the end
+  void update(std::string_view bytes) { hash_.update(as_bytes(bytes)); }
+  std::string hex() { return to_hex(hash_.finish()); }  // once, at the end
 
  private:
-  evp_md_ctx_st* context_;
+  wire::Sha256 hash_;
 };
 
-std::string sha256_hex(std::string_view bytes);
+inline std::string sha256_hex(std::string_view bytes) { return to_hex(wire::sha256(as_bytes(bytes))); }
 
 }  // namespace sallyport::worker

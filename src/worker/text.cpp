@@ -11,37 +11,6 @@ namespace sallyport::worker {
 namespace {
 
 constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-constexpr std::string_view kReplacement = "\xef\xbf\xbd";
-
-// The length of the valid sequence at the start, or 0.
-std::size_t sequence_length(std::string_view bytes) {
-  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
-  const auto follows = [&](std::size_t i) { return i < bytes.size() && (at(i) & 0xc0) == 0x80; };
-  const unsigned char lead = at(0);
-  if (lead < 0x80) return 1;
-  if (lead < 0xc2) return 0;
-  if (lead < 0xe0) return follows(1) ? 2 : 0;
-  if (lead < 0xf0) {
-    if (!follows(1) || !follows(2)) return 0;
-    if (lead == 0xe0 && at(1) < 0xa0) return 0;    // overlong
-    return lead == 0xed && at(1) >= 0xa0 ? 0 : 3;  // surrogates
-  }
-  if (lead > 0xf4 || !follows(1) || !follows(2) || !follows(3)) return 0;
-  if (lead == 0xf0 && at(1) < 0x90) return 0;    // overlong
-  return lead == 0xf4 && at(1) >= 0x90 ? 0 : 4;  // above U+10FFFF
-}
-
-// The length of the run of ASCII at the start, found eight bytes at a time.
-std::size_t ascii_run(std::string_view bytes) {
-  std::size_t i = 0;
-  for (; i + 8 <= bytes.size(); i += 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes.data() + i, 8);
-    if ((word & 0x8080808080808080ULL) != 0) break;
-  }
-  while (i < bytes.size() && static_cast<unsigned char>(bytes[i]) < 0x80) ++i;
-  return i;
-}
 
 constexpr auto make_costs() {
   std::array<std::uint8_t, 256> costs{};
@@ -54,16 +23,6 @@ constexpr auto kCosts = make_costs();
 std::size_t cost(char c) { return kCosts[static_cast<unsigned char>(c)]; }
 
 }  // namespace
-
-bool is_utf8(std::string_view bytes) {
-  while (true) {
-    bytes.remove_prefix(ascii_run(bytes));
-    if (bytes.empty()) return true;
-    const std::size_t length = sequence_length(bytes);
-    if (length == 0) return false;
-    bytes.remove_prefix(length);
-  }
-}
 
 bool looks_binary(std::string_view bytes) {
   return std::memchr(bytes.data(), 0, std::min(bytes.size(), kBinaryProbeBytes)) != nullptr;
@@ -78,17 +37,6 @@ std::string_view whole_characters(std::string_view bytes) {
     return wanted > back ? bytes.substr(0, bytes.size() - back) : bytes;
   }
   return bytes;
-}
-
-std::string to_utf8_lossy(std::string_view bytes) {
-  if (is_utf8(bytes)) return std::string(bytes);
-  std::string text;
-  while (!bytes.empty()) {
-    const std::size_t length = sequence_length(bytes);
-    text += length == 0 ? kReplacement : bytes.substr(0, length);
-    bytes.remove_prefix(std::max<std::size_t>(length, 1));
-  }
-  return text;
 }
 
 std::size_t fitting_prefix(std::string_view text, std::size_t room) {

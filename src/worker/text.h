@@ -1,4 +1,4 @@
-// Bytes of files as text in JSON: validity, escaped size, lossy spelling, base64.
+// Bytes of files as text in JSON: escaped size, base64.
 #pragma once
 
 #include <cstddef>
@@ -6,17 +6,15 @@
 #include <string>
 #include <string_view>
 
+#include "base/utf8.h"
 #include "worker/scan.h"
 
 namespace sallyport::worker {
 
-bool is_utf8(std::string_view bytes);
 // A NUL among the first bytes: git's and grep's idea of binary.
 bool looks_binary(std::string_view bytes);
 // The longest prefix that does not end inside a UTF-8 sequence.
 std::string_view whole_characters(std::string_view bytes);
-// Every byte that is no UTF-8 becomes U+FFFD.
-std::string to_utf8_lossy(std::string_view bytes);
 
 // What one byte of text costs inside a JSON string; UTF-8 passes through.
 constexpr std::size_t escaped_cost(char byte) {

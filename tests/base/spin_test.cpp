@@ -48,8 +48,19 @@ TEST(SpinChoice, GivesUpSpinningSoonAfterTheEventsStop) {
 TEST(SpinChoice, FindsOutThatTheNeighboursAreGone) {
   SpinChoice choice;
   spins_among(choice, 100'000, microseconds(11), microseconds(20));
-  spins_among(choice, 40'000, microseconds(75), microseconds(7));
+  spins_among(choice, 100'000, microseconds(75), microseconds(7));
   EXPECT_GT(spins_among(choice, 10'000, microseconds(75), microseconds(7)), 9'000);
+}
+
+TEST(SpinChoice, GivesUpSpinningSoonAfterNeighboursCame) {
+  SpinChoice choice;
+  spins_among(choice, 10'000, microseconds(75), microseconds(7));
+  EXPECT_LE(spins_among(choice, 1'000, microseconds(11), std::chrono::milliseconds(4)), 40);
+}
+
+TEST(SpinChoice, OneTimeSliceOfANeighbourEndsATrial) {
+  SpinChoice choice;
+  EXPECT_LE(spins_among(choice, 1'000'000, microseconds(11), std::chrono::milliseconds(4)), 30);
 }
 
 TEST(SpinChoice, ALongSilenceDoesNotHideManyShortWaits) {
