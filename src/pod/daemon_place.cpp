@@ -155,13 +155,14 @@ Status Daemon::restore() {
     TRY(claim_.lock, place.lock());
     log_.warn("its lock was removed, and made again");
   }
-  if (!exists(place.record_path())) {
-    TRY(publish());
-    log_.warn("its state file was removed, and written again");
-  }
   if (!record_.is_tcp() && !exists(place.socket_path())) {
     TRY(listen_unix());
     log_.warn("its socket was removed, and made again");
+  }
+  // Last: whoever reads it can connect.
+  if (!exists(place.record_path())) {
+    TRY(publish());
+    log_.warn("its state file was removed, and written again");
   }
   return ok();
 }

@@ -353,8 +353,9 @@ TEST_F(Pods, PutBackWhatSomebodyRemoves) {
     const std::string word = "round" + std::to_string(++round);
     client->type(word + "\r");
     EXPECT_TRUE(client->sees("said " + word)) << gone;
-    EXPECT_TRUE(eventually([&] {
-      return life("one") == pod::Life::running && std::filesystem::exists(place("one").socket_path());
+    ASSERT_TRUE(eventually([&] {
+      const auto found = place("one").read();
+      return life("one") == pod::Life::running && found && pod::connect(*found);
     })) << gone;
     auto later = attach("one", R"("role":"view")");
     ASSERT_TRUE(later && later->sees("said " + word)) << gone;
