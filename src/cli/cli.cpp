@@ -76,16 +76,7 @@ void on_run(CLI::App* command, Context& context, std::function<Status()> work) {
   });
 }
 
-int run(int argc, char** argv, const std::string& version) {
-  CLI::App app("One narrow, authenticated, audited door between a host and its sandboxes.", "sallyport");
-  Context context;
-  context.version = version;
-  set_help(app);
-  app.set_version_flag("--version", "sallyport " + version);
-  app.add_flag("--json", context.wants_json, "Print JSON, for scripts");
-  app.require_subcommand(1);
-  app.fallthrough();
-  add_run_command(app, context);
+static void add_other_commands(CLI::App& app, Context& context) {
   add_container_commands(app, context);
   add_pod_commands(app, context);
   add_schedule_commands(app, context);
@@ -98,8 +89,22 @@ int run(int argc, char** argv, const std::string& version) {
   add_platform_commands(app, context);
   add_doctor_command(app, context);
   add_completion_command(app, context);
+}
 
+int run(int argc, char** argv, const std::string& version) {
+  CLI::App app("One narrow, authenticated, audited door between a host and its sandboxes.", "sallyport");
+  Context context;
+  context.version = version;
+  set_help(app);
+  app.set_version_flag("--version", "sallyport " + version);
+  app.add_flag("--json", context.wants_json, "Print JSON, for scripts");
+  app.require_subcommand(1);
+  app.fallthrough();
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  add_run_command(app, context);
+  // A sandbox is what people wait for: no other command's options are made for it.
+  if (words.empty() || words[0] != "run") add_other_commands(app, context);
+
   auto paths = os::paths_from_environment();
   if (!paths) return usage_error(app, paths.error().message, {});
   context.paths = std::move(*paths);

@@ -104,16 +104,15 @@ class JsonReader {
   bool object(std::size_t depth) {
     if (depth == kMaxDepth) return fail(kTooDeep);
     const std::size_t index = open();
-    std::array<std::string_view, kFewKeys> few;
+    std::array<std::size_t, kFewKeys> few;  // where the first keys are
     std::size_t count = 0;
     if (!skip('}')) {
       do {
         skip_space();
         if (next() != '"') return fail("a member without a name");
-        const std::size_t key = words_.size();
-        if (!string()) return false;
-        if (count < few.size()) few.at(count) = text_of(key);
+        if (count < few.size()) few[count] = words_.size();
         ++count;
+        if (!string()) return false;
         skip_space();
         if (!skip(':')) return fail("a member without a colon");
         if (!value(depth + 1)) return false;
@@ -123,7 +122,7 @@ class JsonReader {
     }
     close(index, Kind::object);
     if (has_duplicates(index, few, count)) return fail("duplicate key");
-    if (count == 1 && findings_ != nullptr && few[0] == "$stream") note_stream(index + 2);
+    if (count == 1 && findings_ != nullptr && text_of(few[0]) == "$stream") note_stream(index + 2);
     return true;
   }
 
@@ -137,10 +136,14 @@ class JsonReader {
 
   std::string_view text_of(std::size_t index) const { return Value(&words_[index], begin_).text(); }
 
-  bool has_duplicates(std::size_t object, const std::array<std::string_view, kFewKeys>& few, std::size_t count) const {
+  bool has_duplicates(std::size_t object, const std::array<std::size_t, kFewKeys>& few, std::size_t count) const {
     if (count <= few.size()) {
       for (std::size_t i = 1; i < count; ++i) {
-        if (std::find(few.begin(), few.begin() + i, few.at(i)) != few.begin() + i) return true;
+        const std::string_view key = text_of(few[i]);
+        for (std::size_t j = 0; j < i; ++j) {
+          const std::string_view earlier = text_of(few[j]);
+          if (earlier.size() == key.size() && earlier == key) return true;
+        }
       }
       return false;
     }

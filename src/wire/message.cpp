@@ -9,10 +9,12 @@ namespace {
 Error invalid(std::string message) { return Error::make(Code::invalid_request, std::move(message)); }
 
 // Printable ASCII: names go into logs, file names and tables as they are.
-constexpr bool is_name_char(char c) { return c > ' ' && c <= '~'; }
-
 bool is_name(std::string_view text, std::size_t most) {
-  return !text.empty() && text.size() <= most && std::all_of(text.begin(), text.end(), is_name_char);
+  if (text.empty() || text.size() > most) return false;
+  for (const char c : text) {
+    if (c <= ' ' || c > '~') return false;
+  }
+  return true;
 }
 
 Status read_id(Message& message, Value value) {
@@ -96,6 +98,31 @@ constexpr std::array<Field, 8> kFields = {{
     {"token", read_token, true, false, false},
 }};
 
+// Its size and first letter say which one it can be.
+std::size_t field_of(std::string_view name) {
+  std::size_t i = kFields.size();
+  switch (name.size()) {
+    case 2:
+      i = 0;
+      break;
+    case 4:
+      i = 1;
+      break;
+    case 5:
+      i = name[0] == 'e' ? 5 : 7;
+      break;
+    case 6:
+      i = name[0] == 'm' ? 2 : name[0] == 'p' ? 3 : 4;
+      break;
+    case 11:
+      i = 6;
+      break;
+    default:
+      return i;
+  }
+  return kFields.at(i).name == name ? i : kFields.size();
+}
+
 bool belongs(const Field& field, MessageType type) {
   return type == MessageType::request    ? field.in_request
          : type == MessageType::response ? field.in_response
@@ -105,8 +132,7 @@ bool belongs(const Field& field, MessageType type) {
 Status read_fields(Message& message, Value root) {
   unsigned seen = 0;
   for (const auto& [name, value] : root.members()) {
-    std::size_t i = 0;
-    while (i < kFields.size() && kFields.at(i).name != name) ++i;
+    const std::size_t i = field_of(name);
     if (i == kFields.size()) return invalid("unknown field in the message");
     seen |= 1U << i;
     // A response to what could not be read carries a null id.
@@ -148,7 +174,8 @@ MessageResult decode_message(Decoder& decoder, ByteView body) {
   auto document = decoder.parse(body, &findings);
   if (!document) return Malformed{{}, std::move(document).error()};
 
-  Message message;
+  MessageResult result{Message()};
+  Message& message = *result;
   message.document = std::move(*document);
   message.bytes = body.size();
   message.streams = std::move(findings.streams);
@@ -162,7 +189,7 @@ MessageResult decode_message(Decoder& decoder, ByteView body) {
     const std::string id = read_id(named, root.get("id")) ? std::string(named.id) : "";
     return Malformed{id, std::move(status).error()};
   }
-  return message;
+  return result;
 }
 
 Status append_request(Bytes& out, const RequestHead& head, std::string_view params) {

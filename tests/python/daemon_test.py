@@ -114,6 +114,12 @@ class Daemon(unittest.TestCase):
             sallyport.connect(str(self.root / "nobody.sock"))
         self.assertEqual(raised.exception.code, "UNAVAILABLE")
 
+    def test_a_program_that_closes_nothing_ends_without_complaints(self):
+        program = "import sallyport; print(sallyport.connect().call('test.ping'))"
+        ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60,
+                               env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)})
+        self.assertEqual((ended.returncode, ended.stdout, ended.stderr), (0, "{'pong': True}\n", ""))
+
     # ---- loopback ----
 
     def test_loopback_with_mutual_proof(self):

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import queue
 import threading
 from contextlib import contextmanager
@@ -24,13 +25,28 @@ class _Loop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="sallyport", daemon=True).start()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="sallyport", daemon=True)
+                self._thread.start()
+                atexit.register(self._end)
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
         except BaseException:
             future.cancel()
             raise
+
+    def _end(self) -> None:
+        """Ends what still waits: a program that does not close its clients ends without complaints."""
+        async def cancel_all() -> None:
+            tasks = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        assert self._loop is not None
+        asyncio.run_coroutine_threadsafe(cancel_all(), self._loop).result(timeout=1)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=1)
 
 
 _loop = _Loop()
