@@ -1,4 +1,5 @@
 // A pod's daemon. Started by the warden, which hands it all it needs as descriptor 3. Not for people.
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,9 +28,9 @@ Result<pod::Startup> take_startup() {
 }
 
 // The creator reads these as the reason.
-int give_up(const Error& error) {
+int give_up(int creator, const Error& error) {
   const std::string json = wire::to_json([&](wire::JsonWriter& writer) { wire::write_error(writer, error); });
-  std::fprintf(stderr, "%s\n", json.c_str());
+  ::dprintf(creator, "%s\n", json.c_str());
   return 1;
 }
 
@@ -37,7 +38,7 @@ int give_up(const Error& error) {
 
 int main() {
   auto startup = take_startup();
-  if (!startup) return give_up(startup.error());
+  if (!startup) return give_up(STDERR_FILENO, startup.error());
   // The creator's child ends here; what lives on is nobody's child and no session's leader.
   const pid_t child = ::fork();
   if (child != 0) ::_exit(child < 0 ? 1 : 0);
@@ -45,15 +46,17 @@ int main() {
   ::signal(SIGHUP, SIG_IGN);
   ::umask(077);
   auto claim = pod::claim(*startup);
-  if (!claim) return give_up(claim.error());
+  if (!claim) return give_up(STDERR_FILENO, claim.error());
+  // From here on, what it and those it starts say is for its own log; the creator hears the outcome and sees the
+  // pipe's end.
+  UniqueFd creator{::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)};
+  ::dup2(claim->log.get(), STDERR_FILENO);
   const SystemClock clock;
-  const UniqueFd log_fd{::dup(claim->log.get())};
   const Log log(STDERR_FILENO, LogFormat::text, LogLevel::info, clock);
   auto daemon = pod::Daemon::start(std::move(*startup), std::move(*claim), log, clock);
-  if (!daemon) return give_up(daemon.error());
-  // From here on, what it says is for its own log; the creator sees the pipe's end.
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, &pod::kReadyByte, 1);
-  ::dup2(log_fd.get(), STDERR_FILENO);
+  if (!daemon) return give_up(creator.get(), daemon.error());
+  [[maybe_unused]] const ssize_t written = ::write(creator.get(), &pod::kReadyByte, 1);
+  creator.reset();
   (*daemon)->run();
   return 0;
 }

@@ -79,7 +79,7 @@ Relayed relay_pty(const std::string& command, bool is_raw_outside, const std::fu
   }
   const double cpu_before = own_cpu() + other_cpu();
   const auto start = SteadyClock::now();
-  terminal.type("\r");
+  terminal.type("\n");  // also where what stands between hands keys on as they are, as dtach does
   Relayed relayed;
   while (!terminal.read().empty()) relayed.cpu = own_cpu() + other_cpu() - cpu_before;
   relayed.seconds = seconds_since(start);

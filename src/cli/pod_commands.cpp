@@ -9,13 +9,16 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <thread>
 
+#include "cli/allow_net.h"
 #include "cli/command.h"
 #include "cli/warden_link.h"
 #include "pod/attach.h"
 #include "pod/limits.h"
 #include "pod/methods.h"
+#include "policy/profile.h"
 
 namespace sallyport::cli {
 namespace {
@@ -32,11 +35,23 @@ std::string text(wire::Value value) { return std::string(value.as_string().value
 
 struct NewArguments {
   std::string name, profile = "default", workspace = ".";
-  std::vector<std::string> command, env;
+  std::vector<std::string> command, env, allow_net;
   bool with_tcp = false, attaches = false;
 };
 
-std::string create_params(const NewArguments& arguments) {
+// Variables that the profile passes on are this caller's, as they are for `sallyport run`.
+Result<std::vector<std::string>> passed_variables(const Context& context, const std::string& profile) {
+  TRY(const auto profiles, policy::Profiles::load(context.paths.profiles_dir()));
+  const policy::Profile* found = profiles.find(profile);
+  if (found == nullptr) {
+    return Error::make(Code::not_found, "no profile '" + profile + "'; see: sallyport policy show");
+  }
+  return found->env_pass;
+}
+
+Result<std::string> create_params(const Context& context, const NewArguments& arguments) {
+  TRY(const auto hosts, allowed_hosts(context, arguments.allow_net));
+  TRY(const auto passed, passed_variables(context, arguments.profile));
   std::error_code ignored;
   const std::string workspace = std::filesystem::absolute(arguments.workspace, ignored).lexically_normal();
   const std::string here = std::filesystem::current_path(ignored);
@@ -47,15 +62,29 @@ std::string create_params(const NewArguments& arguments) {
     json.member("tcp", arguments.with_tcp).key("command").begin_array();
     for (const std::string& word : arguments.command) json.value(word);
     json.end_array().key("env").begin_object();
-    // The terminal is this one's kind; all else is the profile's.
-    const char* terminal = std::getenv("TERM");
-    json.member("TERM", terminal != nullptr && terminal[0] != '\0' ? terminal : "xterm-256color");
+    std::map<std::string, std::string> variables;
+    const auto pass = [&](const std::string& name) {
+      if (const char* value = std::getenv(name.c_str())) variables[name] = value;
+    };
+    for (const std::string& name : passed) pass(name);
+    // The terminal is this one's kind.
+    pass("TERM");
+    if (variables["TERM"].empty()) variables["TERM"] = "xterm-256color";
     for (const std::string& item : arguments.env) {
       const std::size_t equals = item.find('=');
-      const char* value = equals == std::string::npos ? std::getenv(item.c_str()) : item.c_str() + equals + 1;
-      if (value != nullptr) json.member(item.substr(0, equals), value);
+      if (equals == std::string::npos) {
+        pass(item);
+      } else {
+        variables[item.substr(0, equals)] = item.substr(equals + 1);
+      }
     }
+    for (const auto& [name, value] : variables) json.member(name, value);
     json.end_object();
+    if (!hosts.empty()) {
+      json.key("allow_net").begin_array();
+      for (const std::string& host : hosts) json.value(host);
+      json.end_array();
+    }
     winsize window{};
     if (::ioctl(STDIN_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_row > 0 && window.ws_col > 0) {
       pod::write_size(json, {window.ws_row, window.ws_col});
@@ -71,9 +100,9 @@ struct AttachArguments {
 Status attach(Context& context, const AttachArguments& arguments);
 
 Status create(Context& context, const NewArguments& arguments) {
+  TRY(const std::string params, create_params(context, arguments));
   TRY(const Started warden, ensure_warden(context.paths));
-  TRY(const Answer answer,
-      warden.client->call("pod.create", create_params(arguments), {.deadline = Millis(60'000), .token = {}}));
+  TRY(const Answer answer, warden.client->call("pod.create", params, {.deadline = Millis(60'000), .token = {}}));
   const std::string name = text(answer.value().get("pod"));
   if (arguments.attaches) return attach(context, {.name = name});
   print(context.wants_json ? answer.json() : name);
@@ -239,6 +268,7 @@ void add_pod_commands(CLI::App& app, Context& context) {
       ->type_name("K[=V]")
       ->expected(1)
       ->take_all();
+  add_allow_net(*command, wanted->allow_net);
   command->add_flag("--tcp", wanted->with_tcp, "Loopback TCP with mutual proof instead of a Unix socket");
   command->add_flag("--attach", wanted->attaches, "Attach to it at once");
   command->add_option("CMD", wanted->command, "The command and its arguments, behind --")->required();

@@ -6,13 +6,13 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "cli/allow_net.h"
 #include "cli/command.h"
 #include "cli/run_egress.h"
 #include "client/client.h"
 #include "containers/launch_spec.h"
 #include "containers/registry.h"
 #include "os/peer.h"
-#include "policy/net_lists.h"
 #include "policy/profile.h"
 #include "sandbox/foreground.h"
 
@@ -61,17 +61,6 @@ struct Prepared {
   sandbox::Spec spec;
   policy::NetPolicy net;
 };
-
-Result<std::vector<std::string>> allowed_hosts(const Context& context, const std::vector<std::string>& hosts) {
-  auto expanded = policy::expand_net_lists(hosts, policy::net_lists_dir(context.paths.profiles_dir()));
-  if (!expanded) return Error::make(expanded.error().code, "--allow-net: " + expanded.error().message);
-  for (const std::string& host : *expanded) {
-    if (const auto rule = policy::NetRule::parse(host); !rule) {
-      return Error::make(Code::invalid_params, "--allow-net " + rule.error().message);
-    }
-  }
-  return expanded;
-}
 
 Result<Prepared> prepare(const Context& context, const RunArguments& arguments) {
   TRY(const auto profiles, policy::Profiles::load(context.paths.profiles_dir()));
@@ -296,8 +285,7 @@ void add_run_command(CLI::App& app, Context& context) {
   command->add_option("--env", arguments->env, "A variable to set, or to pass on")->type_name("K[=V]");
   command->add_option("--limit", arguments->limits, "memory=2GiB, pids=100, duration=10m, ...")
       ->type_name("NAME=VALUE");
-  command->add_option("--allow-net", arguments->allow_net, "A host it may reach, or a list such as @github")
-      ->type_name("HOST[:PORT]");
+  add_allow_net(*command, arguments->allow_net);
   command->add_flag("--explain", arguments->explain, "Also say which paths and addresses were refused (slower)");
   command->add_flag("--allow-weak", arguments->allow_weak,
                     "Without user namespaces, accept Landlock and seccomp alone");

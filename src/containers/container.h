@@ -24,11 +24,13 @@ struct Config {
   std::string workspace;             // absolute host path, or empty
   std::vector<std::string> command;  // empty: it waits for exec requests
   std::map<std::string, std::string> environment, labels;
-  std::string group;            // whose session it gets; empty: one of its own
-  std::string overrides;        // of the profile, which they only narrow; a JSON object, or empty
-  std::string input;            // for its command's stdin; not recorded
-  bool should_restart = false;  // started again by a warden that finds it lost
-  bool is_temporary = false;    // forgotten when it is over and nothing of it is left to answer
+  std::string pod;                     // whose sandbox it is; empty: the warden's launcher made it, or a `run`
+  std::vector<std::string> net_allow;  // beside the profile's; only the host may ask for it
+  std::string group;                   // whose session it gets; empty: one of its own
+  std::string overrides;               // of the profile, which they only narrow; a JSON object, or empty
+  std::string input;                   // for its command's stdin; not recorded
+  bool should_restart = false;         // started again by a warden that finds it lost
+  bool is_temporary = false;           // forgotten when it is over and nothing of it is left to answer
 };
 
 enum class State : std::uint8_t {
@@ -82,8 +84,9 @@ struct Container {
   UniqueFd proxy_listener;  // until the proxy has it
   std::map<std::uint32_t, std::shared_ptr<Job>> jobs;
   std::uint32_t last_job = 0;
+  // Its door: whoever connects waits in the kernel's queue until it is known where the container lives.
+  UniqueFd listening;
   std::unique_ptr<ipc::Listener> listener;
-  std::vector<UniqueFd> early;  // came to its door before it was known to run
   std::shared_ptr<ipc::Watch> out_pipe;       // until its end
   std::vector<std::function<void()>> on_end;  // each runs once
   SteadyTime last_activity;

@@ -49,6 +49,8 @@ Result<std::shared_ptr<Container>> parse_record(const std::string& id, const std
   if (const wire::Value overrides = root.get("overrides")) container->config.overrides = overrides.to_json();
   container->config.should_restart = root.get("restart").as_bool().value_or(false);
   container->config.group = text(root.get("group"));
+  container->config.pod = text(root.get("pod"));
+  for (const wire::Value rule : root.get("net_allow").items()) container->config.net_allow.push_back(text(rule));
   container->config.is_temporary = root.get("temporary").as_bool().value_or(false);
   for (const wire::Value item : root.get("command").items()) container->config.command.push_back(text(item));
   for (const auto& [key, value] : root.get("env").members()) {
@@ -90,6 +92,8 @@ void describe(wire::JsonWriter& json, const Container& container) {
       .member("group", container.config.group)
       .member("restart", container.config.should_restart)
       .member("created", container.created_unix_ms);
+  if (!container.config.pod.empty()) json.member("pod", container.config.pod);
+  if (!container.config.net_allow.empty()) write_strings(json, "net_allow", container.config.net_allow);
   if (container.config.is_temporary) json.member("temporary", true);
   write_strings(json, "command", container.config.command);
   write_map(json, "labels", container.config.labels);

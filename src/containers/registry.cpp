@@ -26,14 +26,12 @@ constexpr const char* kDoorInside = "/run/sallyport";
 // For programs inside: raises signals without anybody having to write the files.
 constexpr const char* kSignalProgram = "sallyport-signal";
 constexpr std::size_t kReadBytes = 64U << 10;
-// Connections that wait for their container to run; a plugin needs one.
-constexpr std::size_t kMaxEarly = 16;
 // What is being deleted, beside the mailboxes.
 constexpr const char* kGonePrefix = ".gone-";
 constexpr std::size_t kRemovedAtOnce = 256;
 
 std::string make_id(const Config& config) {
-  std::string base = config.name.empty() ? config.profile : config.name;
+  std::string base = !config.pod.empty() ? "pod-" + config.pod : !config.name.empty() ? config.name : config.profile;
   std::transform(base.begin(), base.end(), base.begin(), [](char c) {
     const bool is_plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
     return is_plain ? c : (c >= 'A' && c <= 'Z') ? static_cast<char>(c - 'A' + 'a') : '-';
@@ -132,7 +130,12 @@ Result<std::vector<std::shared_ptr<Container>>> Registry::open() {
   std::vector<std::shared_ptr<Container>> to_restart;
   for (auto& container : read_records(directories_.records, faults)) {
     std::error_code ignored;
-    std::filesystem::remove_all(directories_.doors + "/" + container->id, ignored);
+    // A pod may have outlived the last warden, and its sandbox has this very directory mounted.
+    if (container->config.pod.empty()) {
+      std::filesystem::remove_all(directories_.doors + "/" + container->id, ignored);
+    } else {
+      container->door_dir = directories_.doors + "/" + container->id;
+    }
     container->mailbox_dir = directories_.mailboxes + "/" + container->id;
     if (container->config.group.empty()) container->session_dir = container->mailbox_dir + "/session";
     if (container->state == State::lost && container->config.should_restart) to_restart.push_back(container);
@@ -182,22 +185,29 @@ Result<std::shared_ptr<Container>> Registry::prepare(Config config) {
   } else {
     TRY(container->session_dir, hooks_.session_of(container->config.group));
   }
-  TRY(const UniqueFd directory, os::open_private_directory(container->door_dir));
-  TRY(UniqueFd listening, os::listen_unix(directory.get(), kDoorName));
-  const std::weak_ptr<Container> weak = container;
-  TRY(container->listener,
-      ipc::Listener::open(sessions_, std::move(listening), "container/" + container->id, [this, weak](UniqueFd fd) {
-        if (const auto owner = weak.lock()) {
-          owner->last_activity = clock_.steady();
-          // Its first process may be faster than the news that it runs.
-          if (owner->state != State::starting) return hooks_.on_connection(std::move(fd), owner);
-          if (owner->early.size() < kMaxEarly) owner->early.push_back(std::move(fd));
-        }
-      }));
+  TRY(bind_door(*container));
   TRY(hooks_.on_prepared(*container));
   containers_.emplace(container->id, container);
   save(*container);
   return container;
+}
+
+Status Registry::bind_door(Container& container) {
+  TRY(const UniqueFd directory, os::open_private_directory(container.door_dir));
+  TRY(container.listening, os::listen_unix(directory.get(), kDoorName));
+  return ok();
+}
+
+Status Registry::open_door(Container& container) {
+  const std::weak_ptr<Container> weak = find(container.id);
+  TRY(container.listener, ipc::Listener::open(sessions_, std::move(container.listening), "container/" + container.id,
+                                              [this, weak](UniqueFd fd) {
+                                                const auto owner = weak.lock();
+                                                if (!owner) return;
+                                                owner->last_activity = clock_.steady();
+                                                hooks_.on_connection(std::move(fd), owner);
+                                              }));
+  return ok();
 }
 
 void Registry::add_door(const Container& container, sandbox::Spec& spec) {
@@ -293,10 +303,21 @@ Status Registry::adopt(Container& container, const Adopted& adopted) {
   if (!container.process || !container.maker) return Error::make(Code::not_found, "no such process");
   container.pid_namespace = adopted.pid_namespace;
   container.pid = adopted.pid;
-  run(find(container.id));
+  container.state = State::running;
+  TRY(open_door(container));
   publish("container.started", container);
   save(container);
   return ok();
+}
+
+Status Registry::adopt_again(Container& container, const Adopted& adopted) {
+  struct stat info{};
+  // Made anew it would not be the one that the sandbox has mounted.
+  if (::stat(container.door_dir.c_str(), &info) != 0) {
+    return Error::make(Code::not_found, "its door's directory is gone", container.door_dir);
+  }
+  TRY(bind_door(container));
+  return adopt(container, adopted);
 }
 
 void Registry::release(Container& container, int wait_status) {
@@ -427,10 +448,13 @@ void Registry::on_notice(sandbox::FromLauncher notice, std::vector<UniqueFd> fds
       if (const auto place = os::namespace_id(container->held_namespace.get())) container->pid_namespace = *place;
     }
     if (launched->has_proxy_listener && next < fds.size()) container->proxy_listener = std::move(fds[next]);
-    run(container);
+    container->state = State::running;
+    Status opened = open_door(*container);
+    if (!opened) [[maybe_unused]]
+      const Status killed = launcher_->send(sandbox::KillRequest{handle});
     if (const auto found = launching_.find(handle); found != launching_.end()) {
       const auto waiter = found->second;
-      waiter->resolve(ok());
+      waiter->resolve(std::move(opened));
     }
   } else if (auto* failed = std::get_if<sandbox::LaunchFailed>(&notice)) {
     const Error error = Error::make(Code::io_error, failed->message, failed->detail);
@@ -479,12 +503,6 @@ void Registry::on_notice(sandbox::FromLauncher notice, std::vector<UniqueFd> fds
   }
 }
 
-// From here on it is known who is in it.
-void Registry::run(const std::shared_ptr<Container>& container) {
-  container->state = State::running;
-  for (UniqueFd& fd : std::exchange(container->early, {})) hooks_.on_connection(std::move(fd), container);
-}
-
 void Registry::on_launcher_lost() {
   for (const auto& [handle, waiter] : std::map(launching_)) {
     waiter->resolve(Error::make(Code::unavailable, "the launcher died; try again"));
@@ -504,7 +522,7 @@ void Registry::end(const std::shared_ptr<Container>& container, State state) {
   for (UniqueFd* fd : {&container->held_namespace, &container->process, &container->maker}) fd->reset();
   container->proxy_listener.reset();
   container->listener.reset();
-  container->early.clear();
+  container->listening.reset();
   for (const auto& [number, job] : std::exchange(container->jobs, {})) {
     job->started.resolve(Error::make(Code::unavailable, "the container ended"));
     job->exited.resolve(SIGKILL);

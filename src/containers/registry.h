@@ -73,6 +73,8 @@ class Registry {
   };
   Status adopt(Container& container, const Adopted& adopted);
   void release(Container& container, int wait_status);
+  // A pod's, which an earlier warden adopted and which still lives: its door is opened anew where it was.
+  Status adopt_again(Container& container, const Adopted& adopted);
 
   // Takes what its command has written so far, and what waits in the pipe: whoever wrote something and then
   // spoke over the door expects it to be known.
@@ -95,8 +97,9 @@ class Registry {
   static void add_door(const Container& container, sandbox::Spec& spec);
 
  private:
+  static Status bind_door(Container& container);
+  Status open_door(Container& container);
   void on_notice(sandbox::FromLauncher notice, std::vector<UniqueFd> fds);
-  void run(const std::shared_ptr<Container>& container);
   void on_launcher_lost();
   void end(const std::shared_ptr<Container>& container, State state);
   std::shared_ptr<Container> by_handle(sandbox::Handle handle) const;

@@ -8,6 +8,10 @@
 namespace sallyport::egress {
 namespace {
 
+// As the WebSocket protocol itself says of proxies.
+constexpr std::string_view kNoWebSocket =
+    "sallyport: a WebSocket needs a tunnel, for ws:// as for wss://: connect with CONNECT HOST:PORT.\n";
+
 struct Status {
   int code;
   const char* phrase;
@@ -72,6 +76,10 @@ Task<bool> Connection::serve_http() {
     in_.erase(0, (*request)->bytes);
     if ((*request)->is_connect) {
       const bool goes_on = co_await serve_connect(**request);
+      co_return goes_on;
+    }
+    if ((*request)->wants_websocket) {
+      const bool goes_on = co_await answer(501, "Not Implemented", std::string(kNoWebSocket));
       co_return goes_on;
     }
     if (!co_await forward(**request)) co_return false;

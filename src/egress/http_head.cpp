@@ -134,6 +134,18 @@ bool connection_says(const std::vector<Header>& headers, std::string_view word) 
   return false;
 }
 
+// Other upgrades are offers that a server may pass over; without this one there is no conversation.
+bool wants_websocket(const std::vector<Header>& headers) {
+  constexpr std::string_view kWebSocket = "websocket";
+  return connection_says(headers, "Upgrade") && std::any_of(headers.begin(), headers.end(), [&](const Header& header) {
+           if (!equals_ignoring_case(header.name, "Upgrade")) return false;
+           const auto offers = list_of(header.value);
+           return std::any_of(offers.begin(), offers.end(), [&](std::string_view offer) {
+             return equals_ignoring_case(offer.substr(0, offer.find('/')), kWebSocket);
+           });
+         });
+}
+
 // What is between this hop's two ends only.
 bool is_of_this_hop(const std::vector<Header>& headers, std::string_view name) {
   constexpr std::string_view kHop[] = {"Connection", "Proxy-Connection",   "Keep-Alive", "Proxy-Authorization",
@@ -246,6 +258,7 @@ Result<std::optional<RequestHead>> parse_request_head(std::string_view bytes) {
   TRY(request.framing, framing_of(request.headers, request.is_http_1_0, Framing{}));
   if (request.is_connect && request.framing.kind != Framing::Kind::none) return malformed("CONNECT with a body");
   request.wants_keep_alive = !connection_says(request.headers, "close") && !request.is_http_1_0;
+  request.wants_websocket = wants_websocket(request.headers);
   return std::optional<RequestHead>(std::move(request));
 }
 

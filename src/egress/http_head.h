@@ -34,7 +34,8 @@ struct RequestHead {
   std::vector<Header> headers;
   Framing framing;
   bool wants_keep_alive = false;
-  std::size_t bytes = 0;  // of the head, empty line included
+  bool wants_websocket = false;  // by an upgrade of this connection, which ends here
+  std::size_t bytes = 0;         // of the head, empty line included
 };
 
 struct ResponseHead {

@@ -78,6 +78,8 @@ void Link::close() {
 
 pid_t Link::pid() const { return state_->pid; }
 
+const std::string& Link::hosts_file() const { return state_->hosts_file; }
+
 Status Link::start(const std::shared_ptr<State>& state) {
   TRY(os::Spawned spawned, spawn_proxy(state->hosts_file));
   state->pid = spawned.pid;

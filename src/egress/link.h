@@ -38,6 +38,7 @@ class Link {
   const Tally* tally(const std::string& container) const;
 
   pid_t pid() const;  // -1: none runs
+  const std::string& hosts_file() const;
   void close();
 
  private:

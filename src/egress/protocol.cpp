@@ -2,9 +2,11 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
 
 #include "egress/limits.h"
 
@@ -15,21 +17,13 @@ using wire::JsonWriter;
 using wire::Value;
 
 constexpr std::string_view kProtocols[] = {"connect", "http", "socks"};
-constexpr std::string_view kKinds[] = {"egress.refused", "egress.opened", "egress.closed"};
+constexpr std::string_view kKinds[] = {"refused", "opened", "closed"};
+constexpr std::string_view kReport = "egress.report";
 
 void write_rules(JsonWriter& json, const char* name, const std::vector<policy::NetRule>& rules) {
   json.key(name).begin_array();
   for (const policy::NetRule& rule : rules) json.value(rule.text);
   json.end_array();
-}
-
-void write_policy(JsonWriter& json, const policy::NetPolicy& policy) {
-  json.key("policy").begin_object();
-  write_rules(json, "allow", policy.allow);
-  write_rules(json, "deny", policy.deny);
-  json.member("bytes", policy.limits.bytes).member("requests", policy.limits.requests);
-  json.member("tunnels", policy.limits.tunnels).member("idle_ms", policy.limits.idle.count());
-  json.member("duration_ms", policy.limits.duration.count()).member("faulty", policy.is_faulty).end_object();
 }
 
 std::vector<std::string> texts(Value array) {
@@ -41,30 +35,17 @@ std::vector<std::string> texts(Value array) {
 std::string text(Value value) { return std::string(value.as_string().value_or("")); }
 std::uint64_t number(Value value) { return value.as_uint().value_or(0); }
 
-Result<policy::NetPolicy> read_policy(Value value) {
-  policy::NetLimits limits;
-  limits.bytes = number(value.get("bytes"));
-  limits.requests = number(value.get("requests"));
-  limits.tunnels = static_cast<std::uint32_t>(number(value.get("tunnels")));
-  limits.idle = Millis(value.get("idle_ms").as_int().value_or(0));
-  limits.duration = Millis(value.get("duration_ms").as_int().value_or(0));
-  TRY(auto policy, policy::NetPolicy::make(texts(value.get("allow")), texts(value.get("deny")), limits));
-  // Absent is not "no".
-  policy.is_faulty = value.get("faulty").as_bool().value_or(true);
-  return policy;
-}
-
 struct OrderWriter {
   JsonWriter& json;
   std::string_view operator()(const Serve& order) const {
     json.begin_object().member("container", order.container);
-    write_policy(json, order.policy);
+    write_policy(json.key("policy"), order.policy);
     json.member("used_bytes", order.used.bytes).member("used_requests", order.used.requests).end_object();
     return "egress.serve";
   }
   std::string_view operator()(const Update& order) const {
     json.begin_object().member("container", order.container);
-    write_policy(json, order.policy);
+    write_policy(json.key("policy"), order.policy);
     json.end_object();
     return "egress.update";
   }
@@ -94,7 +75,35 @@ Result<wire::Message> decode(wire::Decoder& decoder, ByteView packet) {
   return std::move(*message);
 }
 
+std::optional<std::size_t> index_of(std::span<const std::string_view> names, Value name) {
+  const auto found = std::find(names.begin(), names.end(), name.as_string().value_or(""));
+  if (found == names.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - names.begin());
+}
+
 }  // namespace
+
+void write_policy(JsonWriter& json, const policy::NetPolicy& policy) {
+  json.begin_object();
+  write_rules(json, "allow", policy.allow);
+  write_rules(json, "deny", policy.deny);
+  json.member("bytes", policy.limits.bytes).member("requests", policy.limits.requests);
+  json.member("tunnels", policy.limits.tunnels).member("idle_ms", policy.limits.idle.count());
+  json.member("duration_ms", policy.limits.duration.count()).member("faulty", policy.is_faulty).end_object();
+}
+
+Result<policy::NetPolicy> read_policy(Value value) {
+  policy::NetLimits limits;
+  limits.bytes = number(value.get("bytes"));
+  limits.requests = number(value.get("requests"));
+  limits.tunnels = static_cast<std::uint32_t>(number(value.get("tunnels")));
+  limits.idle = Millis(value.get("idle_ms").as_int().value_or(0));
+  limits.duration = Millis(value.get("duration_ms").as_int().value_or(0));
+  TRY(auto policy, policy::NetPolicy::make(texts(value.get("allow")), texts(value.get("deny")), limits));
+  // Absent is not "no".
+  policy.is_faulty = value.get("faulty").as_bool().value_or(true);
+  return policy;
+}
 
 std::string_view to_string(Protocol protocol) { return kProtocols[static_cast<std::size_t>(protocol)]; }
 
@@ -110,15 +119,18 @@ Result<Bytes> encode(const ToProxy& message) {
   return event(method, params);
 }
 
+void write_report(JsonWriter& json, const Report& report) {
+  json.begin_object().member("kind", kKinds[static_cast<std::size_t>(report.kind)]);
+  json.member("container", report.container).member("number", report.number);
+  json.member("protocol", to_string(report.protocol)).member("host", report.host);
+  json.member("port", static_cast<unsigned>(report.port)).member("rule", report.rule);
+  json.member("code", to_string(report.code)).member("remedy", report.remedy);
+  json.member("reason", report.reason).member("sent", report.sent);
+  json.member("received", report.received).member("suppressed", report.suppressed).end_object();
+}
+
 Result<Bytes> encode(const Report& report) {
-  return event(kKinds[static_cast<std::size_t>(report.kind)], wire::to_json([&](JsonWriter& json) {
-                 json.begin_object().member("container", report.container).member("number", report.number);
-                 json.member("protocol", to_string(report.protocol)).member("host", report.host);
-                 json.member("port", static_cast<unsigned>(report.port)).member("rule", report.rule);
-                 json.member("code", to_string(report.code)).member("remedy", report.remedy);
-                 json.member("reason", report.reason).member("sent", report.sent);
-                 json.member("received", report.received).member("suppressed", report.suppressed).end_object();
-               }));
+  return event(kReport, wire::to_json([&](JsonWriter& json) { write_report(json, report); }));
 }
 
 Result<ToProxy> decode_order(wire::Decoder& decoder, ByteView packet) {
@@ -139,16 +151,14 @@ Result<ToProxy> decode_order(wire::Decoder& decoder, ByteView packet) {
 
 Result<Report> decode_report(wire::Decoder& decoder, ByteView packet) {
   TRY(const wire::Message message, decode(decoder, packet));
-  const Value params = message.params;
+  if (message.method != kReport) return Error::make(Code::protocol_error, "an unknown report");
+  return read_report(message.params);
+}
+
+Result<Report> read_report(Value params) {
   Report report;
-  const auto find = [](const auto& names, std::string_view name) -> std::optional<std::size_t> {
-    for (std::size_t i = 0; i < std::size(names); ++i) {
-      if (names[i] == name) return i;
-    }
-    return std::nullopt;
-  };
-  const auto kind = find(kKinds, message.method);
-  const auto protocol = find(kProtocols, params.get("protocol").as_string().value_or(""));
+  const auto kind = index_of(kKinds, params.get("kind"));
+  const auto protocol = index_of(kProtocols, params.get("protocol"));
   const std::uint64_t port = number(params.get("port"));
   if (!kind || !protocol || port > 65'535) return Error::make(Code::protocol_error, "an unknown report");
   report.kind = static_cast<Report::Kind>(*kind);

@@ -59,6 +59,12 @@ struct Report {
   std::uint64_t suppressed = 0;          // refusals before this one that were counted only
 };
 
+// As JSON, for whoever passes them on: a policy and a report are one object each.
+void write_policy(wire::JsonWriter& json, const policy::NetPolicy& policy);
+Result<policy::NetPolicy> read_policy(wire::Value value);
+void write_report(wire::JsonWriter& json, const Report& report);
+Result<Report> read_report(wire::Value value);
+
 Result<Bytes> encode(const ToProxy& message);
 Result<Bytes> encode(const Report& report);
 Result<ToProxy> decode_order(wire::Decoder& decoder, ByteView packet);

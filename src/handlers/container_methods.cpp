@@ -47,6 +47,7 @@ Result<policy::Profile> profile_of(const policy::Profiles& profiles, const conta
   const policy::Profile* found = profiles.find(config.profile);
   if (found == nullptr) return Error::make(Code::not_found, "no profile '" + config.profile + "'");
   policy::Profile profile = *found;
+  profile.net_allow.insert(profile.net_allow.end(), config.net_allow.begin(), config.net_allow.end());
   if (config.overrides.empty()) return profile;
   wire::Decoder decoder;
   TRY(const wire::Document overrides, decoder.parse(config.overrides));
@@ -65,6 +66,37 @@ void set_policy(Host& host, const Container& container) {
   if (containers::is_over(container.state)) policy.methods.clear();
   host.engine.set_container(container.id, std::move(policy));
 }
+
+namespace {
+
+Status narrow_net(policy::Profile& profile, wire::Value overrides) {
+  const auto parse = [](const std::string& text, const char* field) -> Result<policy::NetRule> {
+    auto rule = policy::NetRule::parse(text);
+    if (!rule) return Error::invalid_param(field, rule.error().message);
+    return rule;
+  };
+  if (const wire::Value wanted = overrides.get("allow")) {
+    constexpr const char* kField = "params.config.profile.net.allow";
+    const std::vector<std::string> narrowed = strings(wanted);
+    for (const std::string& text : narrowed) {
+      TRY(const policy::NetRule rule, parse(text, kField));
+      bool is_allowed = false;
+      for (const std::string& own : profile.net_allow) {
+        TRY(const policy::NetRule allowed, parse(own, kField));
+        is_allowed |= rule.is_within(allowed);
+      }
+      if (!is_allowed) return Error::invalid_param(kField, "may only name what the profile allows");
+    }
+    profile.net_allow = narrowed;
+  }
+  for (const std::string& text : strings(overrides.get("deny"))) {
+    TRY(parse(text, "params.config.profile.net.deny"));
+    profile.net_deny.push_back(text);
+  }
+  return ok();
+}
+
+}  // namespace
 
 Status narrow_profile(policy::Profile& profile, wire::Value overrides) {
   for (const auto& [name, value] : overrides.get("limits").members()) {
@@ -104,7 +136,7 @@ Status narrow_profile(policy::Profile& profile, wire::Value overrides) {
     profile.fs_read.insert(profile.fs_read.end(), profile.fs_write.begin(), profile.fs_write.end());
     profile.fs_write.clear();
   }
-  return ok();
+  return narrow_net(profile, overrides.get("net"));
 }
 
 namespace {
@@ -123,17 +155,12 @@ constexpr Millis kOutputGrace{250};
 
 // ---- create, adopt ----
 
-constexpr Field kOverrides[] = {{.name = "limits", .type = Type::object},
-                                {.name = "methods", .type = Type::string_array},
-                                {.name = "signals", .type = Type::string_array},
-                                {.name = "deny", .type = Type::string_array},
-                                {.name = "read_only", .type = Type::boolean}};
 constexpr Field kConfig[] = {{.name = "name", .type = Type::string, .least = 1, .most = 48},
                              {.name = "workspace", .type = Type::string, .least = 1, .most = 4096},
                              {.name = "command", .type = Type::string_array, .most = 4096},
                              {.name = "env", .type = Type::object},
                              {.name = "labels", .type = Type::object},
-                             {.name = "profile", .type = Type::object, .fields = kOverrides},
+                             {.name = "profile", .type = Type::object, .fields = kProfileOverrides},
                              {.name = "group", .type = Type::string, .least = 1, .most = 48},
                              {.name = "restart", .type = Type::boolean},
                              {.name = "ends_with_session", .type = Type::boolean}};
@@ -272,7 +299,8 @@ Task<Reply> adopt(const Permit&, Call& call, RequestContext& context, Host& host
   if (!call.params().get("container")) return now(adopt_new(call, host));
   auto container = find(host, call.params());
   if (!container) return now(std::move(container).error());
-  if ((*container)->handle != 0 || containers::is_over((*container)->state)) {
+  const bool is_adopted = (*container)->handle == 0 && (*container)->config.pod.empty();
+  if (!is_adopted || containers::is_over((*container)->state)) {
     return now(Error::make(Code::conflict, "the container was not adopted, or is over"));
   }
   if (const wire::Value net = call.params().get("net")) {
@@ -307,6 +335,14 @@ Task<Reply> list(const Permit&, Call& call, RequestContext&, Host& host) {
   }));
 }
 
+// A pod's is steered through the pod, which passes signals on and records the exit.
+Result<std::shared_ptr<Container>> find_own(Host& host, wire::Value params) {
+  TRY(auto container, find(host, params));
+  if (container->config.pod.empty()) return container;
+  return Error::make(Code::conflict, "the container is the sandbox of pod '" + container->config.pod +
+                                         "': use pod.signal and pod.stop");
+}
+
 constexpr Field kNamed[] = {{.name = "container", .type = Type::string, .required = true}};
 constexpr Field kInspect[] = {{.name = "container", .type = Type::string, .required = true},
                               {.name = "log", .type = Type::boolean}};
@@ -322,7 +358,7 @@ constexpr Field kSignal[] = {{.name = "container", .type = Type::string, .requir
                              {.name = "job", .type = Type::integer, .least = 0, .most = UINT32_MAX}};
 
 Task<Reply> signal(const Permit&, Call& call, RequestContext&, Host& host) {
-  auto container = find(host, call.params());
+  auto container = find_own(host, call.params());
   if (!container) return now(std::move(container).error());
   const auto job = static_cast<std::uint32_t>(call.params().get("job").as_int().value_or(0));
   Status sent = host.containers.signal(**container, job, static_cast<int>(*call.params().get("signal").as_int()));
@@ -347,7 +383,7 @@ constexpr Field kStop[] = {{.name = "container", .type = Type::string, .required
                            {.name = "grace_ms", .type = Type::integer, .least = 0, .most = kLongestGraceMs}};
 
 Task<Reply> stop(const Permit&, Call& call, RequestContext&, Host& host) {
-  auto container = find(host, call.params());
+  auto container = find_own(host, call.params());
   if (!container) co_return std::move(container).error();
   host.containers.stop(*container, Millis(call.params().get("grace_ms").as_int().value_or(5'000)));
   if (Status over = co_await until_over(call, *container); !over) co_return std::move(over).error();

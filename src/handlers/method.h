@@ -21,8 +21,8 @@
 #include "mailbox/mailbox.h"
 #include "os/peer.h"
 #include "permit/permit.h"
-#include "pod/roster.h"
 #include "platform/adapters_link.h"
+#include "pod/roster.h"
 #include "policy/policy.h"
 #include "scheduler/scheduler.h"
 #include "wire/wire.h"
@@ -64,7 +64,8 @@ struct Host {
   const Clock& clock;
   std::string version;
   std::int64_t started_unix_ms = 0;
-  std::string config_error;  // of the last reload; empty when all is well
+  std::string config_error;    // of the last reload; empty when all is well
+  bool is_net_faulty = false;  // the profiles have a fault: nobody may reach anything
   std::function<Status()> reload;
   std::function<void()> shut_down;
 };
@@ -103,6 +104,16 @@ struct Method {
 // scheduled runs.
 Task<Result<std::shared_ptr<containers::Container>>> start_container(Host& host, containers::Config config);
 Status narrow_profile(policy::Profile& profile, wire::Value overrides);
+// What container.create and pod.create take as `profile`.
+inline constexpr wire::Field kNetOverrides[] = {{.name = "allow", .type = wire::Type::string_array},
+                                                {.name = "deny", .type = wire::Type::string_array}};
+inline constexpr wire::Field kProfileOverrides[] = {
+    {.name = "limits", .type = wire::Type::object},
+    {.name = "methods", .type = wire::Type::string_array},
+    {.name = "signals", .type = wire::Type::string_array},
+    {.name = "deny", .type = wire::Type::string_array},
+    {.name = "read_only", .type = wire::Type::boolean},
+    {.name = "net", .type = wire::Type::object, .fields = kNetOverrides}};
 // Its profile as it is now, narrowed as it was for this container. NOT_FOUND if there is none of its name.
 Result<policy::Profile> profile_of(const policy::Profiles& profiles, const containers::Config& config);
 // Tells the engine what a container may ask for. One that is over may call nothing, but what it asked for

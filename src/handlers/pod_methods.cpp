@@ -1,8 +1,10 @@
 // pod.create list attach resize role signal stop log wait
 #include <algorithm>
+#include <csignal>
 
 #include "containers/launch_spec.h"
 #include "handlers/method.h"
+#include "handlers/pod_containers.h"
 #include "pod/methods.h"
 
 namespace sallyport::handlers {
@@ -15,21 +17,20 @@ using wire::JsonWriter;
 using wire::Type;
 
 constexpr std::size_t kMaxVariables = 256;
+constexpr std::int64_t kMaxRules = 1024;
 
 constexpr Field kSize[] = {
     {.name = "rows", .type = Type::integer, .required = true, .least = 1, .most = pod::kMaxRows},
     {.name = "columns", .type = Type::integer, .required = true, .least = 1, .most = pod::kMaxColumns}};
-constexpr Field kOverrides[] = {{.name = "limits", .type = Type::object},
-                                {.name = "deny", .type = Type::string_array},
-                                {.name = "read_only", .type = Type::boolean}};
 constexpr Field kCreate[] = {
     {.name = "name", .type = Type::string, .least = 1, .most = pod::kMaxNameBytes},
     {.name = "template", .type = Type::string, .least = 1, .most = 64},
-    {.name = "profile", .type = Type::object, .fields = kOverrides},
+    {.name = "profile", .type = Type::object, .fields = kProfileOverrides},
     {.name = "workspace", .type = Type::string, .least = 1, .most = 4096},
     {.name = "directory", .type = Type::string, .least = 1, .most = 4096},
     {.name = "command", .type = Type::string_array, .required = true, .least = 1, .most = 4096},
     {.name = "env", .type = Type::object},
+    {.name = "allow_net", .type = Type::string_array, .most = kMaxRules},
     {.name = "size", .type = Type::object, .fields = kSize},
     {.name = "tcp", .type = Type::boolean},
     {.name = "keep_ms", .type = Type::integer, .least = 0, .most = std::int64_t{7} * 24 * 60 * 60 * 1000},
@@ -50,22 +51,44 @@ Status add_environment(sandbox::Spec& spec, wire::Value given) {
   return ok();
 }
 
-Result<pod::Startup> read_startup(Host& host, wire::Value params) {
+// What the warden keeps of the pod's sandbox: a container with a door and a mailbox, for as long as the pod lives.
+Result<containers::Config> read_config(const RequestContext& context, const std::string& name, wire::Value params) {
+  containers::Config config;
+  config.pod = name;
+  config.is_temporary = true;
+  if (params.get("template")) config.profile = text(params.get("template"));
+  if (const wire::Value overrides = params.get("profile")) config.overrides = overrides.to_json();
+  config.workspace = text(params.get("workspace"));
+  if (!config.workspace.empty() && config.workspace[0] != '/') {
+    return Error::invalid_param("params.workspace", "must be absolute");
+  }
+  config.command = strings(params.get("command"));
+  if (const wire::Value rules = params.get("allow_net")) {
+    // More than the profile has: for the host alone to give.
+    TRY(require_host(context));
+    config.net_allow = strings(rules);
+  }
+  return config;
+}
+
+Result<pod::Startup> read_startup(Host& host, const containers::Config& config, wire::Value params) {
   pod::Startup startup;
   startup.pods_dir = host.pods.pods_dir();
-  startup.name = params.get("name") ? text(params.get("name")) : "pod-" + random_hex(4);
-  TRY(pod::check_name(startup.name));
-  startup.profile = params.get("template") ? text(params.get("template")) : "default";
-  const policy::Profile* found = host.profiles.find(startup.profile);
-  if (found == nullptr) return Error::invalid_param("params.template", "names no profile");
-  policy::Profile profile = *found;
-  TRY(narrow_profile(profile, params.get("profile")));
-  const std::string workspace = text(params.get("workspace"));
-  if (!workspace.empty() && workspace[0] != '/') return Error::invalid_param("params.workspace", "must be absolute");
-  TRY(startup.spec, containers::make_spec(profile, {workspace, containers::host_home(),
+  startup.name = config.pod;
+  startup.profile = config.profile;
+  if (host.profiles.find(config.profile) == nullptr) return Error::invalid_param("params.template", "names no profile");
+  TRY(const policy::Profile profile, profile_of(host.profiles, config));
+  auto net = policy::NetPolicy::make(profile.net_allow, profile.net_deny, profile.net_limits);
+  if (!net) return Error::invalid_param("params.allow_net", net.error().message);
+  TRY(startup.spec, containers::make_spec(profile, {config.workspace, containers::host_home(),
                                                     [](const std::string&) { return std::nullopt; }}));
+  if (startup.spec.has_proxy) {
+    net->is_faulty = host.is_net_faulty;
+    startup.net = std::move(*net);
+    startup.hosts_file = host.egress.hosts_file();
+  }
   startup.spec.name = "pod-" + startup.name;
-  startup.spec.command = strings(params.get("command"));
+  startup.spec.command = config.command;
   startup.spec.directory = text(params.get("directory"));
   // Its own token must stay out of its sight, wherever the state directory is.
   startup.spec.deny.push_back(startup.pods_dir);
@@ -77,16 +100,34 @@ Result<pod::Startup> read_startup(Host& host, wire::Value params) {
   return startup;
 }
 
-Task<Reply> create(const Permit&, Call& call, RequestContext&, Host& host) {
-  auto startup = read_startup(host, call.params());
+Task<Result<pod::Record>> start_pod(Host& host, containers::Config config, pod::Startup startup) {
+  CO_TRY(const auto container, host.containers.prepare(std::move(config)));
+  containers::Registry::add_door(*container, startup.spec);
+  startup.container = container->id;
+  set_policy(host, *container);
+  auto record = co_await host.pods.create(std::move(startup));
+  if (!record) {
+    end_pod(host, container->id, SIGKILL);
+    co_return std::move(record).error();
+  }
+  adopt_pod(host, *record);
+  co_return record;
+}
+
+Task<Reply> create(const Permit&, Call& call, RequestContext& context, Host& host) {
+  const std::string name = call.params().get("name") ? text(call.params().get("name")) : "pod-" + random_hex(4);
+  if (Status checked = pod::check_name(name); !checked) co_return std::move(checked).error();
+  auto config = read_config(context, name, call.params());
+  if (!config) co_return std::move(config).error();
+  auto startup = read_startup(host, *config, call.params());
   if (!startup) co_return std::move(startup).error();
-  auto record = co_await host.pods.create(std::move(*startup));
+  auto record = co_await start_pod(host, std::move(*config), std::move(*startup));
   if (!record) co_return std::move(record).error();
   host.events.publish("pod.started", wire::to_json([&](JsonWriter& json) {
                         json.begin_object().member("pod", record->name).end_object();
                       }));
   co_return call.result([&](JsonWriter& json) {
-    json.begin_object().member("pod", record->name).member("state", "running");
+    json.begin_object().member("pod", record->name).member("state", "running").member("container", record->container);
     json.member("address", record->address).member("pid", record->binding.pid).end_object();
   });
 }
@@ -110,7 +151,7 @@ std::optional<Reply> wait_after_the_fact(Call& call, Host& host) {
   }
   return call.result([&](JsonWriter& json) {
     json.begin_object().member("pod", seen.record->name);
-    pod::write_exit(json, *seen.record);
+    pod::write_exit(json, *seen.record->wait_status);
     json.end_object();
   });
 }

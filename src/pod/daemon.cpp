@@ -1,18 +1,13 @@
 #include "pod/daemon.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <thread>
 
-#include "os/files.h"
-#include "os/process.h"
-#include "os/sockets.h"
 #include "pod/limits.h"
 #include "pod/service.h"
 #include "sandbox/exit_scan.h"
@@ -22,50 +17,12 @@ namespace {
 
 // A command that closes its terminal may open it again.
 constexpr Millis kReopenPause{20};
-// Whoever looks at a pod's life holds its lock for an instant.
-constexpr int kLockTries = 50;
-constexpr Millis kLockPause{5};
 
 UniqueFd copy_of(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 3)); }
-
-bool is_linked(int fd) {
-  struct stat info{};
-  return ::fstat(fd, &info) == 0 && info.st_nlink > 0;
-}
-
-Error taken(const Startup& startup, bool is_alive) {
-  return Error::make(Code::conflict, is_alive ? "a pod named '" + startup.name + "' is running"
-                                              : "a pod named '" + startup.name +
-                                                    "' has ended and its status was not collected; run: sallyport "
-                                                    "pod wait " +
-                                                    startup.name);
-}
 
 }  // namespace
 
 // ---- starting ----
-
-Result<Claim> claim(const Startup& startup) {
-  Claim claim{Place(startup.pods_dir, startup.name), {}, {}, {}};
-  for (int i = 0;; ++i) {
-    TRY(claim.directory, os::open_private_directory(claim.place.path()));
-    auto lock = claim.place.lock();
-    // One that was removed between our opening and locking it protects nothing.
-    if (lock && is_linked(lock->get())) {
-      claim.lock = std::move(*lock);
-      break;
-    }
-    if (i == kLockTries)
-      return lock ? taken(startup, true) : lock.error().code == Code::conflict ? taken(startup, true) : lock.error();
-    std::this_thread::sleep_for(kLockPause);
-  }
-  if (const auto left = claim.place.read(); left && left->wait_status) return taken(startup, false);
-  ::unlink(claim.place.record_path().c_str());
-  claim.log = UniqueFd(
-      ::open(claim.place.log_path().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!claim.log) return Error::from_errno("cannot open the pod's log", errno);
-  return claim;
-}
 
 Daemon::Daemon(Startup startup, Claim claim, const Log& log, const Clock& clock)
     : startup_(std::move(startup)),
@@ -74,6 +31,7 @@ Daemon::Daemon(Startup startup, Claim claim, const Log& log, const Clock& clock)
       clock_(clock),
       sessions_(loop_, log, {}),
       screen_(startup_.ring_bytes),
+      reports_(clock),
       size_(startup_.size),
       buffer_(std::make_unique_for_overwrite<std::uint8_t[]>(kReadBytes)) {}
 
@@ -84,7 +42,9 @@ Result<std::unique_ptr<Daemon>> Daemon::start(Startup startup, Claim claim, cons
   Status started = daemon->launch();
   if (started) started = daemon->open_door();
   if (started) started = daemon->publish();
+  if (started) started = daemon->watch_place();
   if (!started) {
+    if (daemon->egress_) daemon->egress_->close();
     daemon->loop_.settle();
     daemon->claim_.place.remove();
     return std::move(started).error();
@@ -98,6 +58,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(Startup startup, Claim claim, cons
   self->watch_violations();
   self->watch_covers();
   self->read_terminal();
+  self->restore_what_is_removed();
   if (const Millis longest = self->startup_.spec.limits.duration; longest.count() > 0) {
     self->loop_.after(longest, [self] {
       self->log_.warn("killed: it ran longer than its limit");
@@ -113,6 +74,7 @@ Status Daemon::launch() {
   TRY(Terminal terminal, open_terminal(size_));
   sandbox::LaunchOptions options;
   for (int& fd : options.stdio) fd = terminal.slave.get();
+  options.wants_pid_namespace = true;
   TRY(sandbox::Running running, sandbox::launch(startup_.spec, options));
   protections_ = running.protections().to_json();
   running_.emplace(std::move(running));
@@ -126,58 +88,34 @@ Status Daemon::launch() {
   if (covers_->poll_fd() >= 0) {
     TRY(covers_watch_, ipc::Watch::open(loop_, copy_of(covers_->poll_fd())));
   }
-  return ok();
+  return open_egress();
 }
 
-Status Daemon::open_door() {
-  record_.name = startup_.name;
-  record_.token = startup_.token;
-  record_.command = startup_.spec.command;
-  record_.profile = startup_.profile;
-  record_.workspace = startup_.spec.workspace;
-  record_.created_unix_ms = clock_.unix_millis();
-  TRY(record_.binding.boot_id, os::boot_id());
-  record_.binding.pid = static_cast<std::uint64_t>(::getpid());
-  TRY(record_.binding.start_time, os::process_start_time(::getpid()));
-  UniqueFd listening;
-  if (startup_.with_tcp) {
-    TRY(os::TcpListener listener, os::listen_loopback());
-    record_.address = listener.address;
-    listening = std::move(listener.fd);
-  } else {
-    record_.address = claim_.place.socket_path();
-    TRY(listening, os::listen_unix(claim_.directory.get(), "pod.sock"));
-  }
-  record_.binding.address = record_.address;
-  verifier_ = ipc::host_verifier(false);
-  if (startup_.with_tcp) gate_ = std::make_unique<ipc::LoopbackGate>(sessions_, startup_.token, record_.binding);
-  TRY(listener_, ipc::Listener::open(sessions_, std::move(listening), "pod", [this](UniqueFd connection) {
-        if (gate_) return gate_->admit(std::move(connection), [this](UniqueFd proven) { accept(std::move(proven)); });
-        if (const auto peer = verifier_(connection.get()); !peer) {
-          ++sessions_.counters().refused;
-          return log_.warn("connection refused", {{"error", peer.error().describe()}});
-        }
-        accept(std::move(connection));
-      }));
-  return ok();
+// A proxy of its own, which lives and ends with the pod and not with the warden.
+Status Daemon::open_egress() {
+  if (!startup_.net) return ok();
+  egress_.emplace(loop_, log_, startup_.hosts_file, [this](const egress::Report& connection) {
+    report([&](wire::JsonWriter& json) { egress::write_report(json.key("net"), connection); });
+  });
+  return egress_->serve(startup_.container, copy_of(running_->proxy_listener()), *startup_.net);
 }
 
-Status Daemon::publish() { return claim_.place.write(record_); }
-
-void Daemon::accept(UniqueFd connection) {
+void Daemon::accept(UniqueFd connection, pid_t peer) {
   if (sessions_.open_count() >= kMaxConnections) {
     ++sessions_.counters().refused;
     return log_.warn("connection refused: too many");
   }
-  const std::string name = "pod/" + std::to_string(sessions_.counters().accepted);
+  const std::string name = std::to_string(sessions_.counters().accepted);
   auto session = ipc::Session::open(sessions_, std::move(connection), UniqueFd(), wire::Side::accepting, name);
   if (!session) return log_.error("cannot open a session", {{"error", session.error().describe()}});
   (*session)->set_window(wire::kPodWindow);
+  peers_[session->get()] = peer;
   (*session)->on_close([this, closed = session->get()] {
     const auto outputs = outputs_;
     for (const OutputPtr& output : outputs) {
       if (&output->session() == closed) detach(*output);
     }
+    peers_.erase(closed);
     loop_.post([this] { end_if_done(); });
   });
   serve(std::move(*session));
@@ -197,7 +135,29 @@ void Daemon::run() {
   sessions_.for_each([](ipc::Session& session) { session.close(); });
   listener_.reset();
   gate_.reset();
+  if (egress_) egress_->close();
   loop_.settle();
+}
+
+// ---- for the warden's records ----
+
+void Daemon::report(const std::function<void(wire::JsonWriter&)>& members) {
+  reports_.add(members);
+  wake_reporter();
+}
+
+void Daemon::wake_reporter() {
+  if (const auto waiter = std::exchange(reports_waiter_, nullptr)) waiter->resolve(true);
+}
+
+void Daemon::reports_taken(std::uint64_t number) {
+  reports_.taken(number);
+  if (has_ended_ && reports_.is_empty()) loop_.stop();
+}
+
+pid_t Daemon::peer_of(const ipc::Session& session) const {
+  const auto found = peers_.find(&session);
+  return found == peers_.end() ? -1 : found->second;
 }
 
 // ---- the agent ----
@@ -303,6 +263,9 @@ void Daemon::drained() {
   const auto outputs = outputs_;
   for (const OutputPtr& output : outputs) tell_exit(output);
   for (const auto& waiter : std::exchange(waiters_, {})) waiter->resolve(true);
+  wake_reporter();
+  // What its connections came to is said as they end, which they do with the sandbox.
+  if (egress_) loop_.after(kLastReports, [this] { egress_->close(); });
   if (violations_watch_) violations_.serve(violations_watch_->fd());
   if (violations_.total() > 0) log_.info("refused calls", {{"count", violations_.total()}});
   std::vector<std::string> quarantined, suspicious;
@@ -349,7 +312,9 @@ void Daemon::end(bool remove) {
   if (std::exchange(has_ended_, true)) return;
   log_.info("gone", {{"collected", is_collected_ ? 1 : 0}});
   if (remove) collect();
-  loop_.stop();
+  const auto warden = warden_.lock();
+  if (reports_.is_empty() || !warden || warden->is_closed()) return loop_.stop();
+  loop_.after(kLastReports, [this] { loop_.stop(); });
 }
 
 }  // namespace sallyport::pod

@@ -14,10 +14,12 @@
 #include <vector>
 
 #include "base/base.h"
+#include "egress/link.h"
 #include "ipc/ipc.h"
 #include "pod/device_queries.h"
 #include "pod/output.h"
 #include "pod/record.h"
+#include "pod/reports.h"
 #include "pod/screen.h"
 #include "pod/startup.h"
 #include "sandbox/cover_watch.h"
@@ -50,9 +52,16 @@ class Daemon {
 
   Daemon(Startup startup, Claim claim, const Log& log, const Clock& clock);
   Status launch();
+  Status open_egress();
   Status open_door();
+  Status listen_unix();
+  Status listen(UniqueFd listening);
   Status publish();
-  void accept(UniqueFd connection);
+  // Files that somebody removed are put back: nobody would find a pod without them, though it lives.
+  Status watch_place();
+  Fire restore_what_is_removed();
+  Status restore();
+  void accept(UniqueFd connection, pid_t peer);
   Fire serve(std::shared_ptr<ipc::Session> session);
 
   // ---- the agent ----
@@ -69,6 +78,12 @@ class Daemon {
   void collect();
   void end_if_done();
   void end(bool remove);
+
+  // ---- for the warden's records ----
+  void report(const std::function<void(wire::JsonWriter&)>& members);
+  void reports_taken(std::uint64_t number);
+  void wake_reporter();
+  pid_t peer_of(const ipc::Session& session) const;  // -1: not known, on loopback TCP
 
   // ---- the terminal ----
   Fire read_terminal();
@@ -104,6 +119,15 @@ class Daemon {
   ipc::PeerVerifier verifier_;
   std::unique_ptr<ipc::LoopbackGate> gate_;
   std::unique_ptr<ipc::Listener> listener_;
+
+  std::unique_ptr<ipc::Watch> place_watch_;
+  std::optional<egress::Link> egress_;
+
+  Reports reports_;
+  std::shared_ptr<ipc::OneShot<bool>> reports_waiter_;
+  std::weak_ptr<ipc::Session> warden_;  // that takes the reports
+  pid_t warden_pid_ = -1;
+  std::map<const ipc::Session*, pid_t> peers_;
 
   std::vector<OutputPtr> outputs_;
   OutputPtr controller_;

@@ -186,6 +186,11 @@ void Daemon::detach(const Output& output) {
   if (controller_ == gone) set_controller(nullptr);
   gone->stop();
   log_.info("detached", {{"session", gone->session().name()}, {"gaps", gone->gaps()}});
+  const pid_t peer = peer_of(gone->session());
+  if (gone->role() == Role::log || (peer > 0 && peer == warden_pid_)) return;
+  report([&](wire::JsonWriter& json) {
+    json.member("method", "pod.detach").member("session", gone->session().name()).member("peer_pid", peer);
+  });
 }
 
 void Daemon::set_controller(const OutputPtr& output) {
@@ -214,7 +219,7 @@ void Daemon::tell_exit(const OutputPtr& output) {
     if (!told) return;
     told->send_event("pod.exit", wire::to_json([&](wire::JsonWriter& json) {
                        json.begin_object();
-                       write_exit(json, record_);
+                       write_exit(json, *record_.wait_status);
                        json.member("offset", screen_.end()).end_object();
                      }));
     detach(*told);

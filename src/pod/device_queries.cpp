@@ -30,7 +30,7 @@ void DeviceQueries::feed(ByteView output, Bytes& answers) {
     }
     const auto byte = static_cast<char>(*at++);
     if (byte == '\x1b') {
-      sequence_ = "\x1b";
+      sequence_.assign(1, byte);
       continue;
     }
     sequence_.push_back(byte);

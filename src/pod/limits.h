@@ -47,6 +47,14 @@ inline constexpr Millis kFindPause{100};
 // From spawn to ready; a machine under load needs its time, a dead daemon is noticed at once.
 inline constexpr Millis kStartTimeout{30'000};
 
+// What is kept for the warden's records while none runs: a day of a busy agent, below a MiB. An answer with as many as
+// go at once stays far below a frame.
+inline constexpr std::size_t kMaxReports = 2048, kReportsAtOnce = 128;
+// How long a pod that is over waits for the warden to take the last of them.
+inline constexpr Millis kLastReports{2000};
+// Whoever removes a pod's files over and over must not keep it busy.
+inline constexpr Millis kRestorePause{100};
+
 inline constexpr std::size_t kMaxNameBytes = 48;
 inline constexpr std::size_t kMaxRecordBytes = 256U << 10;
 inline constexpr std::size_t kLastWordsBytes = 4096;

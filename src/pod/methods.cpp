@@ -2,6 +2,7 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 
 #include "pod/limits.h"
@@ -33,26 +34,42 @@ constexpr Field kStop[] = {kPod, {.name = "grace_ms", .type = Type::integer, .le
 constexpr Field kWait[] = {kPod, {.name = "collect", .type = Type::boolean}};
 constexpr Field kStatus[] = {kPod};
 
+// The two that only a warden asks for: what to write down, and what the net rules are now.
+constexpr Field kReports[] = {{.name = "after", .type = Type::integer, .least = 0},
+                              {.name = "knows_exit", .type = Type::boolean}};
+constexpr Field kNet[] = {{.name = "policy", .type = Type::object, .required = true}};
+
 struct Row {
   std::string_view method;
   Schema schema;
+  bool is_reported = false;
 };
-const std::array<Row, 8> kRows = {{{"pod.attach", kAttach},
-                                   {"pod.log", kLog},
-                                   {"pod.resize", kResize},
-                                   {"pod.role", kRole},
-                                   {"pod.signal", kSignal},
-                                   {"pod.stop", kStop},
-                                   {"pod.wait", kWait},
-                                   {"pod.status", kStatus}}};
+const std::array<Row, 10> kRows = {{{"pod.attach", kAttach, true},
+                                    {"pod.log", kLog, true},
+                                    {"pod.resize", kResize},
+                                    {"pod.role", kRole, true},
+                                    {"pod.signal", kSignal, true},
+                                    {"pod.stop", kStop, true},
+                                    {"pod.wait", kWait, true},
+                                    {"pod.status", kStatus},
+                                    {"pod.reports", kReports},
+                                    {"pod.net", kNet}}};
+
+const Row* find_row(std::string_view method) {
+  const auto found = std::find_if(kRows.begin(), kRows.end(), [&](const Row& row) { return row.method == method; });
+  return found == kRows.end() ? nullptr : &*found;
+}
 
 }  // namespace
 
 const Schema* find_schema(std::string_view method) {
-  for (const Row& row : kRows) {
-    if (row.method == method) return &row.schema;
-  }
-  return nullptr;
+  const Row* row = find_row(method);
+  return row == nullptr ? nullptr : &row->schema;
+}
+
+bool is_reported(std::string_view method) {
+  const Row* row = find_row(method);
+  return row != nullptr && row->is_reported;
 }
 
 int exit_code(int wait_status) {
@@ -64,11 +81,10 @@ std::optional<int> exit_signal(int wait_status) {
   return WTERMSIG(wait_status);
 }
 
-void write_exit(wire::JsonWriter& json, const Record& record) {
-  const int status = *record.wait_status;
-  json.member("exit_code", exit_code(status));
-  if (const auto signal = exit_signal(status)) json.member("signal", *signal);
-  json.member("wait_status", status);
+void write_exit(wire::JsonWriter& json, int wait_status) {
+  json.member("exit_code", exit_code(wait_status));
+  if (const auto signal = exit_signal(wait_status)) json.member("signal", *signal);
+  json.member("wait_status", wait_status);
 }
 
 void describe(wire::JsonWriter& json, const std::string& name, const Sighting& seen) {
@@ -76,11 +92,13 @@ void describe(wire::JsonWriter& json, const std::string& name, const Sighting& s
   if (!seen.problem.empty()) json.member("problem", seen.problem);
   if (const auto& record = seen.record) {
     json.member("address", record->address).member("pid", record->binding.pid).member("profile", record->profile);
-    json.member("workspace", record->workspace).member("created_unix_ms", record->created_unix_ms);
+    json.member("container", record->container)
+        .member("workspace", record->workspace)
+        .member("created_unix_ms", record->created_unix_ms);
     json.key("command").begin_array();
     for (const std::string& word : record->command) json.value(word);
     json.end_array();
-    if (record->wait_status) write_exit(json, *record);
+    if (record->wait_status) write_exit(json, *record->wait_status);
   }
   json.end_object();
 }

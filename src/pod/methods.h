@@ -10,13 +10,15 @@ namespace sallyport::pod {
 
 // Null for a method that a pod's door does not serve.
 const wire::Schema* find_schema(std::string_view method);
+// Whether a use of it on the pod's own door is told to the warden, for its records.
+bool is_reported(std::string_view method);
 
 // As shells count: 128 + the signal that ended it.
 int exit_code(int wait_status);
 std::optional<int> exit_signal(int wait_status);
 // One pod as lists show it. Never its token.
 void describe(wire::JsonWriter& json, const std::string& name, const Sighting& seen);
-// "exit_code", "signal" (a number, if one ended it) and "wait_status"; the record must have one.
-void write_exit(wire::JsonWriter& json, const Record& record);
+// "exit_code", "signal" (a number, if one ended it) and "wait_status".
+void write_exit(wire::JsonWriter& json, int wait_status);
 
 }  // namespace sallyport::pod

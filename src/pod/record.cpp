@@ -47,7 +47,9 @@ std::string to_json(const Record& record) {
     json.member("token", to_hex(record.token)).key("command").begin_array();
     for (const std::string& word : record.command) json.value(word);
     json.end_array().member("profile", record.profile).member("workspace", record.workspace);
-    json.member("created_unix_ms", record.created_unix_ms);
+    json.member("container", record.container).member("agent_pid", record.agent_pid).key("pid_namespace");
+    json.begin_object().member("device", record.pid_namespace.device).member("inode", record.pid_namespace.inode);
+    json.end_object().member("created_unix_ms", record.created_unix_ms);
     if (record.wait_status) {
       json.member("wait_status", *record.wait_status).member("exited_unix_ms", record.exited_unix_ms);
     }
@@ -79,6 +81,10 @@ Result<Record> parse_record(std::string_view text) {
   }
   record.profile = string("profile");
   record.workspace = string("workspace");
+  record.container = string("container");
+  record.agent_pid = root.get("agent_pid").as_uint().value_or(0);
+  const wire::Value place = root.get("pid_namespace");
+  record.pid_namespace = {place.get("device").as_uint().value_or(0), place.get("inode").as_uint().value_or(0)};
   record.created_unix_ms = root.get("created_unix_ms").as_int().value_or(0);
   if (const auto status = root.get("wait_status").as_int()) record.wait_status = static_cast<int>(*status);
   record.exited_unix_ms = root.get("exited_unix_ms").as_int().value_or(0);

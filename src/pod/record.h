@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/base.h"
+#include "os/peer.h"
 #include "wire/handshake.h"
 
 namespace sallyport::pod {
@@ -21,6 +22,10 @@ struct Record {
   wire::Token token{};
   std::vector<std::string> command;
   std::string profile, workspace;
+  // By which the warden knows its sandbox: the container, its pid 1 and that one's pid namespace.
+  std::string container;
+  std::uint64_t agent_pid = 0;
+  os::NamespaceId pid_namespace;
   std::int64_t created_unix_ms = 0;
   // Once the agent has ended:
   std::optional<int> wait_status;

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 
+#include "egress/protocol.h"
 #include "os/files.h"
 #include "pod/limits.h"
 #include "pod/methods.h"
@@ -16,15 +17,18 @@ namespace {
 
 constexpr Millis kWatchPause{1000};
 
+bool has_daemon(Life life) { return life == Life::running || life == Life::starting || life == Life::exited; }
+
 }  // namespace
 
 Status Roster::open() {
   TRY(const UniqueFd directory, os::open_private_directory(pods_dir_));
   clean_up(pods_dir_, clock_.unix_millis());
   for (const auto& [name, seen] : look_at_all(pods_dir_)) {
-    if (seen.life != Life::running && seen.life != Life::starting) continue;
+    if (!has_daemon(seen.life)) continue;
     sessions_.log().info("pod adopted", {{"pod", name}});
-    watch(name);
+    // An end that came before this warden is no news.
+    watch(name, seen.life == Life::exited);
   }
   return ok();
 }
@@ -97,34 +101,90 @@ Task<Result<std::shared_ptr<Link>>> Roster::link(ipc::Session& asker, std::strin
   co_return made;
 }
 
-Fire Roster::watch(std::string name) {
+Fire Roster::watch(std::string name, bool has_told_end) {
   const Place place(pods_dir_, name);
+  const auto watched = std::make_shared<Watched>(Watched{.name = name, .record = {}, .link = {}});
+  watched->has_told_end = has_told_end;
+  std::erase_if(watched_, [](const auto& entry) { return entry.second.expired(); });
+  watched_[name] = watched;
   while (!is_closed_) {
-    const Sighting seen = look(place);
-    const bool lives = seen.life == Life::running || seen.life == Life::starting;
-    if (!lives) {
-      on_event_(seen.record && seen.record->wait_status ? "pod.exited" : "pod.lost",
-                wire::to_json([&](wire::JsonWriter& json) {
-                  json.begin_object().member("pod", name);
-                  if (seen.record && seen.record->wait_status) write_exit(json, *seen.record);
-                  json.end_object();
-                }));
+    Sighting seen = look(place);
+    // Another pod may have its name by now.
+    const bool is_another = watched->record && seen.record && watched->record->token != seen.record->token;
+    if (is_another || !has_daemon(seen.life)) {
+      tell_end(*watched, is_another || !seen.record ? std::nullopt : seen.record->wait_status);
       co_return;
     }
     if (seen.record) {
-      auto session = co_await connect_session(sessions_, *seen.record);
-      if (session) {
-        const auto link = std::make_shared<Link>(std::move(*session));
-        const auto ended = co_await link->ask(nullptr, "pod.wait", "{}");
-        if (ended && !is_closed_) {
-          on_event_("pod.exited", ended->result.to_json());
-          co_return;
-        }
-      } else {
-        sessions_.log().warn("cannot reach a pod", {{"pod", name}, {"error", session.error().describe()}});
-      }
+      watched->record = std::move(seen.record);
+      const bool was_reached = co_await listen(watched);
+      if (!was_reached) sessions_.log().warn("cannot reach a pod", {{"pod", name}});
     }
     if (!is_closed_) co_await sessions_.loop().sleep(kWatchPause);
+  }
+}
+
+// Until the connection ends. False if there was none.
+Task<bool> Roster::listen(std::shared_ptr<Watched> watched) {
+  auto session = co_await connect_session(sessions_, *watched->record);
+  if (!session) co_return false;
+  const auto link = std::make_shared<Link>(std::move(*session));
+  watched->link = link;
+  tell_net_policy(watched);
+  while (!is_closed_) {
+    const std::string params = wire::to_json([&](wire::JsonWriter& json) {
+      json.begin_object().member("after", watched->taken).member("knows_exit", watched->has_told_end).end_object();
+    });
+    const auto answer = co_await link->ask(nullptr, "pod.reports", params);
+    if (!answer || is_closed_) break;
+    take(*watched, answer->result);
+  }
+  watched->link.reset();
+  co_return true;
+}
+
+void Roster::take(Watched& watched, wire::Value answer) {
+  if (answer.get("lost").as_uint().value_or(0) != 0) hooks_.on_report(*watched.record, answer);
+  for (const wire::Value report : answer.get("reports").items()) {
+    hooks_.on_report(*watched.record, report);
+    watched.taken = report.get("number").as_uint().value_or(watched.taken);
+  }
+  if (const wire::Value exit = answer.get("exit")) {
+    watched.record->wait_status = static_cast<int>(exit.get("wait_status").as_int().value_or(0));
+    tell_end(watched, watched.record->wait_status);
+  }
+}
+
+void Roster::tell_end(Watched& watched, std::optional<int> wait_status) {
+  if (std::exchange(watched.has_told_end, true)) return;
+  hooks_.on_event(wait_status ? "pod.exited" : "pod.lost", wire::to_json([&](wire::JsonWriter& json) {
+                    json.begin_object().member("pod", watched.name);
+                    if (wait_status) write_exit(json, *wait_status);
+                    json.end_object();
+                  }));
+  if (watched.record) hooks_.on_end(*watched.record, wait_status);
+}
+
+Fire Roster::tell_net_policy(std::shared_ptr<Watched> watched) {
+  const auto link = watched->link;
+  const std::string params = wire::to_json([&](wire::JsonWriter& json) {
+    json.begin_object();
+    egress::write_policy(json.key("policy"), hooks_.net_policy(*watched->record));
+    json.end_object();
+  });
+  const auto told = co_await link->ask(nullptr, "pod.net", params);
+  // It is told again whenever it can be reached again.
+  if (!told && !is_closed_) {
+    sessions_.log().error("a pod was not told its net rules",
+                          {{"pod", watched->name}, {"error", told.error().describe()}});
+    link->close();
+  }
+}
+
+void Roster::apply_net_policies() {
+  for (const auto& [name, weak] : watched_) {
+    const auto watched = weak.lock();
+    if (watched && watched->link) tell_net_policy(watched);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/base.h"
@@ -15,11 +16,21 @@
 
 namespace sallyport::pod {
 
+struct RosterHooks {
+  // For subscribers: pod.exited, pod.lost.
+  std::function<void(std::string_view event, const std::string& params)> on_event;
+  // Something for the records: a report (see pod/reports.h), or "lost": how many there were before it.
+  std::function<void(const Record&, wire::Value report)> on_report;
+  // Its agent is over; the status, unless the pod was lost.
+  std::function<void(const Record&, std::optional<int> wait_status)> on_end;
+  // The net rules of its profile as they are now, for its proxy.
+  std::function<policy::NetPolicy(const Record&)> net_policy;
+};
+
 class Roster {
  public:
-  using OnEvent = std::function<void(std::string_view event, const std::string& params)>;
-  Roster(ipc::Sessions& sessions, const Clock& clock, std::string pods_dir, OnEvent on_event)
-      : sessions_(sessions), clock_(clock), pods_dir_(std::move(pods_dir)), on_event_(std::move(on_event)) {}
+  Roster(ipc::Sessions& sessions, const Clock& clock, std::string pods_dir, RosterHooks hooks)
+      : sessions_(sessions), clock_(clock), pods_dir_(std::move(pods_dir)), hooks_(std::move(hooks)) {}
   Roster(const Roster&) = delete;
   Roster& operator=(const Roster&) = delete;
 
@@ -34,17 +45,32 @@ class Roster {
   Result<Record> find(const std::string& name) const;
   // The connection that this session uses for this pod; one per pair, gone with the session.
   Task<Result<std::shared_ptr<Link>>> link(ipc::Session& asker, std::string name);
+  // Profiles were read anew: tells every pod that lives.
+  void apply_net_policies();
 
  private:
-  // Tells subscribers when it ends. A connection that fails says nothing about the pod: only its lock and its
-  // process do.
-  Fire watch(std::string name);
+  // One pod's life, as far as this warden sees it.
+  struct Watched {
+    std::string name;
+    std::optional<Record> record;
+    std::shared_ptr<Link> link;  // while it can be reached
+    std::uint64_t taken = 0;     // of its reports
+    bool has_told_end = false;
+  };
+  // Takes its reports until it is gone, and tells when its agent ends. A connection that fails says nothing about
+  // the pod: only its lock and its process do.
+  Fire watch(std::string name, bool has_told_end = false);
+  Task<bool> listen(std::shared_ptr<Watched> watched);
+  void take(Watched& watched, wire::Value answer);
+  void tell_end(Watched& watched, std::optional<int> wait_status);
+  Fire tell_net_policy(std::shared_ptr<Watched> watched);
   Fire reap(pid_t pid);
 
   ipc::Sessions& sessions_;
   const Clock& clock_;
   std::string pods_dir_;
-  OnEvent on_event_;
+  RosterHooks hooks_;
+  std::map<std::string, std::weak_ptr<Watched>> watched_;
   std::map<std::pair<const ipc::Session*, std::string>, std::shared_ptr<Link>> links_;
   bool is_closed_ = false;
 };

@@ -16,6 +16,7 @@ Fire Service::answer(Daemon& pod, const std::shared_ptr<ipc::Session>& session, 
   ipc::Call call(session, std::move(request));
   Service service(pod, call);
   Reply reply = co_await service.dispatch();
+  if (is_reported(call.message().method)) service.report(reply);
   call.answer(std::move(reply));
 }
 
@@ -33,6 +34,8 @@ Task<Reply> Service::dispatch() {
   if (method == "pod.signal") co_return signal();
   if (method == "pod.stop") co_return stop();
   if (method == "pod.wait") co_return co_await wait();
+  if (method == "pod.reports") co_return co_await reports();
+  if (method == "pod.net") co_return net();
   co_return status();
 }
 
@@ -162,9 +165,61 @@ Reply Service::status() {
     write_size(json, pod_.size_);
     json.member("offset", pod_.screen_.end());
     json.member("agent_pid", pod_.running_ ? pod_.running_->pid() : 0).key("protections").raw(pod_.protections_);
-    if (pod_.record_.wait_status) write_exit(json, pod_.record_);
+    json.member("container", pod_.record_.container);
+    if (const egress::Tally* tally = pod_.egress_ ? pod_.egress_->tally(pod_.record_.container) : nullptr) {
+      tally->write(json.key("net"));
+    }
+    if (pod_.record_.wait_status) write_exit(json, *pod_.record_.wait_status);
     json.key("counters").begin_object().member("accepted", counters.accepted).member("refused", counters.refused);
     json.member("requests", counters.requests).member("malformed", counters.malformed).end_object().end_object();
+  });
+}
+
+// Whom the agent may connect to from now on.
+Reply Service::net() {
+  auto policy = egress::read_policy(call_.params().get("policy"));
+  if (!policy) return std::move(policy).error();
+  if (pod_.egress_) pod_.egress_->update(pod_.record_.container, std::move(*policy));
+  return done();
+}
+
+// What comes through the warden stands in its records already, with who asked it.
+void Service::report(const Reply& reply) {
+  if (peer_ > 0 && peer_ == pod_.warden_pid_) return;
+  const wire::Value params = call_.params();
+  const bool is_attach = call_.message().method == "pod.attach";
+  std::string detail(params.get("role").as_string().value_or(is_attach ? "control" : ""));
+  if (params.get("take").as_bool().value_or(false)) detail += " taken";
+  if (const auto number = params.get("signal").as_int()) detail = "signal " + std::to_string(*number);
+  pod_.report([&](JsonWriter& json) {
+    json.member("method", call_.message().method).member("session", call_.session().name());
+    json.member("peer_pid", peer_).member("request_id", call_.message().id);
+    json.member("code", reply.error() ? to_string(reply.error()->code) : "OK").member("detail", detail);
+  });
+}
+
+Task<Reply> Service::reports() {
+  const bool knows_exit = call_.params().get("knows_exit").as_bool().value_or(false);
+  pod_.warden_ = call_.share_session();
+  pod_.warden_pid_ = peer_;
+  pod_.reports_taken(call_.params().get("after").as_uint().value_or(0));
+  while (pod_.reports_.is_empty() && (knows_exit || !pod_.record_.wait_status)) {
+    const auto shot = std::make_shared<ipc::OneShot<bool>>();
+    // One warden at a time: the last who asks.
+    if (const auto before = std::exchange(pod_.reports_waiter_, shot)) before->resolve(false);
+    call_.on_cancel([shot] { shot->resolve(false); });
+    const bool goes_on = co_await *shot;
+    if (!goes_on) co_return Error::make(Code::cancelled, "nobody waits any more");
+  }
+  co_return call_.result([&](JsonWriter& json) {
+    json.begin_object();
+    pod_.reports_.write(json);
+    if (pod_.record_.wait_status) {
+      json.key("exit").begin_object().member("pod", pod_.record_.name);
+      write_exit(json, *pod_.record_.wait_status);
+      json.end_object();
+    }
+    json.end_object();
   });
 }
 
@@ -186,7 +241,7 @@ Task<Reply> Service::wait() {
   }
   co_return call_.result([&](JsonWriter& json) {
     json.begin_object().member("pod", pod_.record_.name);
-    write_exit(json, pod_.record_);
+    write_exit(json, *pod_.record_.wait_status);
     json.end_object();
   });
 }

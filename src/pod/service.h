@@ -1,4 +1,4 @@
-// What a pod's own door serves: attach log resize role signal stop status wait.
+// What a pod's own door serves: attach log resize role signal stop status wait, and to the warden reports and net.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ class Service {
   static Fire answer(Daemon& pod, const std::shared_ptr<ipc::Session>& session, wire::Message&& request);
 
  private:
-  explicit Service(Daemon& pod, ipc::Call& call) : pod_(pod), call_(call) {}
+  Service(Daemon& pod, ipc::Call& call) : pod_(pod), call_(call), peer_(pod.peer_of(call.session())) {}
   Task<ipc::Reply> dispatch();
 
   ipc::Reply attach();
@@ -25,13 +25,18 @@ class Service {
   ipc::Reply signal();
   ipc::Reply stop();
   ipc::Reply status();
+  ipc::Reply net();
   Task<ipc::Reply> wait();
+  // Answers when there is something to report, or when the agent has ended and who asks does not know it yet.
+  Task<ipc::Reply> reports();
+  void report(const ipc::Reply& reply);
 
   Daemon::OutputPtr own_output() const;  // of the session that asks; null if it is not attached
   ipc::Reply done();
 
   Daemon& pod_;
   ipc::Call& call_;
+  pid_t peer_;  // while the session is there to tell
 };
 
 }  // namespace sallyport::pod

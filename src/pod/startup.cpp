@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 
+#include "egress/protocol.h"
 #include "os/paths.h"
 #include "sandbox/launcher_protocol.h"
 #include "wire/wire.h"
@@ -27,7 +28,9 @@ Result<Bytes> encode(const Startup& startup) {
                            json.begin_object().member("name", startup.name).member("pods_dir", startup.pods_dir);
                            json.member("token", to_hex(startup.token)).member("profile", startup.profile);
                            json.member("tcp", startup.with_tcp).member("ring_bytes", startup.ring_bytes);
-                           json.member("keep_ms", startup.keep.count());
+                           json.member("keep_ms", startup.keep.count()).member("container", startup.container);
+                           json.member("hosts_file", startup.hosts_file);
+                           if (startup.net) egress::write_policy(json.key("net"), *startup.net);
                            write_size(json, startup.size);
                            json.end_object();
                          }))));
@@ -50,6 +53,11 @@ Result<Startup> decode_startup(ByteView bytes) {
   startup.name = root.get("name").as_string().value_or("");
   startup.pods_dir = root.get("pods_dir").as_string().value_or("");
   startup.profile = root.get("profile").as_string().value_or("");
+  startup.container = root.get("container").as_string().value_or("");
+  startup.hosts_file = root.get("hosts_file").as_string().value_or("");
+  if (const wire::Value net = root.get("net")) {
+    TRY(startup.net, egress::read_policy(net));
+  }
   startup.with_tcp = root.get("tcp").as_bool().value_or(false);
   startup.ring_bytes = root.get("ring_bytes").as_uint().value_or(0);
   startup.keep = Millis(root.get("keep_ms").as_int().value_or(0));
@@ -66,6 +74,7 @@ Result<Startup> decode_startup(ByteView bytes) {
   auto* launch = std::get_if<sandbox::LaunchRequest>(&request);
   if (launch == nullptr || launch->spec.command.empty()) return garbled();
   startup.spec = std::move(launch->spec);
+  if (startup.spec.has_proxy != startup.net.has_value()) return garbled();
   return startup;
 }
 

@@ -1,12 +1,14 @@
 // Bringing a pod to life: what its creator hands over, and how it learns that the pod is there.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/base.h"
 #include "pod/limits.h"
 #include "pod/record.h"
 #include "pod/terminal.h"
+#include "policy/net.h"
 #include "sandbox/spec.h"
 
 namespace sallyport::pod {
@@ -15,6 +17,9 @@ struct Startup {
   std::string name, pods_dir;
   wire::Token token{};  // made by the creator; never in arguments, environment or logs
   std::string profile;
+  std::string container;                 // by which the warden knows its sandbox
+  std::optional<policy::NetPolicy> net;  // with spec.has_proxy: where its agent may connect to
+  std::string hosts_file;                // for its proxy; see egress/resolver.h
   bool with_tcp = false;
   Size size;
   std::size_t ring_bytes = kDefaultRingBytes;
@@ -25,8 +30,9 @@ struct Startup {
 Result<Bytes> encode(const Startup& startup);
 Result<Startup> decode_startup(ByteView bytes);
 
-// In the new program, descriptor 2 is the creator's pipe until the pod is ready: whatever it says until then
-// are its last words, a success ends with this byte. Descriptor 3 holds the encoded Startup.
+// In the new program, descriptor 2 is the creator's pipe until the pod has a log of its own: whatever it says until
+// then are its last words, and so is an error later on; a success ends with this byte. Descriptor 3 holds the encoded
+// Startup.
 inline constexpr int kStartupFd = 3;
 inline constexpr char kReadyByte = '\x06';
 

@@ -67,6 +67,12 @@ bool NetRule::names(const Host& wanted) const {
          wanted.name[wanted.name.size() - host.name.size() - 1] == '.';
 }
 
+bool NetRule::is_within(const NetRule& other) const {
+  const bool is_host_within =
+      other.is_suffix && is_suffix ? other.host == host || other.names(host) : !is_suffix && other.names(host);
+  return is_host_within && (port == other.port || (port != 0 && allows_port(other, port)));
+}
+
 Status NetLimits::set(const std::string& name, const std::string& value) {
   const auto number = [&](std::uint64_t most) -> Result<std::uint64_t> {
     std::uint64_t parsed = 0;

@@ -25,6 +25,8 @@ struct NetRule {
   // Refused: a bare '*', '*' anywhere but in front, a public suffix such as *.co.uk, names that are not ASCII.
   static Result<NetRule> parse(std::string_view text);
   bool names(const Host& wanted) const;
+  // Whether whatever this rule allows is allowed by the other one too.
+  bool is_within(const NetRule& other) const;
 };
 
 // Zero means: no limit of ours.

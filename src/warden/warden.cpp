@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "handlers/net_reports.h"
+#include "handlers/pod_containers.h"
 #include "os/files.h"
 #include "os/process.h"
 #include "os/sockets.h"
@@ -53,7 +54,15 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
                }}),
       workers_(containers_, sessions_),
       pods_(sessions_, clock, options_.paths.state_dir + "/pods",
-            [this](std::string_view event, const std::string& params) { events_.publish(event, params); }),
+            {.on_event = publisher(),
+             .on_report = [this](const pod::Record& record,
+                                 wire::Value report) { handlers::record_pod(host_, record, report); },
+             .on_end =
+                 [this](const pod::Record& record, std::optional<int> wait_status) {
+                   handlers::end_pod(host_, record.container, wait_status.value_or(SIGKILL));
+                 },
+             .net_policy =
+                 [this](const pod::Record& record) { return handlers::net_policy_of(host_, record.container); }}),
       groups_(options_.paths.state_dir),
       output_(containers_, *ledger_, publisher()),
       scheduler_(
@@ -177,6 +186,7 @@ Status Warden::open_containers() {
   for (const std::string& fault : groups_.faults()) log_.error("unreadable group", {{"error", fault}});
   TRY(const auto lost, containers_.open());
   open_scheduler();
+  handlers::adopt_pods(host_);
   apply(config_);
   for (const auto& [id, container] : containers_.all()) take_up_mailbox(*container);
   mailbox_.start();
@@ -205,7 +215,7 @@ void Warden::take_up_mailbox(const containers::Container& container) {
   if (const Status added = mailbox_.add(container.id, container.mailbox_dir); !added) {
     log_.warn("a mailbox cannot be opened", {{"container", container.id}, {"error", added.error().describe()}});
   }
-  if (container.config.is_temporary) remove_when_idle(container.id);
+  if (container.config.is_temporary && containers::is_over(container.state)) remove_when_idle(container.id);
 }
 
 void Warden::remove_when_idle(const std::string& id) {
@@ -365,7 +375,11 @@ Status Warden::reload() {
   auto config = load_config(options_.paths.config_file);
   auto profiles = policy::Profiles::load(options_.paths.profiles_dir());
   // What a container may reach stands in its profile: with a fault there, nobody reaches anything.
-  if (!profiles) egress_.deny_all();
+  host_.is_net_faulty = !profiles;
+  if (!profiles) {
+    egress_.deny_all();
+    pods_.apply_net_policies();
+  }
   if (config && !profiles) config = profiles.error();
   if (!config) {
     host_.config_error = config.error().message;
@@ -389,13 +403,8 @@ Status Warden::reload() {
 // Of containers that run: their network follows their profile, and nothing else of them does.
 void Warden::apply_net_policies() {
   egress_.trust_again();
-  for (const auto& [id, container] : containers_.all()) {
-    const policy::Profile* profile = profiles_.find(container->config.profile);
-    // A profile that is gone allows nothing.
-    auto net = profile == nullptr ? Result<policy::NetPolicy>(policy::NetPolicy())
-                                  : policy::NetPolicy::make(profile->net_allow, profile->net_deny, profile->net_limits);
-    if (net) egress_.update(id, std::move(*net));
-  }
+  for (const auto& [id, container] : containers_.all()) egress_.update(id, handlers::net_policy_of(host_, id));
+  pods_.apply_net_policies();
 }
 
 void Warden::shut_down() {

@@ -108,7 +108,7 @@ class Pods : public ::testing::Test {
   std::string environment() const {
     const std::string root = root_.path();
     return "HOME='" + root + "/home' SALLYPORT_RUNTIME_DIR='" + root + "/run' SALLYPORT_STATE_DIR='" + root +
-           "/state' SALLYPORT_CONFIG='" + root + "/sallyport.toml' TERM=xterm ";
+           "/state' SALLYPORT_CONFIG='" + root + "/sallyport.toml' TERM=xterm " + more_variables_;
   }
   Ran sallyport(const std::string& arguments, const std::string& redirection = "2>&1 </dev/null") {
     const std::string command =
@@ -157,15 +157,17 @@ class Pods : public ::testing::Test {
     return answer ? static_cast<pid_t>(answer->value().get("agent_pid").as_int().value_or(0)) : 0;
   }
   void kill_warden() {
-    std::ifstream file(root_.path() + "/run/warden.pid");
     const Ran status = sallyport("--json status");
     wire::Decoder decoder;
     const auto document = decoder.parse(status.output);
     ASSERT_TRUE(document) << status.output;
     const auto pid = document->root().get("pid").as_int();
     ASSERT_TRUE(pid) << status.output;
+    const auto started = os::process_start_time(static_cast<pid_t>(*pid));
+    ASSERT_TRUE(started);
     ::kill(static_cast<pid_t>(*pid), SIGKILL);
-    ASSERT_TRUE(eventually([&] { return !std::filesystem::exists("/proc/" + std::to_string(*pid) + "/exe"); }));
+    // Not before its lock is free.
+    ASSERT_TRUE(eventually([&] { return !os::is_process_alive(static_cast<pid_t>(*pid), *started); }));
   }
 
   void SetUp() override {
@@ -181,7 +183,19 @@ class Pods : public ::testing::Test {
     sallyport("down");
   }
 
+  // What the ledger has of a method, as JSON; waits for it to have `part`.
+  std::string recorded(const std::string& method, const std::string& part) {
+    std::string records;
+    EXPECT_TRUE(eventually([&] {
+      records = sallyport("--json audit query --method " + method).output;
+      return records.find(part) != std::string::npos;
+    })) << method
+        << " without " << part << ": " << records;
+    return records;
+  }
+
   TemporaryDirectory root_;
+  std::string more_variables_;  // "NAME=value "
 };
 
 }  // namespace sallyport::testing

@@ -326,8 +326,10 @@ TEST_F(Pods, RefuseAStateFileThatIsNotTheirs) {
   ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
   EXPECT_EQ(sallyport("pod attach one").status, 1);
   ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
-  std::filesystem::rename(path, aside);
-  std::filesystem::create_symlink(aside, path);
+  // Put in its place at once: one that is only gone, the pod writes again.
+  ASSERT_EQ(std::system(("cp -p '" + path + "' '" + aside + "'").c_str()), 0);
+  std::filesystem::create_symlink(aside, aside + ".link");
+  std::filesystem::rename(aside + ".link", path);
   EXPECT_EQ(sallyport("pod attach one").status, 1);
   EXPECT_NE(sallyport("pod ls").output.find("tampered"), std::string::npos);
   // None of it was taken for the pod's death: restored, it is as it was.
@@ -338,16 +340,33 @@ TEST_F(Pods, RefuseAStateFileThatIsNotTheirs) {
   EXPECT_TRUE(client->sees("said still here"));
 }
 
-TEST_F(Pods, LiveWithoutTheirStateFile) {
+TEST_F(Pods, PutBackWhatSomebodyRemoves) {
   make("one", "echo up; while read x; do echo \"said $x\"; done");
+  const pid_t daemon = daemon_pid("one");
   auto client = attach("one");
   ASSERT_TRUE(client && client->sees("up"));
-  std::filesystem::remove(place("one").record_path());
-  client->type("on\r");
-  EXPECT_TRUE(client->sees("said on"));
-  ASSERT_TRUE(client->client->call("pod.signal", R"({"signal":9})"));
+  const std::string directory = place("one").path();
+  int round = 0;
+  for (const char* gone : {"/pod.json", "/pod.sock", "/lock", ""}) {
+    std::filesystem::remove_all(directory + gone);
+    // Who was there goes on, and who comes finds it.
+    const std::string word = "round" + std::to_string(++round);
+    client->type(word + "\r");
+    EXPECT_TRUE(client->sees("said " + word)) << gone;
+    ASSERT_TRUE(eventually([&] {
+      const auto found = place("one").read();
+      return life("one") == pod::Life::running && found && pod::connect(*found);
+    })) << gone;
+    auto later = attach("one", R"("role":"view")");
+    ASSERT_TRUE(later && later->sees("said " + word)) << gone;
+  }
+  EXPECT_EQ(daemon_pid("one"), daemon);
+  // The name is its own still, and its exit is recorded where it belongs.
+  EXPECT_EQ(sallyport("pod new --name one -- true").status, 1);
+  EXPECT_EQ(sallyport("pod kill one").status, 0);
   ASSERT_TRUE(client->reads_to_the_end());
-  EXPECT_EQ(sallyport("pod wait one").status, 137) << "the exit is recorded anew";
+  EXPECT_EQ(sallyport("pod wait one").status, 137);
+  EXPECT_FALSE(place("one").exists()) << "collected, so gone for good";
 }
 
 }  // namespace

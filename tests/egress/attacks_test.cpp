@@ -190,6 +190,26 @@ TEST_F(Attack, RequestsThatCouldBeReadInTwoWaysAreRefusedAndNeverReachTheServer)
   EXPECT_EQ(server_.connections(), 0);
 }
 
+TEST_F(Attack, AnUpgradeOfAPlainRequestNeverReachesTheServer) {
+  Upstream server(Upstream::hello);
+  allow({"127.0.0.1:" + std::to_string(server.port())});
+  const std::string target = "127.0.0.1:" + std::to_string(server.port());
+  for (const char* upgrade : {"websocket", "WebSocket", "h2c, websocket", "websocket/13"}) {
+    Wire wire = connect();
+    wire.send("GET http://" + target + "/ HTTP/1.1\r\nHost: " + target +
+              "\r\nConnection: keep-alive, Upgrade\r\nUpgrade: " + upgrade + "\r\n\r\n");
+    const std::string answer = wire.read_all();
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 501 ")) << upgrade << answer;
+    EXPECT_NE(answer.find("CONNECT"), std::string::npos) << "it says what to do";
+  }
+  EXPECT_EQ(server.connections(), 0);
+  // An offer that a server may pass over is left out, and the request goes on.
+  Wire wire = connect();
+  wire.send("GET http://" + target + "/ HTTP/1.1\r\nHost: " + target +
+            "\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\n\r\n");
+  EXPECT_NE(wire.read_all().find("hello"), std::string::npos);
+}
+
 TEST_F(Attack, AMalformedChunkEndsTheRequest) {
   std::mutex mutex;
   std::string seen;

@@ -3,6 +3,7 @@
 
 #include "pod/device_queries.h"
 #include "pod/escape_keys.h"
+#include "pod/reports.h"
 #include "pod/screen.h"
 #include "pod/startup.h"
 
@@ -109,6 +110,57 @@ TEST(Startup, ComesBackAsItWasHandedOver) {
   EXPECT_TRUE(back->with_tcp);
   EXPECT_EQ(back->spec.command, startup.spec.command);
   for (std::size_t size = 0; size < bytes->size(); size += 7) EXPECT_FALSE(decode_startup(bytes->view().first(size)));
+}
+
+TEST(Startup, HandsOverItsNetRulesAndRefusesAProxyWithoutThem) {
+  Startup startup;
+  startup.name = "net";
+  startup.pods_dir = "/pods";
+  startup.spec.command = {"true"};
+  startup.spec.has_proxy = true;
+  startup.container = "pod-net-1";
+  startup.hosts_file = "/hosts";
+  startup.net = *policy::NetPolicy::make({"web.test:80"}, {"evil.test"}, {});
+  const auto bytes = encode(startup);
+  ASSERT_TRUE(bytes);
+  const auto back = decode_startup(bytes->view());
+  ASSERT_TRUE(back) << back.error().describe();
+  EXPECT_EQ(back->container, "pod-net-1");
+  EXPECT_EQ(back->hosts_file, "/hosts");
+  ASSERT_TRUE(back->net);
+  EXPECT_EQ(back->net->allow.at(0).text, "web.test:80");
+  EXPECT_EQ(back->net->deny.at(0).text, "evil.test");
+  startup.net.reset();
+  EXPECT_FALSE(decode_startup(encode(startup)->view()));
+}
+
+// ---- reports ----
+
+TEST(Reports, AreKeptInOrderUntilTheyAreTakenAndCountWhatGaveWay) {
+  const SystemClock clock;
+  Reports reports(clock);
+  EXPECT_TRUE(reports.is_empty());
+  const auto told = [&] {
+    return wire::to_json([&](wire::JsonWriter& json) {
+      json.begin_object();
+      reports.write(json);
+      json.end_object();
+    });
+  };
+  for (int i = 1; i <= 3; ++i) {
+    reports.add([&](wire::JsonWriter& json) { json.member("what", i * 10); });
+  }
+  EXPECT_NE(told().find(R"("what":10)"), std::string::npos);
+  reports.taken(0);
+  EXPECT_NE(told().find(R"("what":10)"), std::string::npos) << "a warden that knows nothing yet gets all of it";
+  reports.taken(2);
+  EXPECT_EQ(told().find(R"("what":20)"), std::string::npos);
+  EXPECT_NE(told().find(R"("number":3)"), std::string::npos);
+  reports.taken(3);
+  EXPECT_TRUE(reports.is_empty());
+  for (std::size_t i = 0; i < kMaxReports + 5; ++i) reports.add([](wire::JsonWriter&) {});
+  EXPECT_NE(told().find(R"("lost":5)"), std::string::npos);
+  EXPECT_LT(told().size(), wire::kMaxFrameBytes);
 }
 
 TEST(Startup, TellsLastWordsFromSuccess) {

@@ -36,6 +36,26 @@ TEST(NetRule, WithoutAPortItMeansTheWebAndADenialAllOfIt) {
   EXPECT_FALSE(decide_address(*policy, a, 443, *parse_address("10.1.2.3")).is_allowed);
 }
 
+TEST(NetRule, IsWithinAnotherOnlyIfAllOfItIs) {
+  const auto is_within = [](const char* rule, const char* other) {
+    return NetRule::parse(rule)->is_within(*NetRule::parse(other));
+  };
+  EXPECT_TRUE(is_within("a.example.org", "a.example.org"));
+  EXPECT_TRUE(is_within("a.example.org:443", "a.example.org"));
+  EXPECT_TRUE(is_within("a.example.org", "*.example.org"));
+  EXPECT_TRUE(is_within("*.a.example.org:80", "*.example.org"));
+  EXPECT_TRUE(is_within("*.example.org", "*.example.org"));
+  EXPECT_TRUE(is_within("192.0.2.7:5432", "192.0.2.7:5432"));
+  EXPECT_FALSE(is_within("a.example.org", "a.example.org:443")) << "80, too";
+  EXPECT_FALSE(is_within("a.example.org:8443", "a.example.org"));
+  EXPECT_FALSE(is_within("example.org", "*.example.org"));
+  EXPECT_FALSE(is_within("*.example.org", "example.org"));
+  EXPECT_FALSE(is_within("*.example.org", "*.a.example.org"));
+  EXPECT_FALSE(is_within("*.example.org", "a.example.org"));
+  EXPECT_FALSE(is_within("notexample.org", "*.example.org"));
+  EXPECT_FALSE(is_within("192.0.2.7:5432", "192.0.2.7:5433"));
+}
+
 TEST(NetRule, ADeniedAddressIsDeniedUnderEveryName) {
   const auto policy = NetPolicy::make({"a.org", "10.1.2.3:443"}, {"10.1.2.3", "1.2.3.4:443"}, {});
   ASSERT_TRUE(policy);

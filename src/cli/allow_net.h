@@ -1,0 +1,16 @@
+// --allow-net, of every command that starts something which may then reach a host.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/base.h"
+#include "cli/command.h"
+
+namespace sallyport::cli {
+
+void add_allow_net(CLI::App& command, std::vector<std::string>& hosts);
+// The rules that were asked for, lists expanded. INVALID_PARAMS or NOT_FOUND names the one that is wrong.
+Result<std::vector<std::string>> allowed_hosts(const Context& context, const std::vector<std::string>& hosts);
+
+}  // namespace sallyport::cli
