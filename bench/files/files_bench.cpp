@@ -36,7 +36,7 @@ std::function<void()> ours(const std::string& root, std::string method, std::str
     const auto document = decoder.parse(params);
     Bytes out;
     wire::JsonWriter json(out);
-    const worker::Stop stop;
+    worker::Stop stop;
     if (!service.handle(method, {document->root(), stop, json, nullptr})) ::_exit(9);
     const int file = ::open("/dev/shm", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
     if (::write(file, out.data(), out.size()) < 0) ::_exit(9);
