@@ -53,11 +53,13 @@ struct Bench {
     return std::make_unique<OnPod>(*warden, pods_dir(), script, with_tcp);
   }
   std::string dtach(const std::string& script) const {
-    return "exec dtach -c " + root + "/dtach.sock -E -z -r none sh -c '" + script + "'";
+    static int used = 0;
+    return "exec dtach -c " + root + "/dtach" + std::to_string(++used) + ".sock -E -z -r none sh -c '" + script + "'";
   }
   std::string tmux(const std::string& script) const {
-    return "TERM=xterm exec tmux -S " + root + "/tmux.sock -f /dev/null new-session 'stty -opost 2>/dev/null; " +
-           script + "'";
+    static int used = 0;
+    return "TERM=xterm exec tmux -S " + root + "/tmux" + std::to_string(++used) +
+           ".sock -f /dev/null new-session 'stty -opost 2>/dev/null; " + script + "'";
   }
 };
 
@@ -147,7 +149,10 @@ void relay(Bench& bench) {
 
 // ---- echo ----
 
-constexpr const char* kEcho = "stty raw echo; printf ready; exec cat >/dev/null";
+// Ends with its last key, and so does whatever keeps it.
+std::string echo_script(int keys) {
+  return "stty raw echo; printf ready; exec head -c " + std::to_string(keys) + " >/dev/null";
+}
 
 double echo_pty(const std::string& command, bool is_raw_outside, int keys) {
   OnPty terminal(command, is_raw_outside);
@@ -160,15 +165,19 @@ double echo_pty(const std::string& command, bool is_raw_outside, int keys) {
     const char key = static_cast<char>('a' + i % 26);
     const auto start = SteadyClock::now();
     terminal.type({&key, 1});
-    while (terminal.read().find(key) == std::string_view::npos) {
+    for (std::string_view came; came.find(key) == std::string_view::npos;) {
+      came = terminal.read();
+      if (came.empty()) give_up("a terminal ended before its keys");
     }
     samples.push_back(seconds_since(start) * 1e6);
+  }
+  while (!terminal.read().empty()) {
   }
   return median(samples);
 }
 
 double echo_pod(const Bench& bench, bool with_tcp, int keys) {
-  const auto pod = bench.pod(kEcho, with_tcp);
+  const auto pod = bench.pod(echo_script(keys), with_tcp);
   pod->attach();
   std::string seen;
   while (seen.find("ready") == std::string::npos && pod->read() > 0) seen += pod->last();
@@ -190,13 +199,13 @@ void echo(Bench& bench) {
   std::vector<double> raw, local, tcp, local_ratio, tcp_ratio, dtach_ratio, tmux_ratio;
   const int keys = bench.is_quick ? 500 : 2000;
   for (int round = 0; round < (bench.is_quick ? 3 : 7); ++round) {
-    raw.push_back(echo_pty(std::string("exec sh -c '") + kEcho + "'", false, keys));
+    raw.push_back(echo_pty("exec sh -c '" + echo_script(keys) + "'", false, keys));
     local.push_back(echo_pod(bench, false, keys));
     tcp.push_back(echo_pod(bench, true, keys));
     local_ratio.push_back(local.back() / raw.back());
     tcp_ratio.push_back(tcp.back() / raw.back());
-    dtach_ratio.push_back(echo_pty(bench.dtach(kEcho), true, keys) / raw.back());
-    tmux_ratio.push_back(echo_pty(bench.tmux(kEcho), true, keys / 5) / raw.back());
+    dtach_ratio.push_back(echo_pty(bench.dtach(echo_script(keys)), true, keys) / raw.back());
+    tmux_ratio.push_back(echo_pty(bench.tmux(echo_script(keys / 5)), true, keys / 5) / raw.back());
   }
   bench.lines.push_back({"echo p50 / raw, Unix",
                          with_unit(median(local), "us"),

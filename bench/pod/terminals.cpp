@@ -20,14 +20,15 @@
 #include "pod/terminal_filter.h"
 
 namespace sallyport::bench {
-namespace {
 
-constexpr std::size_t kBlock = 64U << 10;
-
-[[noreturn]] void give_up(const std::string& what) {
+void give_up(const std::string& what) {
   std::fprintf(stderr, "bench pod: %s\n", what.c_str());
   std::exit(1);
 }
+
+namespace {
+
+constexpr std::size_t kBlock = 64U << 10;
 
 template <typename T>
 T must(Result<T> result, const char* what) {

@@ -13,6 +13,7 @@
 namespace sallyport::bench {
 
 using SteadyClock = std::chrono::steady_clock;
+[[noreturn]] void give_up(const std::string& what);  // ends the run
 double seconds_since(SteadyClock::time_point start);
 // User and system time of a process so far, in seconds.
 double cpu_of(pid_t pid);

@@ -64,6 +64,8 @@ Status Bridge::run() {
   ::signal(SIGPIPE, SIG_IGN);
   // Never waits for a client that does not read: it may be waiting for us to read.
   if (::isatty(out_) == 0) ::fcntl(out_, F_SETFL, ::fcntl(out_, F_GETFL) | O_NONBLOCK);
+  // Most answers fit into it at once. Where it is no pipe, or the user has no more room, it stays as it is.
+  ::fcntl(out_, F_SETPIPE_SZ, kPipeBytes);
   // While client and server agree on a revision the container is made.
   place_.open();
   SteadyTime until_end = SteadyTime::max();
@@ -103,7 +105,7 @@ bool Bridge::expects_answer() const {
          std::chrono::steady_clock::now() < last_call_ + kHotTime && !has_input();
 }
 
-void Bridge::wait(SteadyTime until) const {
+void Bridge::wait(SteadyTime until) {
   std::array<pollfd, 3> events = {{{has_input_ended_ || is_behind() ? -1 : in_, POLLIN, 0},
                                    {server_.output().empty() ? -1 : out_, POLLOUT, 0},
                                    {is_behind() ? -1 : place_.fd(), POLLIN, 0}}};
@@ -112,7 +114,8 @@ void Bridge::wait(SteadyTime until) const {
     const auto left = std::chrono::ceil<Millis>(until - std::chrono::steady_clock::now()).count();
     timeout = static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30));
   }
-  ::poll(events.data(), events.size(), timeout);
+  spinner_.wait([&] { return ::poll(events.data(), events.size(), 0) != 0; },
+                [&] { ::poll(events.data(), events.size(), timeout); });
 }
 
 void Bridge::read_input() {

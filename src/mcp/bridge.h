@@ -36,10 +36,11 @@ class Bridge final : public Tools {
   SteadyTime turn_operations();
   bool has_input() const;
   bool expects_answer() const;
-  void wait(SteadyTime until) const;
+  void wait(SteadyTime until);
   bool is_behind() const { return server_.output().size() > kMaxUnsentBytes; }
 
   int in_, out_;
+  Spinner spinner_;
   std::string workspace_;
   std::vector<Tool> tools_;
   Place place_;

@@ -17,6 +17,8 @@ inline constexpr std::size_t kMaxBatch = 64;
 inline constexpr std::size_t kMaxIdBytes = 256;
 // Unsent output; beyond it neither the client nor the warden is read until the client reads again.
 inline constexpr std::size_t kMaxUnsentBytes = 4U << 20;
+// Asked of the kernel for the pipe to the client.
+inline constexpr int kPipeBytes = 1 << 20;
 // Tools on one page of tools/list. All of ours fit: some clients never ask for the second page.
 inline constexpr std::size_t kToolsPerPage = 100;
 
