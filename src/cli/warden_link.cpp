@@ -22,7 +22,7 @@ namespace {
 constexpr Millis kStartTimeout{10'000};
 constexpr Millis kPingTimeout{5'000};
 constexpr std::size_t kLastWordsBytes = 4096;
-constexpr int kTriesAfterLosing = 20;
+constexpr int kStarts = 2, kTriesAfterLosing = 20;
 constexpr Millis kRetryAfterLosing{10};
 
 // The daemon's stderr: appended to a log of ours, whose end tells why it died.
@@ -109,6 +109,13 @@ Status start_warden(const os::Paths& paths) {
   return ready;
 }
 
+// One that was killed a moment ago may still let us connect, and never answers.
+Result<std::unique_ptr<Client>> reach_warden(const os::Paths& paths) {
+  TRY(auto client, connect_warden(paths));
+  TRY(check_pong(*client));
+  return client;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Client>> connect_warden(const os::Paths& paths) {
@@ -121,20 +128,23 @@ Result<std::unique_ptr<Client>> connect_warden(const os::Paths& paths) {
 }
 
 Result<Started> ensure_warden(const os::Paths& paths) {
-  auto running = connect_warden(paths);
+  auto running = reach_warden(paths);
   if (running) return Started{std::move(*running), true};
   if (running.error().code != Code::unavailable) return std::move(running).error();
-  const Status started = start_warden(paths);
-  auto client = connect_warden(paths);
-  // Whoever else was starting one at the same moment may have been quicker: that one will do, once it
-  // has come as far as its socket.
-  for (int i = 0; !started && !client && i < kTriesAfterLosing; ++i) {
-    std::this_thread::sleep_for(kRetryAfterLosing);
-    client = connect_warden(paths);
+  Status started = ok();
+  for (int attempt = 0; attempt < kStarts; ++attempt) {
+    started = start_warden(paths);
+    auto client = reach_warden(paths);
+    // Whoever else was starting one at the same moment may have been quicker: that one will do, once it has
+    // come as far as its socket. Or one that was killed still held the lock: then it is free by the next start.
+    for (int i = 0; !started && !client && i < kTriesAfterLosing; ++i) {
+      std::this_thread::sleep_for(kRetryAfterLosing);
+      client = reach_warden(paths);
+    }
+    if (client) return Started{std::move(*client), false};
+    if (started) return std::move(client).error();
   }
-  if (!client) return started ? std::move(client).error() : started.error();
-  TRY(check_pong(**client));
-  return Started{std::move(*client), false};
+  return started.error();
 }
 
 }  // namespace sallyport::cli

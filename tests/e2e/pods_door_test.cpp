@@ -52,7 +52,8 @@ TEST_F(PodsDoor, AnswersTheAgentAsItsContainerAlsoAfterTheWardenWasKilled) {
     } else {
       ASSERT_EQ(sallyport("down").status, 0);
     }
-    ASSERT_EQ(sallyport("up").status, 0);
+    const Ran up = sallyport("up");
+    ASSERT_EQ(up.status, 0) << up.output;
     EXPECT_TRUE(has(asked(*client, "test.ping"), R"("pong":true)")) << life;
     EXPECT_TRUE(has(asked(*client, "warden.hello"), "container/" + id)) << life;
   }
@@ -69,7 +70,8 @@ TEST_F(PodsDoor, IsForgottenWhenThePodDiedWithoutAWarden) {
   kill_warden();
   ::kill(daemon_pid("one"), SIGKILL);
   ASSERT_TRUE(becomes("one", pod::Life::lost));
-  ASSERT_EQ(sallyport("up").status, 0);
+  const Ran up = sallyport("up");
+  ASSERT_EQ(up.status, 0) << up.output;
   EXPECT_TRUE(eventually([&] { return !has(sallyport("call container.list").output, id); }));
   EXPECT_FALSE(std::filesystem::exists(root_.path() + "/run/containers/" + id));
 }
@@ -81,7 +83,8 @@ TEST_F(PodsDoor, IsClosedToWhoeverIsNotInThePodsNamespace) {
   ASSERT_TRUE(outside);
   EXPECT_NE(outside.outcome("test.ping"), "OK");
   kill_warden();
-  ASSERT_EQ(sallyport("up").status, 0);
+  const Ran up = sallyport("up");
+  ASSERT_EQ(up.status, 0) << up.output;
   Client again = Client::unix_socket(door);
   ASSERT_TRUE(again) << "the next warden listens there";
   EXPECT_NE(again.outcome("test.ping"), "OK") << "and knows as well where the pod lives";
@@ -131,7 +134,8 @@ TEST_F(PodsDoor, RecordsWhatHappenedWhileNoWardenRan) {
   kill_warden();
   ASSERT_TRUE(attach("one", R"("role":"view")"));
   EXPECT_EQ(sallyport("pod log one").status, 0);
-  ASSERT_EQ(sallyport("up").status, 0);
+  const Ran up = sallyport("up");
+  ASSERT_EQ(up.status, 0) << up.output;
   recorded("pod.attach", R"("rule":"view")");
   recorded("pod.log", "pod/one/");
 }
@@ -220,7 +224,8 @@ TEST_F(PodsNet, GoOnWithoutTheWardenAndTheNextOneRecordsIt) {
   kill_warden();
   EXPECT_TRUE(has(fetched(*client, site()), "hello from the site"));
   EXPECT_TRUE(has(fetched(*client, "evil.test/"), "no rule of net.allow names it"));
-  ASSERT_EQ(sallyport("up").status, 0);
+  const Ran up = sallyport("up");
+  ASSERT_EQ(up.status, 0) << up.output;
   EXPECT_TRUE(has(recorded("egress.connect", "evil.test:80"), "web.test:" + site_.http));
   EXPECT_TRUE(has(fetched(*client, site()), "hello from the site")) << "the rules beside the profile's are kept";
 }
@@ -240,7 +245,8 @@ TEST_F(PodsNet, FollowTheirProfileWhenItIsReloadedOrAnotherWardenReadsIt) {
   // A new warden tells it what holds now.
   kill_warden();
   write_profile(rules());
-  ASSERT_EQ(sallyport("up").status, 0);
+  const Ran up = sallyport("up");
+  ASSERT_EQ(up.status, 0) << up.output;
   EXPECT_TRUE(eventually([&] { return has(fetched(*client, site()), "hello from the site"); }));
 }
 
