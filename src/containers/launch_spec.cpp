@@ -1,7 +1,6 @@
 #include "containers/launch_spec.h"
 
 #include <glob.h>
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -123,9 +122,8 @@ Status add_proxy(sandbox::Spec& spec) {
 }
 
 std::string host_home() {
-  if (const char* home = std::getenv("HOME"); home != nullptr && home[0] == '/') return home;
-  const passwd* entry = ::getpwuid(::geteuid());
-  return entry != nullptr && entry->pw_dir != nullptr ? entry->pw_dir : "/";
+  const std::string home = os::home_directory();
+  return home.empty() ? "/" : home;
 }
 
 Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchContext& given) {

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <climits>
+#include <cstdio>
 #include <cstdlib>
 
 namespace sallyport::os {
@@ -13,14 +14,6 @@ namespace {
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
-}
-
-Result<std::string> home() {
-  if (std::string home = variable("HOME"); !home.empty()) return home;
-  if (const passwd* entry = ::getpwuid(::geteuid()); entry != nullptr && entry->pw_dir != nullptr) {
-    return std::string(entry->pw_dir);
-  }
-  return Error::make(Code::invalid_params, "no home directory is known; set HOME");
 }
 
 // The first variable that is set wins; otherwise `fallback`.
@@ -34,13 +27,27 @@ Result<std::string> choose(const char* name, std::string fallback) {
 
 }  // namespace
 
+// The file itself and not getpwuid: other sources of users would need libraries that a static program lacks.
+std::string home_directory() {
+  if (std::string home = variable("HOME"); home.starts_with('/')) return home;
+  std::string found;
+  if (std::FILE* users = std::fopen("/etc/passwd", "re")) {
+    while (const passwd* user = ::fgetpwent(users)) {
+      if (user->pw_uid == ::geteuid() && found.empty()) found = user->pw_dir;
+    }
+    std::fclose(users);
+  }
+  return found;
+}
+
 Result<Paths> paths_from_environment() {
   const std::string xdg_runtime = variable("XDG_RUNTIME_DIR");
   Paths paths;
   TRY(paths.runtime_dir,
       choose("SALLYPORT_RUNTIME_DIR",
              xdg_runtime.empty() ? "/tmp/sallyport-" + std::to_string(::geteuid()) : xdg_runtime + "/sallyport"));
-  TRY(const std::string home_dir, home());
+  const std::string home_dir = home_directory();
+  if (home_dir.empty()) return Error::make(Code::invalid_params, "no home directory is known; set HOME");
   const std::string xdg_config = variable("XDG_CONFIG_HOME"), xdg_state = variable("XDG_STATE_HOME");
   TRY(paths.config_file, choose("SALLYPORT_CONFIG", (xdg_config.empty() ? home_dir + "/.config" : xdg_config) +
                                                         "/sallyport/sallyport.toml"));

@@ -23,6 +23,9 @@ struct Paths {
 // INVALID_PARAMS if a variable holds a relative path or there is no home directory.
 Result<Paths> paths_from_environment();
 
+// $HOME, else what /etc/passwd says; empty if neither does.
+std::string home_directory();
+
 // The path of a sibling program: beside this executable, where build and installation both put it.
 Result<std::string> sibling_program(const std::string& name);
 
