@@ -11,6 +11,7 @@
 #include <array>
 #include <csignal>
 #include <filesystem>
+#include <set>
 
 #include "containers/record.h"
 #include "os/files.h"
@@ -29,6 +30,7 @@ constexpr std::size_t kReadBytes = 64U << 10;
 // What is being deleted, beside the mailboxes.
 constexpr const char* kGonePrefix = ".gone-";
 constexpr std::size_t kRemovedAtOnce = 256;
+constexpr const char* kStopping = "the warden is stopping; ask again later";
 
 std::string make_id(const Config& config) {
   std::string base = !config.pod.empty() ? "pod-" + config.pod : !config.name.empty() ? config.name : config.profile;
@@ -114,6 +116,9 @@ void Registry::close() {
     save(*container);
   }
   if (launcher_) launcher_->close();
+  const Error stopping = Error::make(Code::unavailable, kStopping);
+  fail_launches(stopping);
+  for (const auto& [id, container] : std::map(containers_)) end_jobs(*container, stopping);
 }
 
 Result<std::vector<std::shared_ptr<Container>>> Registry::open() {
@@ -128,8 +133,16 @@ Result<std::vector<std::shared_ptr<Container>>> Registry::open() {
                      [this] { on_launcher_lost(); }));
   std::vector<std::string> faults;
   std::vector<std::shared_ptr<Container>> to_restart;
-  for (auto& container : read_records(directories_.records, faults)) {
+  auto records = read_records(directories_.records, faults);
+  std::set<std::string> replaced;
+  for (const auto& container : records) replaced.insert(container->config.replaces);
+  for (auto& container : records) {
     std::error_code ignored;
+    if (replaced.contains(container->id)) {
+      // The last warden came so far: another goes on for it, and it only waits to be forgotten.
+      container->config.should_restart = false;
+      container->config.is_temporary = true;
+    }
     // A pod may have outlived the last warden, and its sandbox has this very directory mounted.
     if (container->config.pod.empty()) {
       std::filesystem::remove_all(directories_.doors + "/" + container->id, ignored);
@@ -158,6 +171,7 @@ Result<std::vector<std::shared_ptr<Container>>> Registry::open() {
 // ---- making ----
 
 Result<std::shared_ptr<Container>> Registry::prepare(Config config) {
+  if (is_closed_) return Error::make(Code::unavailable, kStopping);
   for (const auto& [id, other] : containers_) {
     if (!config.name.empty() && other->config.name == config.name && !is_over(other->state)) {
       return Error::make(Code::conflict, "a container of this name is running");
@@ -286,6 +300,8 @@ Task<Status> Registry::launch(std::shared_ptr<Container> container, sandbox::Spe
   }
   if (status) status = co_await *launched;
   launching_.erase(container->handle);
+  // Nothing is wrong with it, and no more is known of it.
+  if (is_closed_) co_return Error::make(Code::unavailable, kStopping);
   if (!status) {
     container->failure = status.error().message;
     end(container, State::failed);
@@ -504,14 +520,23 @@ void Registry::on_notice(sandbox::FromLauncher notice, std::vector<UniqueFd> fds
 }
 
 void Registry::on_launcher_lost() {
-  for (const auto& [handle, waiter] : std::map(launching_)) {
-    waiter->resolve(Error::make(Code::unavailable, "the launcher died; try again"));
-  }
+  fail_launches(Error::make(Code::unavailable, "the launcher died; try again"));
   std::vector<std::shared_ptr<Container>> running;
   for (const auto& [id, container] : containers_) {
     if (container->handle != 0 && !is_over(container->state)) running.push_back(container);
   }
   for (const auto& container : running) end(container, State::lost);
+}
+
+void Registry::fail_launches(const Error& error) {
+  for (const auto& [handle, waiter] : std::map(launching_)) waiter->resolve(error);
+}
+
+void Registry::end_jobs(Container& container, const Error& error) {
+  for (const auto& [number, job] : std::exchange(container.jobs, {})) {
+    job->started.resolve(error);
+    job->exited.resolve(SIGKILL);
+  }
 }
 
 void Registry::end(const std::shared_ptr<Container>& container, State state) {
@@ -523,10 +548,7 @@ void Registry::end(const std::shared_ptr<Container>& container, State state) {
   container->proxy_listener.reset();
   container->listener.reset();
   container->listening.reset();
-  for (const auto& [number, job] : std::exchange(container->jobs, {})) {
-    job->started.resolve(Error::make(Code::unavailable, "the container ended"));
-    job->exited.resolve(SIGKILL);
-  }
+  end_jobs(*container, Error::make(Code::unavailable, "the container ended"));
   std::error_code ignored;
   std::filesystem::remove_all(container->door_dir, ignored);
   const Incident ended = end_of(*container);

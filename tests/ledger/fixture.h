@@ -126,7 +126,7 @@ class LedgerTest : public testing::Test {
   template <typename Look>
   void look(Look&& look_at) {
     bool is_done = false;
-    ledger_->read({.work = std::forward<Look>(look_at), .done = [&] { is_done = true; }});
+    ledger_->read({.work = std::forward<Look>(look_at), .done = [&](const Status&) { is_done = true; }});
     inbox_.run_until([&] { return is_done; });
   }
 
