@@ -12,10 +12,10 @@
 
 namespace sallyport::os {
 
-Result<Spawned> spawn_helper(const std::string& name, const std::vector<std::string>& arguments) {
+Result<Spawned> spawn_helper(const std::string& name, HelperOptions options) {
   TRY(const std::string program, sibling_program(name));
   std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+  if (::socketpair(AF_UNIX, options.socket_type | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return Error::from_errno("cannot make a socket pair", errno);
   }
   Spawned spawned{-1, UniqueFd(ends[0])};
@@ -36,12 +36,13 @@ Result<Spawned> spawn_helper(const std::string& name, const std::vector<std::str
   // A group of its own: a Ctrl-C meant for the one that started it must let that one stop in order.
   ::posix_spawnattr_setpgroup(&attributes, 0);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-  std::vector<char*> argv = {const_cast<char*>(program.c_str())};                             // NOLINT(*-const-cast)
-  for (const std::string& word : arguments) argv.push_back(const_cast<char*>(word.c_str()));  // NOLINT(*-const-cast)
+  options.arguments.insert(options.arguments.begin(), program);
+  std::vector<char*> argv;
+  for (std::string& word : options.arguments) argv.push_back(word.data());
   argv.push_back(nullptr);
-  std::array<char*, 1> environment = {nullptr};
+  options.environment.push_back(nullptr);
   const int failed =
-      ::posix_spawn(&spawned.pid, program.c_str(), &actions, &attributes, argv.data(), environment.data());
+      ::posix_spawn(&spawned.pid, program.c_str(), &actions, &attributes, argv.data(), options.environment.data());
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
   if (failed != 0) return Error::from_errno("cannot start " + name, failed, program);
