@@ -101,10 +101,18 @@ class Registry {
   static Status bind_door(Container& container);
   Status open_door(Container& container);
   void on_notice(sandbox::FromLauncher notice, std::vector<UniqueFd> fds);
+  void on(const std::shared_ptr<Container>& container, sandbox::Launched& launched, std::vector<UniqueFd> fds);
+  void on(const std::shared_ptr<Container>& container, sandbox::LaunchFailed& failed, std::vector<UniqueFd>);
+  void on(const std::shared_ptr<Container>& container, sandbox::JobStarted& started, std::vector<UniqueFd>);
+  void on(const std::shared_ptr<Container>& container, sandbox::JobExited& exited, std::vector<UniqueFd>);
+  void on(const std::shared_ptr<Container>& container, sandbox::Violated& violated, std::vector<UniqueFd>);
+  void on(const std::shared_ptr<Container>& container, sandbox::Ended& ended, std::vector<UniqueFd>);
+  void settle_launch(sandbox::Handle handle, Status status);
   void on_launcher_lost();
   void fail_launches(const Error& error);
   static void end_jobs(Container& container, const Error& error);
   void end(const std::shared_ptr<Container>& container, State state);
+  static Incident end_of(const Container& container);
   std::shared_ptr<Container> by_handle(sandbox::Handle handle) const;
   Result<std::vector<UniqueFd>> capture_output(const std::shared_ptr<Container>& container);
   Fire read_log(std::shared_ptr<Container> container, std::shared_ptr<ipc::Watch> pipe, LogRing& ring);
