@@ -30,6 +30,7 @@ struct Config {
   std::string overrides;               // of the profile, which they only narrow; a JSON object, or empty
   std::string input;                   // for its command's stdin; not recorded
   bool should_restart = false;         // started again by a warden that finds it lost
+  std::string replaces;                // the lost one that was started again as this one; or empty
   bool is_temporary = false;           // forgotten when it is over and nothing of it is left to answer
 };
 

@@ -220,6 +220,18 @@ TEST_F(LedgerTest, ClosingWritesWhatIsBuffered) {
   EXPECT_TRUE(report.note.empty()) << report.note;
 }
 
+TEST_F(LedgerTest, WhoeverAsksAClosedOneIsToldAtOnce) {
+  open();
+  ASSERT_TRUE(ledger_->close());
+  std::vector<Code> told;
+  const auto note = [&](const Status& status) { told.push_back(status ? Code::internal_error : status.error().code); };
+  bool has_looked = false;
+  ledger_->read({.work = [&](Database&) { has_looked = true; }, .done = note});
+  ledger_->submit({.entries = {entry("late")}, .done = note});
+  EXPECT_EQ(told, (std::vector{Code::unavailable, Code::unavailable}));
+  EXPECT_FALSE(has_looked);
+}
+
 TEST_F(LedgerTest, AQueryFiltersAndPages) {
   open();
   for (int i = 0; i < 10; ++i) {
