@@ -52,6 +52,12 @@ struct Job {
   ipc::OneShot<int> exited;  // a wait status
 };
 
+// "key=value" of each, as an environment has them.
+inline void append_pairs(std::vector<std::string>& to, const std::map<std::string, std::string>& map) {
+  to.reserve(to.size() + map.size());
+  for (const auto& [key, value] : map) to.emplace_back(key).append("=").append(value);
+}
+
 struct Container {
   std::string id;
   Config config;
@@ -71,7 +77,7 @@ struct Container {
   // Its labels as "key=value": what handlers see as capability tags.
   std::vector<std::string> tags() const {
     std::vector<std::string> all;
-    for (const auto& [key, value] : config.labels) all.push_back(key + "=" + value);
+    append_pairs(all, config.labels);
     return all;
   }
 

@@ -243,7 +243,7 @@ Task<Status> Registry::launch(std::shared_ptr<Container> container, sandbox::Spe
   add_door(*container, spec);
   spec.name = container->id;
   spec.command = container->config.command;
-  for (const auto& [key, value] : container->config.environment) spec.environment.push_back(key + "=" + value);
+  append_pairs(spec.environment, container->config.environment);
   container->environment = spec.environment;
   container->idle_limit = spec.limits.idle;
   container->handle = ++last_handle_;

@@ -103,12 +103,12 @@ class Registry {
   static Status bind_door(Container& container);
   Status open_door(Container& container);
   void on_notice(sandbox::FromLauncher notice, std::vector<UniqueFd> fds);
-  void on(const std::shared_ptr<Container>& container, sandbox::Launched& launched, std::vector<UniqueFd> fds);
-  void on(const std::shared_ptr<Container>& container, sandbox::LaunchFailed& failed, std::vector<UniqueFd>);
-  void on(const std::shared_ptr<Container>& container, sandbox::JobStarted& started, std::vector<UniqueFd>);
-  void on(const std::shared_ptr<Container>& container, sandbox::JobExited& exited, std::vector<UniqueFd>);
-  void on(const std::shared_ptr<Container>& container, sandbox::Violated& violated, std::vector<UniqueFd>);
-  void on(const std::shared_ptr<Container>& container, sandbox::Ended& ended, std::vector<UniqueFd>);
+  void on(const std::shared_ptr<Container>& container, sandbox::Launched& launched, std::vector<UniqueFd>& fds);
+  void on(const std::shared_ptr<Container>& container, sandbox::LaunchFailed& failed, std::vector<UniqueFd>&);
+  void on(const std::shared_ptr<Container>& container, sandbox::JobStarted& started, std::vector<UniqueFd>&);
+  void on(const std::shared_ptr<Container>& container, sandbox::JobExited& exited, std::vector<UniqueFd>&);
+  void on(const std::shared_ptr<Container>& container, sandbox::Violated& violated, std::vector<UniqueFd>&);
+  void on(const std::shared_ptr<Container>& container, sandbox::Ended& ended, std::vector<UniqueFd>&);
   void settle_launch(sandbox::Handle handle, Status status);
   void on_launcher_lost();
   void fail_launches(const Error& error);

@@ -12,11 +12,12 @@ namespace sallyport::containers {
 void Registry::on_notice(sandbox::FromLauncher notice, std::vector<UniqueFd> fds) {
   const sandbox::Handle handle = std::visit([](const auto& message) { return message.container; }, notice);
   if (const auto container = by_handle(handle)) {
-    std::visit([&](auto& message) { on(container, message, std::move(fds)); }, notice);
+    std::visit([&](auto& message) { on(container, message, fds); }, notice);
   }
 }
 
-void Registry::on(const std::shared_ptr<Container>& container, sandbox::Launched& launched, std::vector<UniqueFd> fds) {
+void Registry::on(const std::shared_ptr<Container>& container, sandbox::Launched& launched,
+                  std::vector<UniqueFd>& fds) {
   container->pid = launched.pid;
   container->protections_json = std::move(launched.protections_json);
   std::size_t next = 0;
@@ -32,20 +33,20 @@ void Registry::on(const std::shared_ptr<Container>& container, sandbox::Launched
   settle_launch(launched.container, std::move(opened));
 }
 
-void Registry::on(const std::shared_ptr<Container>& container, sandbox::LaunchFailed& failed, std::vector<UniqueFd>) {
+void Registry::on(const std::shared_ptr<Container>& container, sandbox::LaunchFailed& failed, std::vector<UniqueFd>&) {
   const Error error = Error::make(Code::io_error, failed.message, failed.detail);
   if (failed.job == 0) return settle_launch(failed.container, error);
   if (const auto node = container->jobs.extract(failed.job); !node.empty()) node.mapped()->started.resolve(error);
 }
 
-void Registry::on(const std::shared_ptr<Container>& container, sandbox::JobStarted& started, std::vector<UniqueFd>) {
+void Registry::on(const std::shared_ptr<Container>& container, sandbox::JobStarted& started, std::vector<UniqueFd>&) {
   const auto found = container->jobs.find(started.job);
   if (found == container->jobs.end()) return;
   const auto job = found->second;
   job->started.resolve(ok());
 }
 
-void Registry::on(const std::shared_ptr<Container>& container, sandbox::JobExited& exited, std::vector<UniqueFd>) {
+void Registry::on(const std::shared_ptr<Container>& container, sandbox::JobExited& exited, std::vector<UniqueFd>&) {
   container->last_activity = clock_.steady();
   if (exited.job == 0) {
     container->wait_status = exited.wait_status;
@@ -54,7 +55,7 @@ void Registry::on(const std::shared_ptr<Container>& container, sandbox::JobExite
   }
 }
 
-void Registry::on(const std::shared_ptr<Container>& container, sandbox::Violated& violated, std::vector<UniqueFd>) {
+void Registry::on(const std::shared_ptr<Container>& container, sandbox::Violated& violated, std::vector<UniqueFd>&) {
   report(*container, {.operation = violated.operation, .target = violated.target, .rule = violated.rule});
 }
 
@@ -78,7 +79,7 @@ void Registry::report(Container& container, const sandbox::Violation& violation)
                   }));
 }
 
-void Registry::on(const std::shared_ptr<Container>& container, sandbox::Ended& ended, std::vector<UniqueFd>) {
+void Registry::on(const std::shared_ptr<Container>& container, sandbox::Ended& ended, std::vector<UniqueFd>&) {
   container->was_over_memory = ended.was_over_memory;
   container->was_over_time = ended.was_over_time;
   container->reports.insert(container->reports.end(), ended.reports.begin(), ended.reports.end());

@@ -261,6 +261,7 @@ Task<Status> Mailbox::recover_replies() {
     }
   }
   std::vector<std::shared_ptr<Desk>> desks;
+  desks.reserve(desks_.size());
   for (const auto& [container, desk] : desks_) desks.push_back(desk);
   for (const auto& desk : desks) {
     std::optional<Result<std::int64_t>> count;

@@ -37,6 +37,7 @@ void SpawnPlan::start_in(const char* directory) { ::posix_spawn_file_actions_add
 Result<pid_t> SpawnPlan::spawn(const std::string& program, std::vector<std::string> arguments,
                                char** environment) const {
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (std::string& word : arguments) argv.push_back(word.data());
   argv.push_back(nullptr);
   pid_t pid = -1;

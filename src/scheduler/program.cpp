@@ -54,6 +54,7 @@ Result<pid_t> spawn(const Program& program, int in, int out, int err) {
   plan.start_in(program.directory.c_str());
   std::vector<std::string> variables = program.environment;
   std::vector<char*> environment;
+  environment.reserve(variables.size() + 1);
   for (std::string& variable : variables) environment.push_back(variable.data());
   environment.push_back(nullptr);
   return plan.spawn(program.arguments.at(0), program.arguments, environment.data());
