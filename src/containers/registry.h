@@ -74,6 +74,8 @@ class Registry {
   };
   Status adopt(Container& container, const Adopted& adopted);
   void release(Container& container, int wait_status);
+  // A call, or `count` of them, that its seccomp filter refused: counted, published and recorded.
+  void report(Container& container, const sandbox::Violation& violation);
   // A pod's, which an earlier warden adopted and which still lives: its door is opened anew where it was.
   Status adopt_again(Container& container, const Adopted& adopted);
 

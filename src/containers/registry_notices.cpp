@@ -56,19 +56,24 @@ void Registry::on(const std::shared_ptr<Container>& container, sandbox::JobExite
 }
 
 void Registry::on(const std::shared_ptr<Container>& container, sandbox::Violated& violated, std::vector<UniqueFd>&) {
-  ++container->violations;
-  hooks_.on_incident({.container = container->id,
+  report(*container, {.operation = violated.operation, .target = violated.target, .rule = violated.rule});
+}
+
+void Registry::report(Container& container, const sandbox::Violation& violation) {
+  container.violations += violation.count;
+  hooks_.on_incident({.container = container.id,
                       .event = "container.violation",
                       .code = Code::policy_denied,
-                      .what = "seccomp, " + violated.rule + ": " + violated.operation +
-                              (violated.target.empty() ? "" : " " + violated.target)});
+                      .what = "seccomp, " + violation.rule + ": " + violation.operation +
+                              (violation.target.empty() ? "" : " " + violation.target) +
+                              (violation.count > 1 ? " (" + std::to_string(violation.count) + " times)" : "")});
   hooks_.on_event("container.violation", wire::to_json([&](wire::JsonWriter& json) {
                     json.begin_object()
-                        .member("container", container->id)
+                        .member("container", container.id)
                         .member("layer", "seccomp")
-                        .member("operation", violated.operation)
-                        .member("target", violated.target)
-                        .member("rule", violated.rule)
+                        .member("operation", violation.operation)
+                        .member("target", violation.target)
+                        .member("rule", violation.rule)
                         .member("time", clock_.unix_millis())
                         .end_object();
                   }));

@@ -158,13 +158,24 @@ Task<Reply> create(const Permit&, Call& call, RequestContext&, Host& host) {
 // adopted it.
 constexpr Field kNamespace[] = {{.name = "device", .type = Type::integer, .required = true, .least = 0},
                                 {.name = "inode", .type = Type::integer, .required = true, .least = 1}};
+constexpr std::int64_t kMaxViolations{sandbox::ViolationLog::kMaxEntries};
 constexpr Field kAdopt[] = {{.name = "template", .type = Type::string, .least = 1, .most = 64},
                             {.name = "config", .type = Type::object, .fields = kConfig},
                             {.name = "container", .type = Type::string},
                             {.name = "pid", .type = Type::integer, .least = 1},
                             {.name = "pid_namespace", .type = Type::object, .fields = kNamespace},
                             {.name = "wait_status", .type = Type::integer},
-                            {.name = "net", .type = Type::any}};
+                            {.name = "net", .type = Type::any},
+                            {.name = "violations", .type = Type::array, .most = kMaxViolations}};
+
+void report_violations(Host& host, containers::Container& container, wire::Value violations) {
+  for (const wire::Value each : violations.items()) {
+    host.containers.report(container, {.operation = text(each.get("operation")),
+                                       .target = text(each.get("target")),
+                                       .rule = text(each.get("rule")),
+                                       .count = std::max<std::uint64_t>(each.get("count").as_uint().value_or(1), 1)});
+  }
+}
 
 Reply adopt_new(Call& call, Host& host) {
   auto config = read_config(host, call.params());
@@ -199,6 +210,8 @@ Task<Reply> adopt(const Permit&, Call& call, RequestContext& context, Host& host
   }
   if (const wire::Value net = call.params().get("net")) {
     record_connections(host, (*container)->id, net);
+  } else if (const wire::Value violations = call.params().get("violations")) {
+    report_violations(host, **container, violations);
   } else if (const auto status = call.params().get("wait_status").as_int()) {
     (*container)->wait_status = static_cast<int>(*status);
   } else if (const auto pid = call.params().get("pid").as_int()) {

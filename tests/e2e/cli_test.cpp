@@ -95,6 +95,14 @@ TEST_F(CommandLine, ARunningWardenGivesRunADoorAndForgetsItAfterwards) {
   EXPECT_TRUE(eventually([&] { return sallyport("container ls").output.empty(); }));
 }
 
+TEST_F(CommandLine, WhatTheWallsOfARunRefusedIsInTheWardensLog) {
+  ASSERT_EQ(sallyport("up").status, 0);
+  EXPECT_EQ(sallyport("run -- sh -c 'for i in 1 2 3; do unshare -m true; done; exit 5'").status, 5);
+  const std::string records = sallyport("--json audit query --method container.violation").output;
+  EXPECT_NE(records.find("\"code\":\"POLICY_DENIED\""), std::string::npos) << records;
+  EXPECT_NE(records.find("unshare flags 0x20000 (3 times)"), std::string::npos) << records;
+}
+
 TEST_F(CommandLine, ContainersAreMadeUsedAndForgotten) {
   Ran made = sallyport("container create --name box");
   ASSERT_EQ(made.status, 0) << made.output;
