@@ -70,7 +70,7 @@ Status Bridge::run() {
   place_.open();
   SteadyTime until_end = SteadyTime::max();
   for (;;) {
-    const Status placed = place_.turn(expects_answer() ? kAnswerWait : Millis(0));
+    Status placed = place_.turn(expects_answer() ? kAnswerWait : Millis(0));
     const SteadyTime next = turn_operations();
     write_output();
     if (!placed && !place_.has_been_ready()) return placed;

@@ -25,7 +25,7 @@ struct ReadRequest {
   // utf8: what is no UTF-8 is refused; automatic: it comes as base64.
   Encoding encoding = Encoding::automatic;
   std::optional<bool> want_sha256;  // absent: if the whole file is read anyway
-  std::string cursor;  // from an earlier answer; replaces offset and byte_offset
+  std::string cursor;               // from an earlier answer; replaces offset and byte_offset
 };
 
 struct ReadAnswer {
