@@ -167,13 +167,15 @@ Result<bool> Client::receive(SteadyTime until) {
   if (failure_) return *failure_;
   const auto room = reader_.writable();
   const int wait = poll_millis(until);
+  // A receive that blocks is also woken when the peer takes what we wrote to a stream; a poll is not.
+  const bool has_just_written = std::exchange(has_just_written_, false);
   ssize_t count = -1;
   const auto look = [&] {
     count = receive_once(room, MSG_DONTWAIT);
     return count >= 0 || errno != EAGAIN;
   };
   const auto sleep = [&] {
-    if (is_socket_ && wait >= kLongestReceive.count()) {
+    if (is_socket_ && wait >= kLongestReceive.count() && !has_just_written) {
       count = receive_once(room, 0);
     } else if (pollfd event{in_.get(), POLLIN, 0}; ::poll(&event, 1, wait) > 0) {
       look();
@@ -410,6 +412,7 @@ Status Client::write_stream(std::uint32_t stream, ByteView bytes) {
     TRY(send_pieces(stream, bytes.first(size)));
     book_.sent(stream, static_cast<std::uint32_t>(size));
     bytes = bytes.subspan(size);
+    has_just_written_ = true;
   }
   return ok();
 }

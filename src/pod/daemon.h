@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/base.h"
+#include "base/glance.h"
 #include "egress/link.h"
 #include "ipc/ipc.h"
 #include "pod/device_queries.h"
@@ -91,6 +92,7 @@ class Daemon {
   void push_all();
   void type(ByteView bytes);
   Fire drain_input();
+  void look_for_echo();
   void resize(const Size& size);
   Fire nudge();
 
@@ -140,6 +142,8 @@ class Daemon {
 
   std::vector<std::shared_ptr<ipc::OneShot<bool>>> waiters_;
   std::optional<int> wait_status_;
+  Glance echo_;
+  bool has_typed_ = false;  // in this turn, and the terminal took it
   bool is_draining_input_ = false;
   bool is_nudging_ = false;
   bool is_terminal_closed_ = false;

@@ -118,12 +118,21 @@ Fire Daemon::drain_input() {
   is_draining_input_ = false;
 }
 
+// The line discipline, or a program that draws its own, answers a key within microseconds.
+void Daemon::look_for_echo() {
+  const std::uint64_t before = screen_.end();
+  echo_.wait([&] { return is_drained_ || !pump() || screen_.end() != before; });
+}
+
 // Credit is granted as input is taken, so a client that pastes more than the agent reads waits, and only it.
 Fire Daemon::read_input(OutputPtr output, std::shared_ptr<ipc::InStream> input) {
   for (;;) {
     auto typed = co_await input->read();
     if (!typed || typed->empty()) break;
-    if (controller_ == output) type(typed->view());
+    if (controller_ == output) {
+      type(typed->view());
+      has_typed_ = input_.empty();
+    }
     while (!input_.empty() && controller_ == output && !is_drained_) {
       co_await loop_.sleep(kFullInputPause);
     }
