@@ -130,8 +130,10 @@ Fire Daemon::read_input(OutputPtr output, std::shared_ptr<ipc::InStream> input) 
     auto typed = co_await input->read();
     if (!typed || typed->empty()) break;
     if (controller_ == output) {
+      const bool interrupts = output->has_backlog() && are_interrupting(master_->fd(), typed->view());
       type(typed->view());
       has_typed_ = input_.empty();
+      if (interrupts) output->interrupt();
     }
     while (!input_.empty() && controller_ == output && !is_drained_) {
       co_await loop_.sleep(kFullInputPause);

@@ -203,6 +203,7 @@ void Link::take_event(const wire::Message& event) {
     notice.offset = event.params.get("offset").as_uint().value_or(0);
     notice.skipped = event.params.get("skipped").as_uint().value_or(0);
     notice.repaint = event.params.get("repaint").as_uint().value_or(0);
+    notice.is_interrupted = event.params.get("interrupted").as_bool().value_or(false);
   }
   flow->notices.push_back(std::move(notice));
   flow->has_notice->resolve(true);
@@ -243,7 +244,7 @@ Fire Link::relay(std::shared_ptr<Relay> flow, std::shared_ptr<Link> self) {
     flow->out = std::move(*out);
     flow->to->send_event(flow->id, notice.method, wire::to_json([&](wire::JsonWriter& json) {
                            json.begin_object().member("offset", notice.offset).member("skipped", notice.skipped);
-                           json.member("repaint", notice.repaint);
+                           json.member("repaint", notice.repaint).member("interrupted", notice.is_interrupted);
                            write_stream(json, "output", flow->out->number());
                            json.end_object();
                          }));

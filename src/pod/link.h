@@ -44,6 +44,7 @@ class Link : public std::enable_shared_from_this<Link> {
       std::string method, params;
       std::shared_ptr<ipc::InStream> next;  // of a gap: what follows it
       std::uint64_t offset = 0, skipped = 0, repaint = 0;
+      bool is_interrupted = false;
     };
     std::deque<Notice> notices;  // come after what `in` still holds
     std::shared_ptr<ipc::OneShot<bool>> has_notice = std::make_shared<ipc::OneShot<bool>>();
