@@ -109,7 +109,7 @@ void Daemon::accept(UniqueFd connection, pid_t peer) {
   auto session = ipc::Session::open(sessions_, std::move(connection), UniqueFd(), wire::Side::accepting, name);
   if (!session) return log_.error("cannot open a session", {{"error", session.error().describe()}});
   (*session)->set_window(wire::kPodWindow);
-  peers_[session->get()] = peer;
+  peers_[session->get()].pid = peer;
   (*session)->on_close([this, closed = session->get()] {
     const auto outputs = outputs_;
     for (const OutputPtr& output : outputs) {
@@ -156,9 +156,10 @@ void Daemon::reports_taken(std::uint64_t number) {
   if (has_ended_ && reports_.is_empty()) loop_.stop();
 }
 
-pid_t Daemon::peer_of(const ipc::Session& session) const {
+const Daemon::Peer& Daemon::peer_of(const ipc::Session& session) const {
+  static const Peer kNobody;
   const auto found = peers_.find(&session);
-  return found == peers_.end() ? -1 : found->second;
+  return found == peers_.end() ? kNobody : found->second;
 }
 
 // ---- the agent ----

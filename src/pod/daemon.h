@@ -84,7 +84,13 @@ class Daemon {
   void report(const std::function<void(wire::JsonWriter&)>& members);
   void reports_taken(std::uint64_t number);
   void wake_reporter();
-  pid_t peer_of(const ipc::Session& session) const;  // -1: not known, on loopback TCP
+  struct Peer {
+    pid_t pid = -1;       // not known on loopback TCP
+    std::string voucher;  // of a warden that passes on what others ask
+  };
+  const Peer& peer_of(const ipc::Session& session) const;
+  // Whoever takes the reports has written down what came through its own connections.
+  bool is_wardens(const Peer& peer) const { return !peer.voucher.empty() && peer.voucher == warden_voucher_; }
 
   // ---- the terminal ----
   Fire read_terminal();
@@ -128,8 +134,8 @@ class Daemon {
   Reports reports_;
   std::shared_ptr<ipc::OneShot<bool>> reports_waiter_;
   std::weak_ptr<ipc::Session> warden_;  // that takes the reports
-  pid_t warden_pid_ = -1;
-  std::map<const ipc::Session*, pid_t> peers_;
+  std::string warden_voucher_;
+  std::map<const ipc::Session*, Peer> peers_;
 
   std::vector<OutputPtr> outputs_;
   OutputPtr controller_;

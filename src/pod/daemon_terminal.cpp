@@ -197,10 +197,10 @@ void Daemon::detach(const Output& output) {
   if (controller_ == gone) set_controller(nullptr);
   gone->stop();
   log_.info("detached", {{"session", gone->session().name()}, {"gaps", gone->gaps()}});
-  const pid_t peer = peer_of(gone->session());
-  if (gone->role() == Role::log || (peer > 0 && peer == warden_pid_)) return;
+  const Peer& peer = peer_of(gone->session());
+  if (gone->role() == Role::log || is_wardens(peer)) return;
   report([&](wire::JsonWriter& json) {
-    json.member("method", "pod.detach").member("session", gone->session().name()).member("peer_pid", peer);
+    json.member("method", "pod.detach").member("session", gone->session().name()).member("peer_pid", peer.pid);
   });
 }
 

@@ -24,6 +24,8 @@ class Link : public std::enable_shared_from_this<Link> {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
+  // First of all: what comes through here is written down by the warden.
+  void vouch(const std::string& voucher);
   bool is_open() const { return !pod_->is_closed(); }
   void close() { pod_->close(); }
   // A request without streams; its answer, as it came. Ends when the call does.

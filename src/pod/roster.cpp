@@ -94,6 +94,7 @@ Task<Result<std::shared_ptr<Link>>> Roster::link(ipc::Session& asker, std::strin
   CO_TRY(auto session, co_await connect_session(sessions_, record));
   if (asker.is_closed()) co_return Error::make(Code::cancelled, "nobody asks any more");
   auto made = std::make_shared<Link>(std::move(session));
+  made->vouch(voucher_);
   links_.insert_or_assign(key, made);
   asker.on_close([this, key] {
     if (const auto node = links_.extract(key); !node.empty()) node.mapped()->close();
@@ -133,7 +134,11 @@ Task<bool> Roster::listen(std::shared_ptr<Watched> watched) {
   tell_net_policy(watched);
   while (!is_closed_) {
     const std::string params = wire::to_json([&](wire::JsonWriter& json) {
-      json.begin_object().member("after", watched->taken).member("knows_exit", watched->has_told_end).end_object();
+      json.begin_object()
+          .member("voucher", voucher_)
+          .member("after", watched->taken)
+          .member("knows_exit", watched->has_told_end)
+          .end_object();
     });
     const auto answer = co_await link->ask(nullptr, "pod.reports", params);
     if (!answer || is_closed_) break;

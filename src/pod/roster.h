@@ -70,6 +70,7 @@ class Roster {
   const Clock& clock_;
   std::string pods_dir_;
   RosterHooks hooks_;
+  const std::string voucher_ = random_hex(16);  // by which pods know this warden's connections
   std::map<std::string, std::weak_ptr<Watched>> watched_;
   std::map<std::pair<const ipc::Session*, std::string>, std::shared_ptr<Link>> links_;
   bool is_closed_ = false;

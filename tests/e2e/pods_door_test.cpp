@@ -141,13 +141,30 @@ TEST_F(PodsDoor, RecordsWhatHappenedWhileNoWardenRan) {
 }
 
 TEST_F(PodsDoor, RecordsOnceWhatCameThroughTheWarden) {
-  make("one", "echo up; read x");
-  EXPECT_EQ(sallyport("call pod.signal '{\"pod\":\"one\",\"signal\":28}'").status, 0);
-  recorded("pod.signal", R"("stage":"outcome")");
-  // What the pod itself reports comes in order: when this is there, nothing of the signal is missing.
-  ASSERT_TRUE(attach("one", R"("role":"view")"));
-  recorded("pod.attach", R"("rule":"view")");
-  EXPECT_FALSE(has(sallyport("--json audit query --method pod.signal").output, R"("stage":"event")"));
+  for (const char* flags : {"", "--tcp"}) {
+    const std::string name = std::string("one") + (*flags == '\0' ? "" : "-tcp");
+    make(name, "echo up; read x", flags);
+    const auto detaches = [&] {
+      const std::string records = sallyport("--json audit query --method pod.detach").output;
+      std::size_t count = 0;
+      for (std::size_t at = 0; (at = records.find("pod/" + name + "/", at)) != std::string::npos; ++at) ++count;
+      return count;
+    };
+    for (std::size_t life = 1; life <= 2; ++life) {
+      EXPECT_EQ(sallyport("call pod.signal '{\"pod\":\"" + name + "\",\"signal\":28}'").status, 0);
+      auto warden = sallyport::Client::connect_unix(root_.path() + "/run/warden.sock");
+      ASSERT_TRUE(warden && (*warden)->call("pod.attach", R"({"pod":")" + name + R"(","role":"view"})"));
+      warden->reset();
+      // What the pod itself reports comes in order: when this is there, nothing of the others is missing.
+      ASSERT_TRUE(attach(name, R"("role":"view")"));
+      ASSERT_TRUE(eventually([&] { return detaches() >= life; }));
+      EXPECT_EQ(detaches(), life) << "only of those that came directly";
+      EXPECT_FALSE(has(sallyport("--json audit query --method pod.signal").output, R"("stage":"event")")) << name;
+      // The pod knows the next warden by another voucher.
+      kill_warden();
+      ASSERT_EQ(sallyport("up").status, 0);
+    }
+  }
 }
 
 // ---- the network ----
