@@ -39,8 +39,10 @@ Result<Claim> claim(const Startup& startup);
 
 class Daemon {
  public:
-  // Launches the agent, opens the door, publishes the record. On error nothing is left.
-  static Result<std::unique_ptr<Daemon>> start(Startup startup, Claim claim, const Log& log, const Clock& clock);
+  // Launches the agent, opens the door, publishes the record. On error nothing is left. `worker` is what serves files
+  // inside the agent's walls.
+  static Result<std::unique_ptr<Daemon>> start(Startup startup, Claim claim, sandbox::WorkerEntry worker,
+                                               const Log& log, const Clock& clock);
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
@@ -52,7 +54,7 @@ class Daemon {
   using OutputPtr = std::shared_ptr<Output>;
 
   Daemon(Startup startup, Claim claim, const Log& log, const Clock& clock);
-  Status launch();
+  Status launch(sandbox::WorkerEntry worker);
   Status open_egress();
   Status open_door();
   Status listen_unix();
@@ -67,6 +69,8 @@ class Daemon {
 
   // ---- the agent ----
   Fire watch_agent();
+  // A file worker in its sandbox, at the other end of this socket.
+  Task<Status> start_worker(int socket);
   Fire watch_violations();
   Fire watch_covers();
   void agent_ended(int wait_status);
@@ -120,6 +124,8 @@ class Daemon {
   DeviceQueries queries_;
   std::unique_ptr<ipc::Watch> master_;
   std::optional<sandbox::Running> running_;
+  std::map<std::uint32_t, std::shared_ptr<ipc::OneShot<Status>>> starting_workers_;  // by job
+  std::uint32_t last_job_ = 0;
   std::string protections_;
   sandbox::ViolationLog violations_;
   std::unique_ptr<ipc::Watch> control_, violations_watch_, covers_watch_;

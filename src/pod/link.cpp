@@ -113,11 +113,11 @@ Fire Link::listen() {
   pod->close();
 }
 
-void Link::vouch(const std::string& voucher) {
+void vouch(ipc::Session& pod, const std::string& voucher) {
   const std::string params =
       wire::to_json([&](wire::JsonWriter& json) { json.begin_object().member("voucher", voucher).end_object(); });
   // Nothing depends on the answer: a pod that does not know it reports what it is asked.
-  [[maybe_unused]] const auto asked = pod_->request("pod.link", params, std::nullopt, [](Result<wire::Message>) {});
+  [[maybe_unused]] const auto asked = pod.request("pod.link", params, std::nullopt, [](Result<wire::Message>) {});
 }
 
 Task<Result<wire::Message>> Link::ask(ipc::Call* call, std::string_view method, std::string params) {

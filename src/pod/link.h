@@ -16,6 +16,9 @@ namespace sallyport::pod {
 // loopback TCP it must prove that it holds the token.
 Task<Result<std::shared_ptr<ipc::Session>>> connect_session(ipc::Sessions& sessions, Record record);
 
+// First of all on a connection: what is asked there is written down by the warden.
+void vouch(ipc::Session& pod, const std::string& voucher);
+
 // Passes requests to the pod, and its streams and events to who asked: in order, at the pace of the slower.
 class Link : public std::enable_shared_from_this<Link> {
  public:
@@ -24,8 +27,6 @@ class Link : public std::enable_shared_from_this<Link> {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  // First of all: what comes through here is written down by the warden.
-  void vouch(const std::string& voucher);
   bool is_open() const { return !pod_->is_closed(); }
   void close() { pod_->close(); }
   // A request without streams; its answer, as it came. Ends when the call does.

@@ -40,6 +40,8 @@ constexpr Field kVoucher{.name = "voucher", .type = Type::string, .required = tr
 constexpr Field kLink[] = {kVoucher};
 constexpr Field kReports[] = {
     kVoucher, {.name = "after", .type = Type::integer, .least = 0}, {.name = "knows_exit", .type = Type::boolean}};
+// The connection becomes that of a file worker in the pod's sandbox: from the answer on it speaks the worker's methods.
+constexpr Schema kWorker;
 constexpr Field kNet[] = {{.name = "policy", .type = Type::object, .required = true}};
 
 struct Row {
@@ -47,7 +49,7 @@ struct Row {
   Schema schema;
   bool is_reported = false;
 };
-const std::array<Row, 11> kRows = {{{"pod.attach", kAttach, true},
+const std::array<Row, 12> kRows = {{{"pod.attach", kAttach, true},
                                     {"pod.log", kLog, true},
                                     {"pod.resize", kResize},
                                     {"pod.role", kRole, true},
@@ -57,6 +59,7 @@ const std::array<Row, 11> kRows = {{{"pod.attach", kAttach, true},
                                     {"pod.status", kStatus},
                                     {"pod.reports", kReports},
                                     {"pod.link", kLink},
+                                    {"pod.worker", kWorker, true},
                                     {"pod.net", kNet}}};
 
 const Row* find_row(std::string_view method) {

@@ -45,6 +45,8 @@ class Roster {
   Result<Record> find(const std::string& name) const;
   // The connection that this session uses for this pod; one per pair, gone with the session.
   Task<Result<std::shared_ptr<Link>>> link(ipc::Session& asker, std::string name);
+  // A connection for `pod.worker`: whatever is asked there is the warden's to write down.
+  Task<Result<std::shared_ptr<ipc::Session>>> connect_for_worker(std::string name);
   // Profiles were read anew: tells every pod that lives.
   void apply_net_policies();
 

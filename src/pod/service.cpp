@@ -37,6 +37,7 @@ Task<Reply> Service::dispatch() {
   if (method == "pod.reports") co_return co_await reports();
   if (method == "pod.net") co_return net();
   if (method == "pod.link") co_return link();
+  if (method == "pod.worker") co_return co_await worker();
   co_return status();
 }
 
@@ -229,6 +230,16 @@ Task<Reply> Service::reports() {
     }
     json.end_object();
   });
+}
+
+Task<Reply> Service::worker() {
+  auto connection = call_.session().copy_connection();
+  if (!connection) co_return std::move(connection).error();
+  Status started = co_await pod_.start_worker(connection->get());
+  if (!started) co_return std::move(started).error();
+  // Who asked sends nothing before it has the answer, so nothing of what the worker shall read is read here.
+  call_.after_reply([session = call_.share_session()] { session->let_go(); });
+  co_return done();
 }
 
 Task<Reply> Service::wait() {

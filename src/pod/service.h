@@ -28,6 +28,7 @@ class Service {
   ipc::Reply net();
   ipc::Reply link();
   Task<ipc::Reply> wait();
+  Task<ipc::Reply> worker();
   // Answers when there is something to report, or when the agent has ended and who asks does not know it yet.
   Task<ipc::Reply> reports();
   void report(const ipc::Reply& reply);
