@@ -406,6 +406,12 @@ int main(int argc, char** argv) {
   for (const auto& [name, run] : kRows) {
     if (only.empty() || only == name) run(bench);
   }
+  if (!is_json && (only.empty() || only == "echo")) {
+    std::puts(
+        "The echo is judged on one core: there dtach at its socket and tmux come to the ratios they are known for "
+        "(2.6;\n"
+        "4 to 5). On any core it also depends on which of them sleep, and is shown only.");
+  }
   is_json ? print_json(bench.lines) : print_table(bench.lines);
   bench.warden.reset();
   const int down = std::system((bench.bin + "/sallyport down >/dev/null").c_str());
