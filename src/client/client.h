@@ -163,7 +163,6 @@ class Client {
   std::optional<Result<Answer>> waiting_answer_;
   bool is_socket_ = true;
   bool is_handling_ = false;
-  bool has_just_written_ = false;  // to a stream
   bool has_ended_ = false;         // by the peer, between frames
 };
 

@@ -1,4 +1,4 @@
-// Backends that are down, slow, rude or broken; credentials that must stay where they are; programs of others.
+// Backends that are down or slow, adapters that die, credentials that must stay where they are.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -8,23 +8,14 @@
 
 #include "os/files.h"
 #include "platform_e2e/fixture.h"
-#include "support/attacker.h"
-#include "wire/crypto.h"
+#include "support/shell.h"
 
 namespace sallyport::testing {
 namespace {
 
 using platform::Role;
 
-class PlatformBackends : public PlatformDoor {
- protected:
-  static std::string openai(const WebServer& web, const std::string& more = "") {
-    return "[platform.adapters]\nllm = \"openai\"\nembeddings = \"openai\"\n[platform.adapter_options.openai]\nurl = "
-           "\"" +
-           web.url() + "\"\nmodels = { small = \"model-1\" }\nembedding_models = { tiny = \"embed-1\" }\n" + more;
-  }
-  static constexpr const char* kAsk = R"({"messages":[{"role":"user","content":"hi"}]})";
-};
+class PlatformBackends : public PlatformDoor {};
 
 // ---- Redis ----
 
@@ -128,158 +119,6 @@ TEST_F(PlatformBackends, ACredentialOpensRedisAndAWrongOneIsToldToTheHostOnly) {
   Client worker = as_container(make_container());
   EXPECT_EQ(worker.outcome("cache.set", R"({"key":"a","value":"x"})"), "OK");
   EXPECT_EQ(daemon().log().find("open-sesame"), std::string::npos);
-}
-
-// ---- HTTP ----
-
-TEST_F(PlatformBackends, AModelAnswersAndStreams) {
-  WebServer web([](const WebServer::Request& request, int connection) {
-    if (request.body.find("\"stream\":true") != std::string::npos) {
-      WebServer::write(connection, WebServer::stream_head() + WebServer::token("one ") + WebServer::token("two"));
-      WebServer::write(connection,
-                       "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
-                       "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":2}}\n\n"
-                       "data: [DONE]\n\n");
-      return;
-    }
-    if (request.path == "/v1/embeddings") {
-      WebServer::write(connection,
-                       WebServer::json(R"({"data":[{"index":1,"embedding":[0,1]},{"index":0,"embedding":[1,0.5]}],)"
-                                       R"("usage":{"prompt_tokens":3}})"));
-      return;
-    }
-    WebServer::write(connection,
-                     WebServer::json(R"({"choices":[{"message":{"content":"hello"},"finish_reason":"stop"}],)"
-                                     R"("usage":{"prompt_tokens":5,"completion_tokens":1}})"));
-  });
-  start_platform(openai(web));
-  const auto platform = platform_of(make_container());
-  EXPECT_EQ(platform->adapter(Role::llm).models, std::vector<std::string>{"small"});
-  const auto completed = platform->complete("hi", {.model = {}, .system = "be brief", .max_tokens = 9});
-  ASSERT_TRUE(completed) << completed.error().message;
-  EXPECT_EQ(completed->text, "hello");
-  EXPECT_EQ(completed->input_tokens, 5);
-  EXPECT_TRUE(completed->is_model);
-  EXPECT_NE(web.requests().back().body.find(R"("model":"model-1")"), std::string::npos);
-  EXPECT_NE(web.requests().back().body.find(R"("max_tokens":9)"), std::string::npos);
-  std::string streamed;
-  const auto whole = platform->stream("hi", [&](std::string_view text) {
-    streamed += text;
-    return true;
-  });
-  ASSERT_TRUE(whole) << whole.error().message;
-  EXPECT_EQ(streamed, "one two");
-  EXPECT_EQ(whole->output_tokens, 2);
-  const auto vectors = platform->embed({"a", "b"});
-  ASSERT_TRUE(vectors) << vectors.error().message;
-  EXPECT_EQ(vectors->vectors, (std::vector<float>{1, 0.5F, 0, 1}));
-}
-
-TEST_F(PlatformBackends, TooManyRequestsSayWhenToComeBack) {
-  WebServer web([](const auto& request, int connection) {
-    WebServer::write(connection, request.method == "GET"
-                                     ? WebServer::json("{}")
-                                     : WebServer::json("{}", "429 Too Many Requests", "Retry-After: 7\r\n"));
-  });
-  start_platform(openai(web));
-  Client worker = as_container(make_container());
-  const auto answer = worker.call("llm.complete", kAsk);
-  ASSERT_EQ(code_of(answer), "RATE_LIMITED");
-  EXPECT_EQ(answer->error->details_json, R"({"retry_after_ms":7000})");
-}
-
-TEST_F(PlatformBackends, AStreamCutInTheMiddleIsAnErrorAfterWhatCame) {
-  WebServer web([](const auto& request, int connection) {
-    if (request.method == "GET") {
-      WebServer::write(connection, WebServer::json("{}"));
-      return;
-    }
-    WebServer::write(connection, WebServer::stream_head() + WebServer::token("one ") + "data: {\"choi");
-  });
-  start_platform(openai(web));
-  const auto platform = platform_of(make_container());
-  std::string streamed;
-  const auto whole = platform->stream("hi", [&](std::string_view text) {
-    streamed += text;
-    return true;
-  });
-  ASSERT_FALSE(whole);
-  EXPECT_EQ(whole.error().code, Code::io_error);
-  EXPECT_TRUE(whole.error().retryable);
-  EXPECT_EQ(streamed, "one ");
-}
-
-TEST_F(PlatformBackends, AnAnswerCutInTheMiddleIsAnError) {
-  WebServer web([](const auto& request, int connection) {
-    WebServer::write(connection, request.method == "GET"
-                                     ? WebServer::json("{}")
-                                     : "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"choices\"");
-  });
-  start_platform(openai(web));
-  EXPECT_EQ(as_container(make_container()).outcome("llm.complete", kAsk), "IO_ERROR");
-}
-
-TEST_F(PlatformBackends, GarbageAndHugeAnswersAreRefused) {
-  std::atomic<int> turn = 0;
-  WebServer web([&](const auto& request, int connection) {
-    if (request.method == "GET") {
-      WebServer::write(connection, WebServer::json("{}"));
-    } else if (turn == 0) {
-      WebServer::write(connection, WebServer::json("<html>not what you want</html>"));
-    } else if (turn == 1) {
-      WebServer::write(connection, WebServer::json(R"({"choices":"none"})"));
-    } else if (turn == 2) {
-      const std::string block(1 << 20, 'x');
-      if (!WebServer::write(connection, "HTTP/1.1 200 OK\r\n\r\n{\"choices\":\"")) return;
-      for (int i = 0; i < 64 && WebServer::write(connection, block); ++i) {
-      }
-    } else if (turn == 3) {
-      WebServer::write(connection, WebServer::json("secret of the backend", "500 Internal Server Error"));
-    } else {
-      WebServer::write(connection, WebServer::json("", "302 Found", "Location: http://169.254.169.254/latest\r\n"));
-    }
-  });
-  start_platform(openai(web));
-  Client worker = as_container(make_container());
-  const char* expected[] = {"UNAVAILABLE", "UNAVAILABLE", "PAYLOAD_TOO_LARGE", "UNAVAILABLE", "UNAVAILABLE"};
-  for (const char* code : expected) {
-    const auto answer = worker.call("llm.complete", kAsk);
-    EXPECT_EQ(code_of(answer), code) << turn;
-    if (answer && answer->error) {
-      EXPECT_EQ(answer->error->message.find("secret"), std::string::npos);
-    }
-    ++turn;
-  }
-  EXPECT_EQ(daemon().log().find("secret of the backend"), std::string::npos);
-}
-
-TEST_F(PlatformBackends, ASlowModelMissesItsDeadlineAndACancelledOneIsLetGo) {
-  std::atomic<int> gone = 0;
-  WebServer web([&](const auto& request, int connection) {
-    if (request.method == "GET") {
-      WebServer::write(connection, WebServer::json("{}"));
-      return;
-    }
-    WebServer::write(connection, WebServer::stream_head() + WebServer::token("first"));
-    char byte = 0;
-    // Ends when the adapters hang up.
-    while (::recv(connection, &byte, 1, 0) > 0) {
-    }
-    ++gone;
-  });
-  start_platform(openai(web));
-  const std::string id = make_container();
-  Client worker = as_container(id);
-  Bytes frame;
-  ASSERT_TRUE(
-      wire::append_request(frame, {.id = "slow", .method = "llm.complete", .deadline_ms = 200, .token = {}}, kAsk));
-  ASSERT_TRUE(worker.send(text_of(frame)));
-  EXPECT_EQ(code_of(worker.next_message()), "TIMEOUT");
-  EXPECT_TRUE(eventually([&] { return gone == 1; }));
-  const auto cancelled = platform_of(id)->stream("hi", [](std::string_view) { return false; });
-  ASSERT_FALSE(cancelled);
-  EXPECT_EQ(cancelled.error().code, Code::cancelled);
-  EXPECT_TRUE(eventually([&] { return gone == 2; }));
 }
 
 // ---- the process ----
@@ -435,150 +274,6 @@ TEST_F(PlatformBackends, TheAdaptersGetNothingOfTheHostsEnvironmentButWhatIsName
   }
 }
 
-// ---- programs of others ----
-
-class PlatformThirdParty : public PlatformDoor {
- protected:
-  static std::string read_file(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-  std::string config(const std::string& program, const std::string& sha256, const std::string& more = "") {
-    return "[platform]\nallow_adapters = [\"mine\"]\n[platform.adapters]\ncache = \"mine\"\n"
-           "[platform.third_party.mine]\npath = \"" +
-           program + "\"\nsha256 = \"" + sha256 + "\"\nroles = [\"cache\"]\n" + more;
-  }
-  static std::string hash(const std::string& content) { return to_hex(wire::sha256(as_bytes(content))); }
-  const std::string sample_ = std::string(SALLYPORT_EXAMPLES) + "/adapter-python/adapter.py";
-};
-
-TEST_F(PlatformThirdParty, TheSampleServesACacheFromItsSandboxAndIsStartedAgain) {
-  start_platform(config(sample_, hash(read_file(sample_))));
-  const auto platform = platform_of(make_container());
-  ASSERT_TRUE(platform->adapter(Role::cache).is_ready()) << platform->adapter(Role::cache).reason << daemon().log();
-  auto cache = platform->cache();
-  ASSERT_TRUE(cache.set("k", "v"));
-  EXPECT_EQ(*cache.get("k"), "v");
-  EXPECT_EQ(*cache.incr("n", 2), 2);
-  EXPECT_FALSE(*cache.set_if_absent("k", "w"));
-  EXPECT_EQ(cache.set("binary", std::string("\xff\0", 2)).error().code, Code::unimplemented);
-  EXPECT_EQ(*cache.clear(), 2);
-}
-
-TEST_F(PlatformThirdParty, AttackAProgramThatIsNotWhatWasPinnedIsNotRun) {
-  const TemporaryDirectory directory;
-  const std::string program = directory.path() + "/adapter.py";
-  std::filesystem::copy(sample_, program);
-  std::ofstream(program, std::ios::app) << "\n# changed\n";
-  start_platform(
-      "[platform]\non_init_failure = \"error\"\nallow_adapters = [\"mine\"]\n[platform.adapters]\ncache = \"mine\"\n"
-      "[platform.third_party.mine]\npath = \"" +
-      program + "\"\nsha256 = \"" + hash(read_file(sample_)) + "\"\nroles = [\"cache\"]\n");
-  EXPECT_EQ(as_container(make_container()).outcome("cache.get", R"({"key":"a"})"), "UNAVAILABLE");
-  EXPECT_TRUE(daemon().logs("not what was pinned"));
-}
-
-// Says what it can see instead of caching.
-constexpr const char* kSpy = R"py(#!/usr/bin/env python3
-import json, os, socket, struct
-s = socket.socket(fileno=3)
-secret = ""
-while True:
-  head = s.recv(4, socket.MSG_WAITALL)
-  if len(head) < 4: break
-  m = json.loads(s.recv(struct.unpack(">I", head)[0], socket.MSG_WAITALL))
-  if m["type"] != "request": continue
-  p = m.get("params", {})
-  if m["method"] == "adapter.init":
-    secret = p.get("credential", "")
-    r = {"protocol": 1, "roles": ["cache"]}
-  elif p["key"] == "die":
-    os._exit(1)
-  elif p["key"] == "garbage":
-    s.sendall(b"\x00\x00\x00\x05junk!")
-    continue
-  else:
-    net = "reached"
-    try: socket.create_connection(("127.0.0.1", int(p["key"])), 1).close()
-    except OSError as e: net = type(e).__name__
-    r = {"found": True, "value": json.dumps({"env": sorted(os.environ), "net": net, "secret": len(secret),
-         "home": os.path.exists(os.path.expanduser("~/.bashrc")), "tenant": p["$tenant"], "fds": sorted(os.listdir("/proc/self/fd"))})}
-  b = json.dumps({"id": m["id"], "type": "response", "result": r}).encode()
-  s.sendall(struct.pack(">I", len(b)) + b)
-)py";
-
-TEST_F(PlatformThirdParty, AttackItSeesOnlyItsCredentialAndNoNetwork) {
-  const TemporaryDirectory directory;
-  WebServer web([](const auto&, int connection) { WebServer::write(connection, WebServer::json("{}")); });
-  const std::string program = directory.path() + "/spy.py";
-  std::ofstream(program) << kSpy;
-  start_platform(config(program, hash(kSpy),
-                        "credential = \"own\"\n[platform.credentials.own]\nfrom_env = \"OWN_KEY\"\n"
-                        "[platform.credentials.foreign]\nfrom_env = \"FOREIGN_KEY\"\n"),
-                 kAllGrants, [] {
-                   ::setenv("OWN_KEY", "12345", 1);
-                   ::setenv("FOREIGN_KEY", "67890", 1);
-                 });
-  const auto platform = platform_of(make_container());
-  ASSERT_TRUE(platform->adapter(Role::cache).is_ready()) << daemon().log();
-  const std::string port = web.url().substr(17, web.url().rfind('/') - 17);
-  const auto seen = platform->cache().get(port);
-  ASSERT_TRUE(seen && *seen) << daemon().log();
-  wire::Decoder decoder;
-  const auto document = decoder.parse(**seen);
-  const wire::Value report = document->root();
-  EXPECT_EQ(report.get("secret").as_int(), 5);
-  EXPECT_NE(report.get("net").as_string(), "reached") << **seen;
-  EXPECT_EQ(report.get("tenant").as_string(), "profile.plugin");
-  EXPECT_EQ(report.get("env").to_json().find("KEY"), std::string::npos) << **seen;
-  EXPECT_EQ(report.get("home").as_bool(), false);
-  EXPECT_TRUE(web.requests().empty());
-}
-
-TEST_F(PlatformThirdParty, OneThatDiesOrTalksNonsenseIsStartedAgain) {
-  const TemporaryDirectory directory;
-  const std::string program = directory.path() + "/spy.py";
-  std::ofstream(program) << kSpy;
-  start_platform(config(program, hash(kSpy)));
-  Client worker = as_container(make_container());
-  for (const char* key : {"die", "garbage"}) {
-    ASSERT_TRUE(eventually([&] { return worker.outcome("cache.get", R"({"key":"1"})") == "OK"; })) << key;
-    Bytes frame;
-    ASSERT_TRUE(wire::append_request(frame, {.id = "x", .method = "cache.get", .deadline_ms = 1000, .token = {}},
-                                     R"({"key":")" + std::string(key) + "\"}"));
-    ASSERT_TRUE(worker.send(text_of(frame)));
-    const std::string code = code_of(worker.next_message());
-    EXPECT_TRUE(code == "UNAVAILABLE" || code == "TIMEOUT") << key << code;
-  }
-}
-
-TEST_F(PlatformThirdParty, AnOrdinaryUserHasAllOfItToo) {
-  if (!is_root()) GTEST_SKIP() << "needs root to become somebody else; every other test is this one then";
-  const std::string text = config(sample_, hash(read_file(sample_)));
-  // In a child that is nobody, with a warden of its own; the number says which step failed.
-  EXPECT_EQ(in_child([&] {
-              become_ordinary();
-              Daemon own;
-              own.write_config(
-                  "[platform]\nallow_adapters = [\"mine\", \"files\"]\n[platform.adapters]\nstorage = \"files\"\n" +
-                  text.substr(text.find("cache = ")));
-              std::filesystem::create_directories(own.root() + "/profiles");
-              std::ofstream(own.root() + "/profiles/plugin.toml") << "[profile.plugin]" << kPluginProfile << kAllGrants;
-              if (!own.start()) return 1;
-              Client client = Client::unix_socket(own.socket_path());
-              const auto made = client.call("container.create", R"({"template":"plugin"})");
-              if (code_of(made) != "OK") return 2;
-              const std::string id(made->result.get("container").as_string().value_or(""));
-              if (client.outcome("session.narrow", R"({"container":")" + id + "\"}") != "OK") return 3;
-              if (client.outcome("storage.write", R"({"key":"a","value":"x"})") != "OK") return 4;
-              if (member(client, "storage.read", R"({"key":"a"})", "value") != "\"x\"") return 5;
-              if (member(client, "cache.set", R"({"key":"a","value":"x"})", "set") != "true") return 6;
-              if (member(client, "cache.get", R"({"key":"a"})", "value") != "\"x\"") return 7;
-              return own.stop() == 0 ? 0 : 8;
-            }),
-            0);
-}
-
 // ---- the command line ----
 
 TEST_F(PlatformBackends, TheCommandLineChecksAndShows) {
@@ -589,12 +284,8 @@ TEST_F(PlatformBackends, TheCommandLineChecksAndShows) {
     const std::string command =
         "SALLYPORT_RUNTIME_DIR=" + daemon().runtime_dir() + " SALLYPORT_STATE_DIR=" + daemon().root() +
         "/state SALLYPORT_CONFIG=" + daemon().config_file() + " " SALLYPORT_CLI " platform " + words + " 2>&1";
-    FILE* const pipe = ::popen(command.c_str(), "re");
-    std::string said;
-    char block[4096];
-    while (const std::size_t count = std::fread(block, 1, sizeof block, pipe)) said.append(block, count);
-    const int status = ::pclose(pipe);
-    return said + "exit " + std::to_string(WEXITSTATUS(status));
+    const Ran ran = run_shell(command);
+    return ran.output + "exit " + std::to_string(ran.status);
   };
   const std::string shown = run("status");
   EXPECT_NE(shown.find("cache      ready   memory"), std::string::npos) << shown;
