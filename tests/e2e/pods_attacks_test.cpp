@@ -151,6 +151,45 @@ TEST_F(Pods, AnswerCtrlCBehindASlowClientBeforeItHasReadMuch) {
   EXPECT_LT(slow->output.find("the-prompt"), 512U << 10) << "at most the credit and a repaint stood before it";
 }
 
+TEST_F(Pods, TellWhoeverInterruptsOfAGapAtOnce) {
+  make("spam",
+       "trap 'trap - INT; printf \"the-%s\\n\" prompt; exec sleep 1000' INT; echo up; while :; do echo "
+       "0123456789012345678901234567890123456789012345678901234567890123456789; done");
+  auto stalled = attach("spam");
+  ASSERT_TRUE(stalled);
+  // Nothing is read, so all of its credit is on the way, and it has shown no pace.
+  ASSERT_TRUE(has_said("spam", 1U << 20));
+  stalled->type("\x03");
+  ASSERT_TRUE(eventually([&] { return stalled->client->dispatch(Millis(50)) && stalled->told->interrupts > 0; }));
+  EXPECT_EQ(stalled->told->interrupts, 1);
+  const std::uint64_t next = stalled->told->gap_offset, skipped = stalled->told->skipped;
+  const std::uint32_t first = stalled->stream;
+  while (stalled->stream == first) ASSERT_TRUE(stalled->read_some());
+  // The notice is true: what was sent ends where the gap begins, or some of it is repeated.
+  const std::uint64_t end = stalled->offset + stalled->output.size();
+  EXPECT_GE(stalled->output.size(), 200U << 10);
+  if (skipped > 0) {
+    EXPECT_EQ(next, end + skipped);
+  } else {
+    EXPECT_LE(next, end);
+  }
+  stalled->output.clear();
+  ASSERT_TRUE(stalled->sees("the-prompt"));
+  EXPECT_LT(stalled->output.size(), 192U << 10);
+}
+
+TEST_F(Pods, TakeCtrlCForAKeyWhereTheProgramDoes) {
+  make("keys",
+       "stty raw -echo; printf up; yes 012345678901234567890123456789 & dd bs=1 count=1 of=/dev/null status=none; kill "
+       "%1; wait; printf the-%s end; read x");
+  auto client = attach("keys");
+  ASSERT_TRUE(client);
+  ASSERT_TRUE(has_said("keys", 1U << 20));
+  client->type("\x03");
+  ASSERT_TRUE(client->sees("the-end"));
+  EXPECT_EQ(client->told->interrupts, 0);
+}
+
 TEST_F(Pods, RememberTheEndOfAHundredThousandLinesInBoundedMemory) {
   make("long", "for i in $(seq 1 100000); do echo \"scrollback line $i\"; done; echo fin; read x");
   auto client = attach("long", R"("role":"view")");
