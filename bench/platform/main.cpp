@@ -1,5 +1,5 @@
-// bench_platform_driver BIN_DIR: one table, each row beside its target. Contenders of a row run in turns, and ratios
-// are medians over those turns.
+// bench_platform_driver BIN_DIR [PART...]: one table, each row beside its target. Contenders of a row run in turns, and
+// ratios are medians over those turns.
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <netinet/in.h>
@@ -288,19 +288,24 @@ void bench_pool(Bench& bench) {
   row("calls answered by 100 workers at once", answered / seconds, "/s", "");
 }
 
+struct Part {
+  std::string_view name;
+  void (*run)(Bench&);
+};
+constexpr Part kParts[] = {{"spawn", bench_spawn}, {"memory", bench_memory}, {"calls", bench_small_calls},
+                           {"bulk", bench_bulk},   {"tokens", bench_tokens}, {"pool", bench_pool}};
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) die("usage: bench_platform_driver BIN_DIR");
+  if (argc < 2) die("usage: bench_platform_driver BIN_DIR [spawn|memory|calls|bulk|tokens|pool]...");
+  const std::vector<std::string_view> wanted(argv + 2, argv + argc);
   Bench bench{argv[1]};
   bench.start();
   bench.use_cache("memory");
-  bench_spawn(bench);
-  bench_memory(bench);
-  bench_small_calls(bench);
-  bench_bulk(bench);
-  bench_tokens(bench);
-  bench_pool(bench);
+  for (const Part& part : kParts) {
+    if (wanted.empty() || std::find(wanted.begin(), wanted.end(), part.name) != wanted.end()) part.run(bench);
+  }
   bench.daemon.reset();
   bench.redis.stop();
   std::fflush(stdout);
