@@ -27,7 +27,6 @@ constexpr std::size_t kPieceBytes = (64U << 10) - wire::kHeaderBytes - wire::kCh
 // Chunks that leave with one write, so that the peer is woken once.
 constexpr std::size_t kMaxPieces = 16;
 constexpr Millis kStreamWait{30'000};
-constexpr Millis kLongestReceive{1'000};
 
 SteadyTime steady_now() { return std::chrono::steady_clock::now(); }
 
@@ -50,11 +49,6 @@ Client::Client(UniqueFd in, UniqueFd out, wire::Side side)
     : in_(std::move(in)), out_(std::move(out)), decoder_(std::make_shared<wire::Decoder>()), side_(side), book_(side) {
   struct stat info{};
   is_socket_ = ::fstat(in_.get(), &info) == 0 && S_ISSOCK(info.st_mode);
-  if (!is_socket_) return;
-  // A blocking receive that returns now and then: one system call where poll and receive are two.
-  constexpr timeval kWait{kLongestReceive.count() / 1000, 0};
-  ::setsockopt(in_.get(), SOL_SOCKET, SO_RCVTIMEO, &kWait, sizeof kWait);
-  ::fcntl(in_.get(), F_SETFL, ::fcntl(in_.get(), F_GETFL) & ~O_NONBLOCK);
 }
 
 Client::~Client() { [[maybe_unused]] const Error error = fail(lost("closed by this side")); }
@@ -173,9 +167,8 @@ Result<bool> Client::receive(SteadyTime until) {
     return count >= 0 || errno != EAGAIN;
   };
   const auto sleep = [&] {
-    if (is_socket_ && wait >= kLongestReceive.count()) {
-      count = receive_once(room, 0);
-    } else if (pollfd event{in_.get(), POLLIN, 0}; ::poll(&event, 1, wait) > 0) {
+    // Not a receive that blocks: the kernel would wake it for nothing each time the peer takes what we sent.
+    if (pollfd event{in_.get(), POLLIN, 0}; ::poll(&event, 1, wait) > 0) {
       look();
     } else {
       errno = EAGAIN;
