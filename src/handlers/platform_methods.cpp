@@ -164,6 +164,17 @@ Task<Result<wire::Message>> ask_state(Call& call, Host& host, bool probes) {
   co_return answer;
 }
 
+// Storage in the worker is as good as its workspace.
+void project_files(JsonWriter& json, const PlatformTenant& tenant, const platform::Config& config) {
+  if (!tenant.workspace.empty()) {
+    json.member("state", "ready").member("implementation", "files");
+    json.member("directory", tenant.workspace + std::string(platform::kWorkerStorage));
+    return;
+  }
+  json.member("state", config.is_init_failure_an_error ? "failed" : "noop");
+  json.member("reason", "storage runs in the worker, and this container has no workspace to keep it in");
+}
+
 // What a worker may know of an adapter: what it is and what it may ask of it; no address, no credential.
 void project(JsonWriter& json, platform::Role role, const PlatformTenant& tenant, wire::Value state,
              const platform::Config& config) {
@@ -173,11 +184,15 @@ void project(JsonWriter& json, platform::Role role, const PlatformTenant& tenant
     json.member("state", "denied").member("reason", "the profile does not grant it").end_object();
     return;
   }
-  const auto placed = config.placement.find(role);
-  const bool is_in_worker = placed != config.placement.end() && placed->second == platform::Placement::worker;
-  json.member("state", state.get("state")).member("placement", is_in_worker ? "worker" : "host");
-  for (const char* name : {"implementation", "reason", "is_model", "dimensions"}) {
-    if (const wire::Value value = state.get(name)) json.member(name, value);
+  const bool is_local = is_in_worker(tenant, role, config);
+  json.member("placement", is_local ? "worker" : "host");
+  if (is_local && role == platform::Role::storage) {
+    project_files(json, tenant, config);
+  } else {
+    json.member("state", state.get("state"));
+    for (const char* name : {"implementation", "reason", "is_model", "dimensions"}) {
+      if (const wire::Value value = state.get(name)) json.member(name, value);
+    }
   }
   if (role == platform::Role::llm || role == platform::Role::embeddings) {
     json.key("models").begin_array();
