@@ -17,8 +17,8 @@ namespace {
 constexpr const char* kSparePrefix = ".spare-";
 // For a burst of containers; each costs a few inodes.
 constexpr std::size_t kSpares = 4;
-// A launch that is under way needs the CPU more.
-constexpr Millis kRefillAfter{5};
+// After a burst used them up.
+constexpr Millis kRefillAfter{50};
 
 Status make_tree(const std::string& root, std::initializer_list<const char*> below) {
   TRY(const UniqueFd directory, os::open_private_directory(root));
@@ -68,7 +68,6 @@ void Places::remove_trees(const std::string& name) const {
 }
 
 Status Places::make(const std::string& id) {
-  if (is_open_) refill_later();
   if (!spares_.empty()) {
     const std::string spare = std::move(spares_.back());
     spares_.pop_back();
@@ -82,15 +81,20 @@ Status Places::make(const std::string& id) {
   return make_trees(id);
 }
 
+void Places::refill() {
+  if (!is_open_ || spares_.size() >= kSpares) return;
+  const std::string name = kSparePrefix + std::to_string(++made_);
+  // Whoever needs a place and cannot have one says so.
+  if (!make_trees(name)) return remove_trees(name);
+  spares_.push_back(name);
+  refill_later();
+}
+
 void Places::refill_later() {
   if (refill_ != 0 || spares_.size() >= kSpares) return;
   refill_ = loop_.after(kRefillAfter, [this] {
     refill_ = 0;
-    const std::string name = kSparePrefix + std::to_string(++made_);
-    // Whoever needs a place and cannot have one says so.
-    if (!make_trees(name)) return remove_trees(name);
-    spares_.push_back(name);
-    refill_later();
+    refill();
   });
 }
 

@@ -26,6 +26,8 @@ class Places {
   void open();
   // `<doors>/<id>` and `<mailboxes>/<id>` are there afterwards, with all that belongs in them.
   Status make(const std::string& id);
+  // Makes one for those that come later, unless there are enough: for a moment at which the warden waits for others.
+  void refill();
   // Takes away what nobody used.
   void close();
 

@@ -281,6 +281,8 @@ Task<Status> Registry::launch(std::shared_ptr<Container> container, sandbox::Spe
       status = stdio.error();
     }
   }
+  // The launcher is at work for a while, and nobody waits for us.
+  places_.refill();
   if (status) status = co_await *launched;
   launching_.erase(container->handle);
   if (!status) {
