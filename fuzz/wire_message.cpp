@@ -63,6 +63,12 @@ void check(wire::Decoder& decoder, std::string_view text) {
     return;
   }
   demand(is_plain(message->id, wire::kMaxIdBytes) && is_plain(message->method, wire::kMaxMethodBytes));
+  auto kept = wire::decode_message(decoder, body.view(), wire::Keep::result);
+  demand(bool(kept) && kept->streams == message->streams);
+  if (const auto raw = kept->result.as_raw()) {
+    auto document = decoder.parse(*raw);
+    demand(document && document->root().to_json() == message->result.to_json());
+  }
   Bytes out;
   encode(*message, out);
   wire::FrameReader reader;

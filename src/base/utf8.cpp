@@ -1,19 +1,20 @@
 #include "base/utf8.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 
 namespace sallyport {
 namespace {
 
-// The length of the run of ASCII at the start, found eight bytes at a time.
+// The length of the run of ASCII at the start, found a block at a time.
 std::size_t ascii_run(std::string_view text) {
+  std::array<std::uint64_t, 4> words{};
   std::size_t i = 0;
-  for (; i + 8 <= text.size(); i += 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, text.data() + i, 8);
-    if ((word & 0x8080808080808080ULL) != 0) break;
+  for (; i + sizeof words <= text.size(); i += sizeof words) {
+    std::memcpy(words.data(), text.data() + i, sizeof words);
+    if (((words[0] | words[1] | words[2] | words[3]) & 0x8080808080808080ULL) != 0) break;
   }
   while (i < text.size() && static_cast<unsigned char>(text[i]) < 0x80) ++i;
   return i;

@@ -19,16 +19,12 @@ Status serve_mcp(const Context& context, const McpArguments& arguments) {
   std::error_code failed;
   const auto workspace = std::filesystem::canonical(arguments.workspace, failed);
   if (failed) return Error::make(Code::not_found, "the workspace " + arguments.workspace + " is not there");
-  TRY(const auto profiles, policy::Profiles::load(context.paths.profiles_dir()));
-  const policy::Profile* profile = profiles.find(arguments.profile);
-  if (profile == nullptr) {
-    return Error::make(Code::not_found, "no profile '" + arguments.profile + "'; see: sallyport policy show");
-  }
+  TRY(const policy::Profile profile, policy::Profiles::load_one(context.paths.profiles_dir(), arguments.profile));
   mcp::BridgeOptions options;
   options.place = {arguments.profile, workspace.string(), arguments.is_read_only};
   options.version = context.version;
   // A tool that policy would refuse every time is better not offered.
-  options.with_exec = policy::matches_any(profile->methods, "container.exec");
+  options.with_exec = policy::matches_any(profile.methods, "container.exec");
   const auto connect = [&]() -> Result<std::unique_ptr<Client>> {
     TRY(Started warden, ensure_warden(context.paths));
     return std::move(warden.client);

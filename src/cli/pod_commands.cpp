@@ -41,12 +41,8 @@ struct NewArguments {
 
 // Variables that the profile passes on are this caller's, as they are for `sallyport run`.
 Result<std::vector<std::string>> passed_variables(const Context& context, const std::string& profile) {
-  TRY(const auto profiles, policy::Profiles::load(context.paths.profiles_dir()));
-  const policy::Profile* found = profiles.find(profile);
-  if (found == nullptr) {
-    return Error::make(Code::not_found, "no profile '" + profile + "'; see: sallyport policy show");
-  }
-  return found->env_pass;
+  TRY(policy::Profile found, policy::Profiles::load_one(context.paths.profiles_dir(), profile));
+  return std::move(found.env_pass);
 }
 
 Result<std::string> create_params(const Context& context, const NewArguments& arguments) {

@@ -63,12 +63,7 @@ struct Prepared {
 };
 
 Result<Prepared> prepare(const Context& context, const RunArguments& arguments) {
-  TRY(const auto profiles, policy::Profiles::load(context.paths.profiles_dir()));
-  const policy::Profile* found = profiles.find(arguments.profile);
-  if (found == nullptr) {
-    return Error::make(Code::not_found, "no profile '" + arguments.profile + "'; see: sallyport policy show");
-  }
-  policy::Profile profile = *found;
+  TRY(policy::Profile profile, policy::Profiles::load_one(context.paths.profiles_dir(), arguments.profile));
   TRY(apply_limits(profile, arguments.limits));
   apply_environment(profile, arguments.env);
   for (const std::string& path : arguments.read) profile.fs_read.push_back(absolute(path));

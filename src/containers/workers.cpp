@@ -133,6 +133,7 @@ Task<Status> Workers::start(std::shared_ptr<Container> container, std::shared_pt
   CO_TRY(co_await job->started);
   CO_TRY(slot->session,
          ipc::Session::open(sessions_, std::move(ours), UniqueFd(), wire::Side::connecting, "worker/" + container->id));
+  slot->session->keep_results();
   listen(slot->session, slot);
   co_return ok();
 }

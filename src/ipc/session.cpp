@@ -169,7 +169,7 @@ std::optional<wire::Message> Session::next_request() {
 }
 
 std::optional<wire::Message> Session::accept_message(ByteView body) {
-  auto message = wire::decode_message(shared_.decoder(), body);
+  auto message = wire::decode_message(shared_.decoder(), body, keep_);
   if (!message) {
     slip(message.malformed().id, message.malformed().error);
     return std::nullopt;

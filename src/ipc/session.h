@@ -48,6 +48,9 @@ class Session : public std::enable_shared_from_this<Session> {
   // For a connection that carries the requests of many, between two processes of ours. Before its first use.
   void set_capacity(const Capacity& capacity) { capacity_ = capacity; }
 
+  // For a peer whose results are only passed on: they are kept as their text (wire::Keep::result).
+  void keep_results() { keep_ = wire::Keep::result; }
+
   // Waits until requests may be there. False: the session is over, nothing more will come.
   Task<bool> receive();
   // The next complete request; nullopt when receive() must be awaited again. Everything that is not a
@@ -142,6 +145,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::uint64_t last_asked_ = 0;
   std::function<void(const wire::Message&)> on_event_;
   wire::StreamWindow window_;
+  wire::Keep keep_ = wire::Keep::nothing;
   std::unique_ptr<StreamHub> streams_;
   std::coroutine_handle<> paused_reader_;
   SteadyTime last_activity_;

@@ -268,6 +268,8 @@ std::shared_ptr<Operation> start_file_tool(const FileTool& tool, std::shared_ptr
       if (!is_long || name != "content") json.member(name, value);
     }
     if (tool.method == "fs.write") json.member("create_dirs", true);
+    // Only who wants to see it pays for it.
+    if (tool.method == "fs.read" && !given.get("sha256")) json.member("sha256", false);
     json.end_object();
   });
   std::string streamed = is_long ? std::string(*content.as_string()) : std::string();

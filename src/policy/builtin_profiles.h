@@ -1,15 +1,22 @@
 // The profiles that are always there, in the same language as everybody else's.
 #pragma once
 
+#include <string_view>
+
 namespace sallyport::policy {
 
-constexpr const char* kBuiltinProfiles = R"toml(
+struct BuiltinProfile {
+  std::string_view name, text;
+};
+
+inline constexpr BuiltinProfile kBuiltinProfiles[] = {
+    {"default", R"toml(
 # The workspace is writable; system programs run; no network; home is invisible. It may raise every signal; those
 # that carry data are reviewed by the deputy and by a human.
 [profile.default]
 fs.read  = ["/usr", "/etc", "/opt"]
 fs.write = ["${workspace}"]
-fs.deny  = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*", "/etc/ssl/private", "/etc/krb5.keytab"]
+fs.deny  = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*_key", "/etc/ssl/private", "/etc/krb5.keytab"]
 exec     = ["/usr/**", "/opt/**", "${workspace}/**"]
 methods  = ["test.*", "warden.hello", "fs.*", "env.get", "signal.raise"]
 signals  = ["message_ready", "progress_ready", "context_reset", "refresh_groups", "schedule_task", "create_periodic_agent", "register_group", "deploy"]
@@ -17,31 +24,34 @@ review   = { "schedule_task" = ["deputy", "human"], "create_periodic_agent" = ["
 rates    = { "schedule_task" = "30/h", "create_periodic_agent" = "10/h", "register_group" = "10/h", "deploy" = "10/h" }
 env      = { PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG = "C.UTF-8" }
 env_pass = ["TERM", "COLORTERM", "NO_COLOR", "TZ"]
-
+)toml"},
+    {"mcp", R"toml(
 # The same for `sallyport mcp`, whose tools may also run commands in their own container.
 [profile.mcp]
 fs.read  = ["/usr", "/etc", "/opt"]
 fs.write = ["${workspace}"]
-fs.deny  = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*", "/etc/ssl/private", "/etc/krb5.keytab"]
+fs.deny  = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*_key", "/etc/ssl/private", "/etc/krb5.keytab"]
 exec     = ["/usr/**", "/opt/**", "${workspace}/**"]
 methods  = ["test.*", "warden.hello", "fs.*", "env.get", "container.exec"]
 env      = { PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG = "C.UTF-8" }
 env_pass = ["TERM", "COLORTERM", "NO_COLOR", "TZ"]
-
+)toml"},
+    {"read-only", R"toml(
 # As default, without a place to write but /tmp and home, which are private and vanish.
 [profile.read-only]
 fs.read  = ["/usr", "/etc", "/opt", "${workspace}"]
-fs.deny  = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*", "/etc/ssl/private", "/etc/krb5.keytab"]
+fs.deny  = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*_key", "/etc/ssl/private", "/etc/krb5.keytab"]
 exec     = ["/usr/**", "/opt/**", "${workspace}/**"]
 methods  = ["test.*", "warden.hello", "fs.read", "fs.glob", "fs.grep", "fs.stat", "fs.list", "env.get"]
 env      = { PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG = "C.UTF-8" }
 env_pass = ["TERM", "COLORTERM", "NO_COLOR", "TZ"]
-
+)toml"},
+    {"build", R"toml(
 # For builds: the caches of compilers and package managers are writable as well.
 [profile.build]
 fs.read  = ["/usr", "/etc", "/opt", "~/.gitconfig", "~/.cargo", "~/.rustup"]
 fs.write = ["${workspace}", "~/.cache/ccache", "~/.ccache", "~/.cache/pip", "~/.npm", "~/.cargo/registry", "~/.gradle", "~/.m2"]
-fs.deny  = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*", "/etc/ssl/private", "/etc/krb5.keytab", "~/.cargo/credentials*"]
+fs.deny  = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*_key", "/etc/ssl/private", "/etc/krb5.keytab", "~/.cargo/credentials*"]
 exec     = ["/usr/**", "/opt/**", "${workspace}/**", "~/.cargo/bin/**", "~/.rustup/**"]
 methods  = ["test.*", "warden.hello", "fs.*", "env.get", "signal.raise"]
 signals  = ["message_ready", "progress_ready", "context_reset", "refresh_groups", "schedule_task", "create_periodic_agent", "register_group", "deploy"]
@@ -50,18 +60,20 @@ rates    = { "schedule_task" = "30/h", "create_periodic_agent" = "10/h", "regist
 env      = { PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG = "C.UTF-8" }
 env_pass = ["TERM", "COLORTERM", "NO_COLOR", "TZ", "CCACHE_DIR"]
 limits   = { memory = "8GiB", pids = 2048 }
-
+)toml"},
+    {"agent", R"toml(
 # For coding agents: their own state is writable, their model, their code host and their packages can be reached.
 [profile.agent]
 fs.read   = ["/usr", "/etc", "/opt", "~/.gitconfig", "~/.config/git", "~/.local/bin", "~/.local/share/claude"]
 fs.write  = ["${workspace}", "~/.claude", "~/.claude.json", "~/.codex", "~/.gemini", "~/.config/opencode", "~/.local/share/opencode", "~/.cache/pip", "~/.npm", "~/.cargo/registry"]
-fs.deny   = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*", "/etc/ssl/private", "/etc/krb5.keytab"]
+fs.deny   = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*_key", "/etc/ssl/private", "/etc/krb5.keytab"]
 exec      = ["/usr/**", "/opt/**", "${workspace}/**", "~/.local/bin/**", "~/.local/share/claude/**"]
 net.allow = ["@anthropic", "@openai", "@github", "@npm", "@pypi", "@crates"]
 methods   = ["test.*", "warden.hello", "fs.*", "env.get"]
 env       = { PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG = "C.UTF-8" }
 env_pass  = ["TERM", "COLORTERM", "NO_COLOR", "TZ", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"]
 limits    = { memory = "8GiB", pids = 2048 }
-)toml";
+)toml"},
+};
 
 }  // namespace sallyport::policy

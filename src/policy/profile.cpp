@@ -211,6 +211,20 @@ Result<std::string> read_text(const std::string& path) {
   return text;
 }
 
+Result<std::vector<Profile>> read_profiles(const std::string& path, const toml::key& key, const toml::node& node) {
+  const toml::table* named = node.as_table();
+  if (named == nullptr) return table::fault(path, key.source(), "expected [profile.NAME]");
+  std::vector<Profile> profiles;
+  for (const auto& [name, each] : *named) {
+    if (!is_profile_name(name.str())) {
+      return table::fault(path, name.source(), "'" + std::string(name.str()) + "' is no profile name (a-z 0-9 - _)");
+    }
+    TRY(Profile profile, parse_profile(path, std::string(name.str()), each));
+    profiles.push_back(std::move(profile));
+  }
+  return profiles;
+}
+
 }  // namespace
 
 Result<std::uint64_t> parse_size(const std::string& text) {
@@ -268,19 +282,10 @@ Result<PolicyFile> parse_policy_file(std::string_view text, const std::string& p
   for (const auto& [key, value] : root) {
     if (key.str() == "rule") {
       TRY(file.rules, read_rules(path, value, "rule."));
-    } else if (key.str() != "profile") {
-      file.others.emplace_back(key.str());
+    } else if (key.str() == "profile") {
+      TRY(file.profiles, read_profiles(path, key, value));
     } else {
-      const toml::table* named = value.as_table();
-      if (named == nullptr) return table::fault(path, key.source(), "expected [profile.NAME]");
-      for (const auto& [name, node] : *named) {
-        if (!is_profile_name(name.str())) {
-          return table::fault(path, name.source(),
-                              "'" + std::string(name.str()) + "' is no profile name (a-z 0-9 - _)");
-        }
-        TRY(Profile profile, parse_profile(path, std::string(name.str()), node));
-        file.profiles.push_back(std::move(profile));
-      }
+      file.others.emplace_back(key.str());
     }
   }
   return file;
@@ -288,18 +293,45 @@ Result<PolicyFile> parse_policy_file(std::string_view text, const std::string& p
 
 Result<std::vector<Profile>> parse_profiles(std::string_view text, const std::string& path) {
   TRY(const toml::table root, table::parse(text, path));
+  std::vector<Profile> profiles;
   for (const auto& [key, value] : root) {
-    if (key.str() == "profile" && value.is_table()) continue;
-    return table::fault(path, key.source(), "unknown key '" + std::string(key.str()) + "'; expected [profile.NAME]");
+    if (key.str() != "profile" || !value.is_table()) {
+      return table::fault(path, key.source(), "unknown key '" + std::string(key.str()) + "'; expected [profile.NAME]");
+    }
+    TRY(profiles, read_profiles(path, key, value));
   }
-  TRY(PolicyFile file, parse_policy_file(text, path));
-  return std::move(file.profiles);
+  return profiles;
 }
 
 Result<Profiles> Profiles::load(const std::string& directory) {
   Profiles all;
-  TRY(auto builtin, parse_profiles(kBuiltinProfiles, "built in"));
-  for (Profile& profile : builtin) all.profiles_.emplace(profile.name, std::move(profile));
+  for (const BuiltinProfile& builtin : kBuiltinProfiles) TRY(all.add_builtin(builtin.text));
+  TRY(all.add_files(directory));
+  TRY(all.expand_lists(directory));
+  return all;
+}
+
+Result<Profile> Profiles::load_one(const std::string& directory, std::string_view name) {
+  Profiles some;
+  for (const BuiltinProfile& builtin : kBuiltinProfiles) {
+    if (builtin.name == name) TRY(some.add_builtin(builtin.text));
+  }
+  TRY(some.add_files(directory));
+  const auto found = some.profiles_.find(name);
+  if (found == some.profiles_.end()) {
+    return Error::make(Code::not_found, "no profile '" + std::string(name) + "'; see: sallyport policy show");
+  }
+  TRY(some.expand_lists(directory));
+  return std::move(found->second);
+}
+
+Status Profiles::add_builtin(std::string_view text) {
+  TRY(auto profiles, parse_profiles(text, "built in"));
+  for (Profile& profile : profiles) profiles_.emplace(profile.name, std::move(profile));
+  return ok();
+}
+
+Status Profiles::add_files(const std::string& directory) {
   std::vector<std::string> names;
   if (DIR* listing = ::opendir(directory.c_str())) {
     while (const dirent* entry = ::readdir(listing)) {
@@ -314,15 +346,17 @@ Result<Profiles> Profiles::load(const std::string& directory) {
     TRY(const std::string text, read_text(path));
     TRY(auto profiles, parse_profiles(text, path));
     for (Profile& profile : profiles) {
-      const auto [place, is_new] = all.profiles_.emplace(profile.name, profile);
-      if (!is_new) {
-        return Error::make(Code::conflict,
-                           path + ": profile '" + profile.name + "' is already defined (" + place->second.source + ")");
+      const auto known = profiles_.find(profile.name);
+      const bool is_builtin = std::any_of(std::begin(kBuiltinProfiles), std::end(kBuiltinProfiles),
+                                          [&](const BuiltinProfile& each) { return each.name == profile.name; });
+      if (is_builtin || known != profiles_.end()) {
+        return Error::make(Code::conflict, path + ": profile '" + profile.name + "' is already defined (" +
+                                               (is_builtin ? "built in" : known->second.source) + ")");
       }
+      profiles_.emplace(profile.name, std::move(profile));
     }
   }
-  TRY(all.expand_lists(directory));
-  return all;
+  return ok();
 }
 
 Status Profiles::expand_lists(const std::string& directory) {

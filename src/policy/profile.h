@@ -77,11 +77,15 @@ class Profiles {
   // The built-in ones, and those in `directory`/*.toml, which may not redefine each other. One faulty
   // file is an error for all: nothing starts on a guess.
   static Result<Profiles> load(const std::string& directory);
+  // One of them; of the built-in ones only this is read, which is faster.
+  static Result<Profile> load_one(const std::string& directory, std::string_view name);
 
   const Profile* find(std::string_view name) const;
   const std::map<std::string, Profile, std::less<>>& all() const { return profiles_; }
 
  private:
+  Status add_builtin(std::string_view text);
+  Status add_files(const std::string& directory);
   Status expand_lists(const std::string& directory);
 
   std::map<std::string, Profile, std::less<>> profiles_;

@@ -151,6 +151,8 @@ inline constexpr auto kCommandRules = std::to_array<FilterRule>({
     {SYS_ioctl, "ioctl", EPERM, true, "terminal", is_request(kTiocLinux)},
     {SYS_ioctl, "ioctl", EPERM, true, "terminal", is_request(kTiocCons)},
     {SYS_ioctl, "ioctl", EPERM, true, "terminal", is_request(kTiocSetd)},
+    // Pid 1 and the file worker belong to the same user: nobody else's limits are to be changed.
+    {SYS_prlimit64, "prlimit64", EPERM, true, "limits", is_not(0, 0), is_not(2, 0)},
     // Only unix, inet, inet6, and of netlink only the route protocol (tools read addresses by it).
     {SYS_socket, "socket", EAFNOSUPPORT, true, "sockets", above(0, AF_NETLINK)},
     {SYS_socket, "socket", EAFNOSUPPORT, true, "sockets", is(0, AF_UNSPEC)},

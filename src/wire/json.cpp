@@ -20,15 +20,32 @@ constexpr std::size_t kMaxStreamsFound = kMaxOpenStreams + 1;
 constexpr std::size_t kSpareDocuments = 64;
 constexpr std::size_t kFirstWords = 32;  // enough for a usual message
 
-// Reads the text of a document in one pass, unescaping its strings in place.
+// For each letter behind a backslash what it stands for, or 0.
+constexpr std::array<char, 256> kMeanings = [] {
+  std::array<char, 256> table{};
+  table['"'] = '"';
+  table['\\'] = '\\';
+  table['/'] = '/';
+  table['b'] = '\b';
+  table['f'] = '\f';
+  table['n'] = '\n';
+  table['r'] = '\r';
+  table['t'] = '\t';
+  return table;
+}();
+
+// Reads a text in one pass into the words of a document and its strings, unescaped, one behind the other.
 class JsonReader {
  public:
-  JsonReader(Document& document, Findings* findings)
+  // The document has room for all of the text, and copy_plain's slack.
+  JsonReader(std::string_view text, Document& document, Findings* findings, Keep keep)
       : words_(document.words_),
-        begin_(reinterpret_cast<char*>(document.text_.data())),
-        at_(begin_),
-        end_(begin_ + document.text_.size()),
-        findings_(findings) {}
+        texts_(reinterpret_cast<char*>(document.texts_.data())),
+        to_(texts_),
+        at_(text.data()),
+        end_(at_ + text.size()),
+        findings_(findings),
+        keep_(keep) {}
 
   // What is wrong with it, or null.
   const char* read() {
@@ -49,6 +66,11 @@ class JsonReader {
     return content << Value::kKindBits | static_cast<std::uint64_t>(kind);
   }
   void push(Kind kind, std::uint64_t content = 0) { words_.push_back(word(kind, content)); }
+
+  void push_text(Kind kind, const char* begin) {
+    const auto offset = static_cast<std::uint64_t>(begin - texts_), size = static_cast<std::uint64_t>(to_ - begin);
+    push(kind, offset << Value::kSizeBits | size);
+  }
 
   char next() const { return at_ < end_ ? *at_ : '\0'; }
   bool skip(char expected) {
@@ -115,7 +137,8 @@ class JsonReader {
         if (!string()) return false;
         skip_space();
         if (!skip(':')) return fail("a member without a colon");
-        if (!value(depth + 1)) return false;
+        const bool is_kept = keep_ == Keep::result && depth == 0 && text_of(words_.size() - 1) == "result";
+        if (!(is_kept ? kept() : value(depth + 1))) return false;
         skip_space();
       } while (skip(','));
       if (!skip('}')) return fail("an object is not closed");
@@ -123,6 +146,22 @@ class JsonReader {
     close(index, Kind::object);
     if (has_duplicates(index, few, count)) return fail("duplicate key");
     if (count == 1 && findings_ != nullptr && text_of(few[0]) == "$stream") note_stream(index + 2);
+    return true;
+  }
+
+  // A member of the root, read to see that it is valid, and then kept as its text.
+  bool kept() {
+    skip_space();
+    const char* const first = at_;
+    char* const begin = to_;
+    const std::size_t index = words_.size(), streams = findings_->streams.size();
+    if (!value(1)) return false;
+    if (findings_->streams.size() != streams) return true;
+    words_.resize(index);
+    const auto size = static_cast<std::size_t>(at_ - first);
+    std::memcpy(begin, first, size);
+    to_ = begin + size;
+    push_text(Kind::raw, begin);
     return true;
   }
 
@@ -134,7 +173,7 @@ class JsonReader {
   }
   void close(std::size_t index, Kind kind) { words_[index] = word(kind, words_.size() - index - 1); }
 
-  std::string_view text_of(std::size_t index) const { return Value(&words_[index], begin_).text(); }
+  std::string_view text_of(std::size_t index) const { return Value(&words_[index], texts_).text(); }
 
   bool has_duplicates(std::size_t object, const std::array<std::size_t, kFewKeys>& few, std::size_t count) const {
     if (count <= few.size()) {
@@ -149,13 +188,13 @@ class JsonReader {
     }
     std::vector<std::string_view> keys;
     keys.reserve(count);
-    for (const auto& [key, member] : Value(&words_[object], begin_).members()) keys.push_back(key);
+    for (const auto& [key, member] : Value(&words_[object], texts_).members()) keys.push_back(key);
     std::sort(keys.begin(), keys.end());
     return std::adjacent_find(keys.begin(), keys.end()) != keys.end();
   }
 
   void note_stream(std::size_t index) {
-    const auto number = Value(&words_[index], begin_).as_uint();
+    const auto number = Value(&words_[index], texts_).as_uint();
     if (!number || *number == 0 || *number > UINT32_MAX) return;
     if (findings_->streams.size() < kMaxStreamsFound) findings_->streams.push_back(static_cast<std::uint32_t>(*number));
   }
@@ -163,52 +202,50 @@ class JsonReader {
   // ---- strings ----
 
   bool string() {
-    char* const begin = ++at_;
-    char* to = begin;
-    for (;;) {
-      const char* const run = at_;
-      at_ += find_special(run, end_) - run;
-      const auto count = static_cast<std::size_t>(at_ - run);
-      if (to != run) std::memmove(to, run, count);
-      to += count;
-      if (at_ == end_) return fail("a string is not closed");
-      const auto byte = static_cast<unsigned char>(*at_);
-      if (byte == '"') break;
-      if (byte == '\\') {
-        if (!escape(to)) return false;
-      } else if (byte < 0x80) {
-        return fail("a control character in a string");
-      } else if (!characters(to)) {
-        return fail("not UTF-8");
-      }
-    }
+    char* const begin = to_;
+    bool is_closed = false;
+    const Copied copied =
+        copy_text(at_ + 1, end_, to_, [&](const char* at, char*& to) __attribute__((always_inline)) -> const char* {
+          if (*at == '\\' && end_ - at >= 2 && kMeanings[static_cast<unsigned char>(at[1])] != '\0') {
+            *to++ = kMeanings[static_cast<unsigned char>(at[1])];
+            return at + 2;
+          }
+          is_closed = *at == '"';
+          if (is_closed) return nullptr;
+          at_ = at;
+          to_ = to;
+          const bool is_read = unusual();
+          to = to_;
+          return is_read ? at_ : nullptr;
+        });
+    at_ = copied.from;
+    to_ = copied.to;
+    if (at_ == end_) return fail("a string is not closed");
+    if (!is_closed) return false;
     ++at_;
-    const auto offset = static_cast<std::uint64_t>(begin - begin_), size = static_cast<std::uint64_t>(to - begin);
-    push(Kind::string, offset << Value::kSizeBits | size);
+    push_text(Kind::string, begin);
     return true;
+  }
+
+  bool unusual() {
+    if (*at_ == '\\') return escape();
+    if (static_cast<unsigned char>(*at_) >= 0x80) return characters();
+    return fail("a control character in a string");
   }
 
   // A run of characters beyond ASCII.
-  bool characters(char*& to) {
+  bool characters() {
     while (at_ < end_ && static_cast<unsigned char>(*at_) >= 0x80) {
       const std::size_t length = utf8_sequence({at_, end_});
-      if (length == 0) return false;
-      std::memmove(to, at_, length);
-      to += length;
-      at_ += length;
+      if (length == 0) return fail("not UTF-8");
+      for (std::size_t i = 0; i < length; ++i) *to_++ = *at_++;
     }
     return true;
   }
 
-  bool escape(char*& to) {
-    constexpr std::string_view kNames = "\"\\/bfnrt", kMeanings = "\"\\/\b\f\n\r\t";
+  // One with a number.
+  bool escape() {
     ++at_;
-    const char name = next();
-    if (const std::size_t found = kNames.find(name); name != '\0' && found != std::string_view::npos) {
-      *to++ = kMeanings[found];
-      ++at_;
-      return true;
-    }
     if (!skip('u')) return fail("an unknown escape");
     std::uint32_t point = 0;
     if (!code_unit(point)) return fail("an escape without four hex digits");
@@ -218,7 +255,7 @@ class JsonReader {
       if (!is_pair) return fail("lone surrogate in a string");
       point = 0x10000 + ((point - 0xd800) << 10) + (low - 0xdc00);
     }
-    append(to, point);
+    append(point);
     return true;
   }
 
@@ -230,8 +267,8 @@ class JsonReader {
     return true;
   }
 
-  static void append(char*& to, std::uint32_t point) {
-    const auto put = [&](std::uint32_t byte) { *to++ = static_cast<char>(byte); };
+  void append(std::uint32_t point) {
+    const auto put = [&](std::uint32_t byte) { *to_++ = static_cast<char>(byte); };
     if (point < 0x80) return put(point);
     if (point < 0x800) {
       put(0xc0 | point >> 6);
@@ -304,10 +341,12 @@ class JsonReader {
   }
 
   std::vector<std::uint64_t>& words_;
-  char* begin_;
-  char* at_;
+  char* texts_;
+  char* to_;  // where the next string goes
+  const char* at_;
   const char* end_;
   Findings* findings_;
+  Keep keep_;
   const char* problem_ = nullptr;
 };
 
@@ -382,7 +421,7 @@ std::string Value::to_json() const {
 
 // ---- Decoder ----
 
-Result<Document> Decoder::parse(std::string_view text, Findings* findings) {
+Result<Document> Decoder::parse(std::string_view text, Findings* findings, Keep keep) {
   // Far beyond any frame: the places and sizes of strings must fit into a word.
   if (text.size() >= std::size_t{1} << Value::kSizeBits) return Error::make(Code::payload_too_large, "too much JSON");
   Document document;
@@ -392,11 +431,11 @@ Result<Document> Decoder::parse(std::string_view text, Findings* findings) {
     document = std::move(spares_.back());
     spares_.pop_back();
   }
-  document.text_.clear();
-  document.text_.append(text);
+  document.texts_.clear();
+  document.texts_.resize(text.size() + kPlainSlack);
   document.words_.clear();
   document.words_.reserve(kFirstWords);
-  if (const char* problem = JsonReader(document, findings).read()) {
+  if (const char* problem = JsonReader(text, document, findings, keep).read()) {
     recycle(std::move(document));
     return Error::make(Code::protocol_error, std::string("malformed JSON: ") + problem);
   }
@@ -406,7 +445,7 @@ Result<Document> Decoder::parse(std::string_view text, Findings* findings) {
 void Decoder::recycle(Document document) {
   if (!document.is_small()) {
     large_spare_ = std::move(document);
-  } else if (document.text_.capacity() != 0 && spares_.size() < kSpareDocuments) {
+  } else if (document.texts_.capacity() != 0 && spares_.size() < kSpareDocuments) {
     spares_.push_back(std::move(document));
   }
 }

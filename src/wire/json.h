@@ -39,6 +39,8 @@ class Value {
   std::optional<std::uint64_t> as_uint() const;
   std::optional<double> as_double() const;  // any number
   std::optional<std::string_view> as_string() const { return is_string() ? std::optional(text()) : std::nullopt; }
+  // The text of a value that was checked, and kept as it came, because it is only passed on (Keep::result).
+  std::optional<std::string_view> as_raw() const { return is(Kind::raw) ? std::optional(text()) : std::nullopt; }
 
   Value get(std::string_view key) const;  // absent if this is no object or has no such key
   std::size_t size() const;               // members or items; 0 for scalars
@@ -63,9 +65,9 @@ class Value {
   friend class JsonReader;
 
   // A document is a row of words. The low byte of a word is its kind, the rest what the kind says: for a
-  // string where it begins and its size, for an array or object how many words belong to it (the members'
+  // string or raw text where it begins and its size, for an array or object how many words belong to it (the members'
   // keys and values in turn), for a small integer the integer. Larger numbers are the word behind it.
-  enum class Kind : std::uint8_t { null, no, yes, small, signed64, unsigned64, real, string, array, object };
+  enum class Kind : std::uint8_t { null, no, yes, small, signed64, unsigned64, real, string, raw, array, object };
   static constexpr unsigned kKindBits = 8, kSizeBits = 28;
 
   Value(const std::uint64_t* word, const char* texts) : word_(word), texts_(texts) {}
@@ -122,16 +124,19 @@ class Value::ItemIterator {
 class Document {
  public:
   // Absent if nothing was parsed.
-  Value root() const { return words_.empty() ? Value() : Value(words_.data(), as_text(text_.view()).data()); }
+  Value root() const { return words_.empty() ? Value() : Value(words_.data(), as_text(texts_.view()).data()); }
 
  private:
   friend class Decoder;
   friend class JsonReader;
-  bool is_small() const { return text_.capacity() <= kSmallBytes && words_.capacity() <= kSmallBytes / 8; }
+  bool is_small() const { return texts_.capacity() <= kSmallBytes && words_.capacity() <= kSmallBytes / 8; }
 
-  Bytes text_;  // a copy of what was parsed, with its strings unescaped in place
+  Bytes texts_;  // its strings, unescaped, one behind the other
   std::vector<std::uint64_t> words_;
 };
+
+// Which member of the root object is kept as the text that it is: one that names no stream. Needs Findings.
+enum class Keep : std::uint8_t { nothing, result };
 
 // What the check of a document found besides its being valid.
 struct Findings {
@@ -141,8 +146,10 @@ struct Findings {
 // Parses, and keeps the memory of documents that are done with. One per thread.
 class Decoder {
  public:
-  Result<Document> parse(std::string_view text, Findings* findings = nullptr);
-  Result<Document> parse(ByteView text, Findings* findings = nullptr) { return parse(as_text(text), findings); }
+  Result<Document> parse(std::string_view text, Findings* findings = nullptr, Keep keep = Keep::nothing);
+  Result<Document> parse(ByteView text, Findings* findings = nullptr, Keep keep = Keep::nothing) {
+    return parse(as_text(text), findings, keep);
+  }
 
   void recycle(Document document);  // keeps its memory for a later parse
   void trim();                      // gives back what was kept

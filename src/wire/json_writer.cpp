@@ -25,30 +25,30 @@ constexpr std::array<char, 128> kEscapes = [] {
   return table;
 }();
 
-// Appends one byte with its escape, or a run of characters beyond ASCII; where the next text begins.
-const char* append_special(Bytes& out, const char* from, const char* end) {
+// Room for an escape, or a character, and the slack of copy_plain.
+constexpr std::size_t kSpare = 8 + kPlainSlack;
+
+// Writes one byte with its escape, or characters beyond ASCII; where the next text begins.
+inline const char* write_special(char*& to, const char* from, const char* end) {
   const auto byte = static_cast<unsigned char>(*from);
   if (byte < 0x80) {
-    const char escape = kEscapes.at(byte);
-    out.push_back('\\');
-    out.push_back(escape);
+    const char escape = kEscapes[byte];
+    *to++ = '\\';
+    *to++ = escape;
     if (escape == kUnicodeEscape) {
       constexpr std::string_view kHex = "0123456789abcdef";
-      out.append("00");
-      out.push_back(kHex[byte >> 4]);
-      out.push_back(kHex[byte & 15]);
+      for (const char digit : {'0', '0', kHex[byte >> 4], kHex[byte & 15]}) *to++ = digit;
     }
     return from + 1;
   }
   while (from != end && static_cast<unsigned char>(*from) >= 0x80) {
     const std::size_t length = utf8_sequence({from, end});
     if (length == 0) {
-      out.append(kUtf8Replacement);
-      ++from;
-    } else {
-      out.append(from, length);
-      from += length;
+      to = std::copy_n(kUtf8Replacement.data(), kUtf8Replacement.size(), to);
+      return from + 1;
     }
+    to = std::copy_n(from, length, to);
+    from += length;
   }
   return from;
 }
@@ -82,24 +82,27 @@ JsonWriter& JsonWriter::key(std::string_view name) {
 
 JsonWriter& JsonWriter::value(std::string_view text) {
   separate();
-  const char* from = text.data();
-  const char* const end = from + text.size();
-  const char* special = find_special(from, end);
-  if (special == end) {
-    std::uint8_t* to = out_.extend(text.size() + 2);
-    to[0] = '"';
-    if (!text.empty()) std::memcpy(to + 1, text.data(), text.size());
-    to[text.size() + 1] = '"';
-    return *this;
-  }
-  out_.reserve(out_.size() + text.size() + text.size() / 16 + 8);
-  out_.push_back('"');
-  for (; special != end; special = find_special(from, end)) {
-    out_.append(from, static_cast<std::size_t>(special - from));
-    from = append_special(out_, special, end);
-  }
-  out_.append(from, static_cast<std::size_t>(end - from));
-  out_.push_back('"');
+  const char* const end = text.data() + text.size();
+  out_.reserve(out_.size() + text.size() + text.size() / 8 + kSpare);
+  const auto begin = [&] { return reinterpret_cast<char*>(out_.data()); };
+  const char* limit = begin() + out_.capacity();
+  char* to = begin() + out_.size();
+  *to++ = '"';
+  const auto write = [&](const char* at, char*& place) __attribute__((always_inline)) {
+    const char* const next = write_special(place, at, end);
+    // Always enough for the rest as it is, and one escape.
+    const std::size_t needed = static_cast<std::size_t>(end - next) + kSpare;
+    if (static_cast<std::size_t>(limit - place) < needed) {
+      out_.resize(static_cast<std::size_t>(place - begin()));
+      out_.reserve(out_.size() + needed);
+      limit = begin() + out_.capacity();
+      place = begin() + out_.size();
+    }
+    return next;
+  };
+  to = copy_text(text.data(), end, to, write).to;
+  *to++ = '"';
+  out_.resize(static_cast<std::size_t>(to - begin()));
   return *this;
 }
 
@@ -135,6 +138,7 @@ JsonWriter& JsonWriter::value(Value copied) {
     return end_array();
   }
   if (const auto text = copied.as_string()) return value(*text);
+  if (const auto json = copied.as_raw()) return raw(*json);
   if (const auto flag = copied.as_bool()) return value(*flag);
   if (const auto whole = copied.as_int()) return value(*whole);
   if (const auto huge = copied.as_uint()) return value(*huge);

@@ -169,9 +169,9 @@ Status check_required(const Message& message) {
 
 }  // namespace
 
-MessageResult decode_message(Decoder& decoder, ByteView body) {
+MessageResult decode_message(Decoder& decoder, ByteView body, Keep keep) {
   Findings findings;
-  auto document = decoder.parse(body, &findings);
+  auto document = decoder.parse(body, &findings, keep);
   if (!document) return Malformed{{}, std::move(document).error()};
 
   MessageResult result{Message()};

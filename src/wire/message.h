@@ -51,7 +51,8 @@ class MessageResult {
   std::optional<Malformed> malformed_;
 };
 
-MessageResult decode_message(Decoder& decoder, ByteView body);
+// With Keep::result a result that names no stream is kept as its text, for somebody who only passes it on.
+MessageResult decode_message(Decoder& decoder, ByteView body, Keep keep = Keep::nothing);
 
 // ---- Encoding. Each appends one whole frame, or returns PAYLOAD_TOO_LARGE and appends nothing. ----
 

@@ -167,7 +167,7 @@ Status read(const Service& service, const Call& call) {
   request.line_numbers = params.flag("line_numbers");
   request.max_line_bytes = params.optional_number("max_line_bytes");
   TRY(request.encoding, params.word("encoding", kEncodings));
-  request.want_sha256 = params.flag("sha256");
+  request.want_sha256 = params.optional_flag("sha256");
   request.cursor = params.text("cursor");
   TRY(const ReadAnswer answer, read_file(service.roots(), request));
   write_read_result(answer, call.json);

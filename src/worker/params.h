@@ -32,6 +32,7 @@ class Params {
   std::uint64_t number(std::string_view name, std::uint64_t otherwise) const {
     return params_.get(name).as_uint().value_or(otherwise);
   }
+  std::optional<bool> optional_flag(std::string_view name) const { return params_.get(name).as_bool(); }
   std::optional<std::uint64_t> optional_number(std::string_view name) const { return params_.get(name).as_uint(); }
 
   // One string, or an array of them.

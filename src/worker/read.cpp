@@ -260,9 +260,10 @@ Result<ReadAnswer> read_file(const Roots& roots, const ReadRequest& request) {
   // Small files are counted and hashed on the way; large ones only where the request needs it.
   const bool is_small = answer.size <= kMaxCountedBytes;
   const bool is_start = is_by_line && at.line <= 1;
-  if (is_small || request.want_sha256 || (is_by_line && !is_start)) {
-    TRY(Census census,
-        take_census(source, is_by_line ? at.line : 1, request.want_sha256 || (is_small && is_start && !request.limit)));
+  const bool is_asked = request.want_sha256.value_or(false);
+  if (is_small || is_asked || (is_by_line && !is_start)) {
+    const bool is_hashed = request.want_sha256.value_or(is_small && is_start && !request.limit);
+    TRY(Census census, take_census(source, is_by_line ? at.line : 1, is_hashed));
     answer.lines = census.lines;
     answer.sha256 = std::move(census.sha256);
     if (is_by_line) at.byte = census.start;
@@ -292,7 +293,7 @@ Result<ReadAnswer> read_file(const Roots& roots, const ReadRequest& request) {
     }
   }
   // A hash says "this is all of it": only given unasked when it is.
-  if (!request.want_sha256 && !answer.cursor.empty()) answer.sha256.clear();
+  if (!is_asked && !answer.cursor.empty()) answer.sha256.clear();
   return answer;
 }
 

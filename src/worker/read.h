@@ -24,7 +24,7 @@ struct ReadRequest {
   std::optional<std::size_t> max_line_bytes;  // longer lines are cut; default only with line_numbers
   // utf8: what is no UTF-8 is refused; automatic: it comes as base64.
   Encoding encoding = Encoding::automatic;
-  bool want_sha256 = false;
+  std::optional<bool> want_sha256;  // absent: if the whole file is read anyway
   std::string cursor;  // from an earlier answer; replaces offset and byte_offset
 };
 

@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/shm.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -47,6 +48,12 @@ int read_init(const Arguments& args) {
   const ssize_t length = file < 0 ? 0 : ::read(file, text, sizeof(text));
   return judge(length > 0 &&
                ::memmem(text, static_cast<std::size_t>(length), args[0].data(), args[0].size()) != nullptr);
+}
+
+// Takes from pid 1 what it needs to start and see anything.
+int limit_init(const Arguments&) {
+  const rlimit none{0, 0};
+  return judge(long{::prlimit(1, RLIMIT_NOFILE, &none, nullptr)});
 }
 
 int has_variable(const Arguments& args) { return judge(std::getenv(args[0].c_str()) != nullptr); }
@@ -166,6 +173,7 @@ constexpr Attack kAttacks[] = {
     {"kill", 1, send_signal},
     {"process-vm-readv", 1, read_memory},
     {"read-init", 1, read_init},
+    {"limit-init", 0, limit_init},
     {"has-variable", 1, has_variable},
     {"extra-descriptors", 0, extra_descriptors},
     {"sysv-shm", 1, shared_memory},

@@ -93,6 +93,8 @@ TEST_P(KernelAttack, ReadsTheLaunchersSecretsThroughPidOne) {
   EXPECT_TRUE(is_refused(outcome));
 }
 
+TEST_P(KernelAttack, LowersTheLimitsOfPidOne) { EXPECT_TRUE(is_refused(attack({"limit-init"}))); }
+
 TEST_P(KernelAttack, InheritsTheEnvironment) {
   Spec attacked = spec();
   attacked.command = {probe_, "has-variable", "LAUNCHER_SECRET"};

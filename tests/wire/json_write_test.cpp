@@ -10,6 +10,8 @@
 namespace sallyport::wire {
 namespace {
 
+using namespace std::string_literals;
+
 std::string written(std::string_view text) {
   return to_json([&](JsonWriter& json) { json.value(text); });
 }
@@ -162,6 +164,28 @@ TEST(Json, AnyDocumentWrittenAndReadIsTheSame) {
     ASSERT_EQ(document->root().to_json(), text);
     decoder.recycle(std::move(*document));
   }
+}
+
+TEST(Json, ASpecialByteAnywhereInALongTextIsReadAndWritten) {
+  for (const std::string& special : {"\""s, "\\"s, "\n"s, "\x01"s, "é"s, "😀"s, "\"\\\n"s, "\\\\\\"s}) {
+    for (const std::size_t size : {15U, 16U, 63U, 64U, 79U, 80U, 81U, 200U}) {
+      for (std::size_t at = 0; at <= size; ++at) {
+        std::string text(size, 'x');
+        text.insert(at, special);
+        ASSERT_EQ(read_back(written(text)), text) << at << " of " << size;
+        text = special + text + special;
+        ASSERT_EQ(read_back(written(text)), text) << at << " of " << size;
+      }
+    }
+  }
+}
+
+TEST(Json, ATextOfNothingButEscapesIsReadAndWritten) {
+  for (const char byte : {'\n', '\x02', '"', '\\'}) {
+    const std::string text(10'000, byte);
+    EXPECT_EQ(read_back(written(text)), text);
+  }
+  EXPECT_EQ(read_back(written(std::string(5000, '\xff'))).size(), 15'000U);
 }
 
 }  // namespace

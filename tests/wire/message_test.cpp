@@ -195,5 +195,38 @@ TEST(Message, AnEventWithoutAnIdLeavesItOut) {
   EXPECT_EQ(bodies_of(text_of(out)).at(0), R"({"type":"event","method":"warden.stopping","params":{}})");
 }
 
+TEST(Message, AResultThatIsPassedOnStaysAsItCame) {
+  const std::string odd = R"({ "b" : [1.50, "\u0041\n" , {"a":null}] ,"a":-0})";
+  const auto body = [](std::string_view result) {
+    return R"({"type":"response","result": )" + std::string(result) + R"( ,"id":"1"})";
+  };
+  auto message = decode(body(odd), Keep::result);
+  ASSERT_TRUE(message);
+  EXPECT_EQ(message->id, "1");
+  EXPECT_EQ(message->result.as_raw(), odd);
+  EXPECT_EQ(message->result.to_json(), odd);
+  EXPECT_TRUE(decode(body("null"), Keep::result)->result.exists());
+  EXPECT_EQ(decode(body(odd))->result.as_raw(), std::nullopt);
+}
+
+TEST(Message, AResultThatIsPassedOnIsCheckedAllTheSame) {
+  for (const char* bad : {R"({"a":1,"a":2})", R"({"a":1,"\u0061":2})", "[1,]", "\"\xff\"", R"("\ud800")", "1e999", "[",
+                          "\"\n\"", "{} {}"}) {
+    EXPECT_FALSE(decode(R"({"id":"1","type":"response","result":)" + std::string(bad) + "}", Keep::result)) << bad;
+  }
+  const std::string deep = std::string(kMaxDepth, '[') + std::string(kMaxDepth, ']');
+  EXPECT_FALSE(decode(R"({"id":"1","type":"response","result":)" + deep + "}", Keep::result));
+}
+
+TEST(Message, AResultThatNamesAStreamIsNotKeptAsText) {
+  for (const char* name : {"$stream", R"(\u0024stream)", R"($\u0073tream)"}) {
+    auto message =
+        decode(R"({"id":"1","type":"response","result":{"a":[{")" + std::string(name) + R"(":7}]}})", Keep::result);
+    ASSERT_TRUE(message);
+    EXPECT_EQ(message->streams, std::vector<std::uint32_t>{7});
+    EXPECT_TRUE(message->result.get("a").is_array());
+  }
+}
+
 }  // namespace
 }  // namespace sallyport::wire

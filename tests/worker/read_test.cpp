@@ -27,6 +27,18 @@ TEST(Read, GivesAWholeSmallFileWithItsHashAndLines) {
   EXPECT_EQ(answer->cursor, "");
 }
 
+TEST(Read, GivesTheHashAlwaysOrNeverIfAsked) {
+  SandboxDir box;
+  box.write("f", "a\nb\nc");
+  ReadRequest read = request("f");
+  read.want_sha256 = false;
+  EXPECT_EQ(read_file(box.open(), read)->sha256, "");
+  EXPECT_EQ(read_file(box.open(), read)->lines, 3U);
+  read.limit = 1;
+  read.want_sha256 = true;
+  EXPECT_EQ(read_file(box.open(), read)->sha256, sha256_hex("a\nb\nc"));
+}
+
 TEST(Read, GivesLinesByNumber) {
   SandboxDir box;
   box.write("f", "1\n2\n3\n4\n5\n");
