@@ -76,7 +76,25 @@ constexpr Field kSubscribe[] = {
 // What the warden writes itself.
 constexpr std::string_view kDecidedHere[] = {"$tenant", "bucket", "namespace", "model", "topic", "max_tokens"};
 
-void settle(PlatformSpending& spending, const Operation& operation, const Result<wire::Message>& answer) {
+// The link keeps results as their text, since most are only passed on. For whoever must look into one.
+class OpenedResult {
+ public:
+  OpenedResult(const wire::Message& answer, wire::Decoder& decoder) : value_(answer.result) {
+    const auto text = answer.result.as_raw();
+    auto parsed = text ? decoder.parse(*text) : Result<wire::Document>(wire::Document());
+    if (!text || !parsed) return;
+    document_ = std::move(*parsed);
+    value_ = document_.root();
+  }
+  wire::Value value() const { return value_; }
+
+ private:
+  wire::Document document_;
+  wire::Value value_;
+};
+
+void settle(PlatformSpending& spending, const Operation& operation, const Result<wire::Message>& answer,
+            wire::Decoder& decoder) {
   if (!answer) return spending.settle_as_reserved();
   if (answer->error) {
     // The work was begun and given up: as far as we know it was all done.
@@ -84,11 +102,13 @@ void settle(PlatformSpending& spending, const Operation& operation, const Result
     const bool is_unknown = code == Code::timeout || code == Code::cancelled || code == Code::io_error;
     return is_unknown && operation.spends == Spends::tokens ? spending.settle_as_reserved() : spending.settle(0);
   }
-  const wire::Value usage = answer->result.get("usage");
+  if (operation.spends == Spends::nothing) return;
+  const OpenedResult result(*answer, decoder);
+  const wire::Value usage = result.value().get("usage");
   const std::int64_t used =
       operation.spends == Spends::tokens
           ? usage.get("input_tokens").as_int().value_or(0) + usage.get("output_tokens").as_int().value_or(0)
-          : answer->result.get("stored_bytes").as_int().value_or(0);
+          : result.value().get("stored_bytes").as_int().value_or(0);
   spending.settle(used);
 }
 
@@ -108,7 +128,7 @@ Task<Reply> operate(const Permit& permit, Call& call, RequestContext& context, H
          }));
   auto answer = co_await ipc::ask(call, session, permit.method(), params,
                                   operation.has_events ? ipc::Events::relayed : ipc::Events::refused);
-  settle(spending, operation, answer);
+  settle(spending, operation, answer, session->shared().decoder());
   if (!answer) {
     answer.error().retryable = true;
     co_return std::move(answer).error();
@@ -217,13 +237,14 @@ Task<Reply> init(const Permit&, Call& call, RequestContext& context, Host& host)
   if (const wire::Value known = call.params().get("config_hash"); known && text(known) != hash) {
     co_return Error::make(Code::conflict, "the platform's configuration has changed; initialise again");
   }
-  CO_TRY(const wire::Message state, co_await ask_state(call, host, false));
+  CO_TRY(const wire::Message answer, co_await ask_state(call, host, false));
+  const OpenedResult state(answer, host.sessions.decoder());
   co_return call.result([&](JsonWriter& json) {
     json.begin_object().member("protocol", platform::kProtocolVersion).member("config_hash", hash);
     json.member("tenant", tenant.name).key("adapters").begin_object();
     for (const platform::Role role : platform::kRoles) {
       json.key(platform::to_string(role));
-      project(json, role, tenant, state.result.get("adapters").get(platform::to_string(role)), host.adapters.config());
+      project(json, role, tenant, state.value().get("adapters").get(platform::to_string(role)), host.adapters.config());
     }
     json.end_object().end_object();
   });
@@ -268,16 +289,17 @@ Task<Reply> status(const Permit&, Call& call, RequestContext& context, Host& hos
   CO_TRY(const PlatformTenant own, platform_tenant(context, host));
   const bool is_host = context.principal.is_host();
   const bool probes = is_host && call.params().get("probe").as_bool().value_or(false);
-  CO_TRY(const wire::Message state, co_await ask_state(call, host, probes));
+  CO_TRY(const wire::Message answer, co_await ask_state(call, host, probes));
+  const OpenedResult state(answer, host.sessions.decoder());
   co_return call.result([&](JsonWriter& json) {
     json.begin_object().member("config_hash", platform::hash_of(host.adapters.config())).key("adapters");
     if (is_host) {
-      json.value(state.result.get("adapters")).member("pid", host.adapters.pid());
+      json.value(state.value().get("adapters")).member("pid", host.adapters.pid());
     } else {
       json.begin_object();
       for (const platform::Role role : platform::kRoles) {
         json.key(platform::to_string(role));
-        project(json, role, own, state.result.get("adapters").get(platform::to_string(role)), host.adapters.config());
+        project(json, role, own, state.value().get("adapters").get(platform::to_string(role)), host.adapters.config());
       }
       json.end_object();
     }

@@ -112,6 +112,7 @@ Status AdaptersLink::spawn() {
   session_ = *session;
   // Answers must always be read, however much is on its way out: else both sides could wait for each other.
   session_->set_capacity({.unsent_bytes = SIZE_MAX, .streams = kLinkStreams});
+  session_->keep_results();
   session_->on_event([this](const wire::Message& event) {
     if (event.method == "adapters.connection" && place_.on_connection) place_.on_connection(event.params);
   });
