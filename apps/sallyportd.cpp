@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "os/process.h"
 #include "warden/warden.h"
 
 #ifdef SALLYPORT_FAULTS
@@ -102,6 +103,7 @@ int serve(const Arguments& arguments) {
     [[maybe_unused]] const ssize_t written = ::write(arguments.ready_fd, "1", 1);
     ::close(arguments.ready_fd);
   }
+  os::release_code();
   (*warden)->run();
   return 0;
 }

@@ -99,6 +99,33 @@ function(sallyport_test name)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${arg_TIMEOUT})
 endfunction()
 
+# sallyport_python_tests(prefix TIMEOUT seconds ENVIRONMENT variables...): each case of this directory's *_test.py is a
+# test of its own.
+function(sallyport_python_tests prefix)
+  cmake_parse_arguments(arg "" "TIMEOUT" "ENVIRONMENT" ${ARGN})
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  # What was found may be a slow wrapper: ask it for the interpreter behind it.
+  execute_process(COMMAND ${Python3_EXECUTABLE} -c "import sys; print(sys.executable)" OUTPUT_VARIABLE python
+                  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  set(python ${python} PARENT_SCOPE)
+  file(GLOB files CONFIGURE_DEPENDS *_test.py)
+  foreach(file IN LISTS files)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+    cmake_path(GET file STEM module)
+    file(STRINGS ${file} lines REGEX "^(class|    def test_)")
+    foreach(line IN LISTS lines)
+      if(line MATCHES "^class ([A-Za-z]+)")
+        set(class ${CMAKE_MATCH_1})
+      elseif(line MATCHES "def (test_[a-z_0-9]+)")
+        set(name ${prefix}.${class}.${CMAKE_MATCH_1})
+        add_test(NAME ${name} COMMAND ${python} -B -m unittest ${module}.${class}.${CMAKE_MATCH_1}
+                 WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+        set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${arg_ENVIRONMENT}")
+      endif()
+    endforeach()
+  endforeach()
+endfunction()
+
 # sallyport_must_not_compile(name FILE file LINK libs...): a test that FILE compiles as it is and does
 # not with -DBYPASS. The first half keeps the second honest: FILE cannot fail for another reason than
 # what stands between `#ifdef BYPASS` and its `#endif`.

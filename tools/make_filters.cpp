@@ -9,12 +9,14 @@
 #include <span>
 #include <vector>
 
+#include "base/sanitized.h"
 #include "sandbox/filter_rules.h"
 #include "sandbox/traced_calls.h"
 
 namespace {
 
 using namespace sallyport::sandbox;
+using sallyport::kIsSanitized;
 
 [[noreturn]] void fail(const char* what, int error) {
   std::fprintf(stderr, "make_filters: %s: error %d\n", what, -error);
@@ -77,6 +79,9 @@ std::vector<sock_filter> compile_worker() {
   must("foreign architectures", seccomp_attr_set(context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS));
   must("binary tree", seccomp_attr_set(context, SCMP_FLTATR_CTL_OPTIMIZE, 2));
   for (const int call : kWorkerCalls) must("worker call", seccomp_rule_add(context, SCMP_ACT_ALLOW, call, 0));
+  if (kIsSanitized) {
+    for (const int call : kSanitizerCalls) must("sanitizer call", seccomp_rule_add(context, SCMP_ACT_ALLOW, call, 0));
+  }
   // libc falls back to clone, whose flags the container's own filter sees.
   must("clone3", seccomp_rule_add(context, SCMP_ACT_ERRNO(ENOSYS), SYS_clone3, 0));
   return exported(context);

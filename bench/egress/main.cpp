@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "egress/protocol.h"
+#include "os/packets.h"
 
 namespace {
 
@@ -208,10 +209,11 @@ Proxy start_ours(const Options& options, std::uint16_t server, const std::string
   const std::string port = std::to_string(server);
   auto policy = policy::NetPolicy::make({"127.0.0.1:" + port, "server.test:" + port}, {}, {});
   const auto order = egress::encode(egress::ToProxy(egress::Serve{"bench", *policy, {}}));
-  if (!order || !egress::send_packet(proxy.control.get(), *order, proxy.listener.get())) die("cannot reach the proxy");
+  if (!order || !os::send_packet(proxy.control.get(), *order, {proxy.listener.get()}, MSG_DONTWAIT))
+    die("cannot reach the proxy");
   // Somebody listens to the reports, as the warden does.
   std::thread([fd = proxy.control.get()] {
-    std::vector<char> packet(128 << 10);
+    std::vector<char> packet(os::kMaxPacketBytes);
     while (::recv(fd, packet.data(), packet.size(), 0) > 0) {
     }
   }).detach();

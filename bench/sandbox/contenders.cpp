@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "os/packets.h"
+
 extern char** environ;
 
 namespace sallyport::bench {
@@ -62,7 +64,7 @@ LauncherUnderTest::~LauncherUnderTest() {
 }
 
 sandbox::FromLauncher LauncherUnderTest::next() {
-  auto packet = sandbox::receive_packet(socket_.get(), 0);
+  auto packet = os::receive_packet(socket_.get(), 0);
   if (!packet || packet->bytes.empty()) give_up("the launcher is gone");
   auto notice = sandbox::decode_notice(packet->bytes.view());
   if (!notice) give_up("the launcher speaks in tongues");
@@ -74,7 +76,7 @@ sandbox::FromLauncher LauncherUnderTest::next() {
 void LauncherUnderTest::ask(const sandbox::ToLauncher& request, bool with_streams) {
   const auto packet = sandbox::encode(request);
   const std::vector<int> streams(with_streams ? 3 : 0, null_.get());
-  if (!packet || !sandbox::send_packet(socket_.get(), *packet, streams, 0)) give_up("cannot ask the launcher");
+  if (!packet || !os::send_packet(socket_.get(), *packet, streams, 0)) give_up("cannot ask the launcher");
 }
 
 double LauncherUnderTest::time_launch(const sandbox::Spec& spec) {

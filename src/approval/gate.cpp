@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "approval/look.h"
+
 namespace sallyport::approval {
 namespace {
 
@@ -150,19 +152,13 @@ void Gate::publish(std::string_view event, const Question& question) {
 
 Task<Result<std::vector<Question>>> Gate::list() {
   std::optional<Result<std::vector<Question>>> found;
-  ipc::OneShot<bool> done;
-  ledger_.read({.work = [&](ledger::Database& database) { found = open_questions(database, kMaxListed); },
-                .done = [&] { done.resolve(true); }});
-  co_await done;
+  CO_TRY(co_await look(ledger_, [&](ledger::Database& database) { found = open_questions(database, kMaxListed); }));
   co_return std::move(*found);
 }
 
 Task<Result<Question>> Gate::find(std::string id) {
   std::optional<Result<std::optional<Question>>> found;
-  ipc::OneShot<bool> done;
-  ledger_.read({.work = [&](ledger::Database& database) { found = find_question(database, id); },
-                .done = [&] { done.resolve(true); }});
-  co_await done;
+  CO_TRY(co_await look(ledger_, [&](ledger::Database& database) { found = find_question(database, id); }));
   if (!*found) co_return found->error();
   if (!**found) co_return Error::make(Code::not_found, "there is no such question");
   co_return std::move(***found);

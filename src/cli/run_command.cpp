@@ -136,6 +136,15 @@ void summarize(const sandbox::ExitReport& report) {
   for (const std::string& loss : report.protections.lost) say("weaker than usual: " + loss);
 }
 
+void write_violations(wire::JsonWriter& json, const std::vector<sandbox::Violation>& violations) {
+  json.begin_array();
+  for (const sandbox::Violation& violation : violations) {
+    json.begin_object().member("operation", violation.operation).member("target", violation.target);
+    json.member("rule", violation.rule).member("count", violation.count).end_object();
+  }
+  json.end_array();
+}
+
 void print_report(const sandbox::ExitReport& report, const RunEgress& egress) {
   const std::string json = wire::to_json([&](wire::JsonWriter& writer) {
     const auto strings = [&](const char* name, const std::vector<std::string>& list) {
@@ -144,12 +153,8 @@ void print_report(const sandbox::ExitReport& report, const RunEgress& egress) {
       writer.end_array();
     };
     writer.begin_object().member("exit_code", report.exit_code()).key("protections");
-    writer.raw(report.protections.to_json()).key("violations").begin_array();
-    for (const sandbox::Violation& violation : report.violations) {
-      writer.begin_object().member("operation", violation.operation).member("target", violation.target);
-      writer.member("rule", violation.rule).member("count", violation.count).end_object();
-    }
-    writer.end_array().key("refusals").begin_array();
+    write_violations(writer.raw(report.protections.to_json()).key("violations"), report.violations);
+    writer.key("refusals").begin_array();
     for (const sandbox::Violation& refusal : report.refusals) {
       writer.begin_object().member("operation", refusal.operation).member("target", refusal.target);
       writer.member("errno", errno_name(refusal.error)).member("count", refusal.count).end_object();
@@ -211,6 +216,10 @@ class Adoption {
   void talked(const egress::Tally& tally) {
     if (!tally.entries().empty()) tell([&](wire::JsonWriter& json) { tally.write(json.key("net")); });
   }
+  void refused(const std::vector<sandbox::Violation>& violations) {
+    if (violations.empty()) return;
+    tell([&](wire::JsonWriter& json) { write_violations(json.key("violations"), violations); });
+  }
   void ended(int wait_status) {
     tell([&](wire::JsonWriter& json) { json.member("wait_status", wait_status); });
   }
@@ -264,6 +273,7 @@ void run(Context& context, const RunArguments& arguments) {
     summarize(egress);
   }
   adoption.talked(egress.tally());
+  adoption.refused(outcome->violations);
   adoption.ended(outcome->wait_status);
   context.exit_code = outcome->exit_code();
 }

@@ -9,6 +9,7 @@
 #include <csignal>
 
 #include "egress/link.h"
+#include "os/packets.h"
 
 namespace sallyport::cli {
 namespace {
@@ -33,7 +34,8 @@ void RunEgress::start() {
   if (spawned) {
     pid_ = spawned->pid;
     const auto order = egress::encode(egress::Serve{kName, policy_, tally_.used()});
-    handed = order ? egress::send_packet(spawned->socket.get(), *order, listener_.get()) : Status(order.error());
+    handed =
+        order ? os::send_packet(spawned->socket.get(), *order, {listener_.get()}, MSG_DONTWAIT) : Status(order.error());
   }
   if (!spawned || !handed) {
     fault_ = spawned ? handed.error().describe() : spawned.error().describe();
@@ -55,7 +57,7 @@ void RunEgress::on_readable() {
 
 bool RunEgress::take_reports() {
   for (;;) {
-    auto packet = egress::receive_packet(socket_.get());
+    auto packet = os::receive_packet(socket_.get(), MSG_DONTWAIT);
     if (!packet) return packet.error().code == Code::unavailable;
     if (packet->bytes.empty()) return false;
     const auto report = egress::decode_report(decoder_, packet->bytes.view());

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include <thread>
 
 #include "os/files.h"
+#include "os/spawn.h"
 
 extern char** environ;
 
@@ -50,26 +50,14 @@ std::string last_words(const LogFile& log) {
 
 Result<pid_t> spawn_daemon(const std::string& program, const LogFile& log, int ready) {
   constexpr int kReadyFd = 3;
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
-  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, log.fd.get(), STDERR_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, ready, kReadyFd);
+  os::SpawnPlan plan(os::SpawnPlan::Place::own_session);
+  plan.open("/dev/null", O_RDONLY, STDIN_FILENO);
+  plan.open("/dev/null", O_WRONLY, STDOUT_FILENO);
+  plan.give(log.fd.get(), STDERR_FILENO);
+  plan.give(ready, kReadyFd);
   // The caller's current directory must stay removable.
-  ::posix_spawn_file_actions_addchdir_np(&actions, "/");
-  const std::string ready_text = std::to_string(kReadyFd);
-  const std::array<const char*, 4> argv = {program.c_str(), "--ready-fd", ready_text.c_str(), nullptr};
-  pid_t pid = -1;
-  const int failed =
-      ::posix_spawn(&pid, program.c_str(), &actions, &attributes, const_cast<char**>(argv.data()), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::posix_spawnattr_destroy(&attributes);
-  if (failed != 0) return Error::from_errno("cannot start " + program, failed);
-  return pid;
+  plan.start_in("/");
+  return plan.spawn(program, {program, "--ready-fd", std::to_string(kReadyFd)}, environ);
 }
 
 // Waits for the byte that says the doors are open. End of file without it: the daemon is dead.

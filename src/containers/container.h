@@ -30,6 +30,7 @@ struct Config {
   std::string overrides;               // of the profile, which they only narrow; a JSON object, or empty
   std::string input;                   // for its command's stdin; not recorded
   bool should_restart = false;         // started again by a warden that finds it lost
+  std::string replaces;                // the lost one that was started again as this one; or empty
   bool is_temporary = false;           // forgotten when it is over and nothing of it is left to answer
 };
 
@@ -51,6 +52,12 @@ struct Job {
   ipc::OneShot<int> exited;  // a wait status
 };
 
+// "key=value" of each, as an environment has them.
+inline void append_pairs(std::vector<std::string>& to, const std::map<std::string, std::string>& map) {
+  to.reserve(to.size() + map.size());
+  for (const auto& [key, value] : map) to.emplace_back(key).append("=").append(value);
+}
+
 struct Container {
   std::string id;
   Config config;
@@ -70,7 +77,7 @@ struct Container {
   // Its labels as "key=value": what handlers see as capability tags.
   std::vector<std::string> tags() const {
     std::vector<std::string> all;
-    for (const auto& [key, value] : config.labels) all.push_back(key + "=" + value);
+    append_pairs(all, config.labels);
     return all;
   }
 

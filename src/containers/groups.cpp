@@ -130,6 +130,18 @@ void describe(wire::JsonWriter& json, const Group& group) {
   json.end_object();
 }
 
+void describe_all(wire::JsonWriter& json, const Groups& groups) {
+  json.key("groups").begin_array();
+  for (const auto& [name, group] : groups.all()) {
+    json.begin_object();
+    describe(json, group);
+    json.end_object();
+  }
+  json.end_array().key("faults").begin_array();
+  for (const std::string& fault : groups.faults()) json.value(fault);
+  json.end_array();
+}
+
 Status Groups::refresh() {
   TRY(os::open_private_directory(directory()));
   std::map<std::string, Group, std::less<>> groups;

@@ -38,6 +38,9 @@ Result<Group> parse_group(std::string_view text, const std::string& path);
 
 // For answers and events.
 void describe(wire::JsonWriter& json, const Group& group);
+class Groups;
+// The members `groups` and `faults` of an object: all of them, and why others cannot be read.
+void describe_all(wire::JsonWriter& json, const Groups& groups);
 
 class Groups {
  public:

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "containers/container.h"
 #include "os/paths.h"
 
 namespace sallyport::containers {
@@ -76,7 +77,7 @@ std::vector<std::string> make_environment(const policy::Profile& profile, const 
   }
   variables.emplace("HOME", context.home);
   std::vector<std::string> environment;
-  for (const auto& [name, value] : variables) environment.push_back(name + "=" + value);
+  append_pairs(environment, variables);
   return environment;
 }
 

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 
+#include "os/packets.h"
 #include "os/spawn.h"
 
 namespace sallyport::containers {
@@ -68,7 +69,7 @@ Status LauncherLink::spawn(State& state) {
 Status LauncherLink::send(const sandbox::ToLauncher& request, const std::vector<int>& fds) {
   if (!state_->watch) return Error::make(Code::unavailable, "the launcher is being restarted; try again");
   TRY(const Bytes packet, sandbox::encode(request));
-  const Status sent = sandbox::send_packet(state_->watch->fd(), packet, fds, MSG_DONTWAIT);
+  const Status sent = os::send_packet(state_->watch->fd(), packet, fds, MSG_DONTWAIT);
   if (sent) return ok();
   return Error::make(Code::unavailable, "the launcher does not answer; try again", sent.error().message);
 }
@@ -77,8 +78,7 @@ Fire LauncherLink::listen(std::shared_ptr<State> state) {
   while (!state->is_closed) {
     const bool is_ready = co_await state->watch->readable();
     if (state->is_closed) co_return;
-    auto packet = is_ready ? sandbox::receive_packet(state->watch->fd(), MSG_DONTWAIT)
-                           : Result<sandbox::Packet>(sandbox::Packet());
+    auto packet = is_ready ? os::receive_packet(state->watch->fd(), MSG_DONTWAIT) : Result<os::Packet>(os::Packet());
     if (!packet && packet.error().code == Code::unavailable) continue;
     if (packet && !packet->bytes.empty()) {
       auto notice = sandbox::decode_notice(packet->bytes.view());

@@ -1,19 +1,19 @@
 #include "containers/registry.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <csignal>
 #include <filesystem>
+#include <set>
 
 #include "containers/record.h"
 #include "os/files.h"
+#include "os/memory_file.h"
 #include "os/paths.h"
 #include "os/sockets.h"
 #include "permit/permit.h"
@@ -29,6 +29,7 @@ constexpr const char* kGonePrefix = ".gone-";
 constexpr std::size_t kRemovedAtOnce = 256;
 // A container that runs means after a crash what one that was starting means: its record may wait for a quieter moment.
 constexpr Millis kSaveRunningAfter{20};
+constexpr const char* kStopping = "the warden is stopping; ask again later";
 
 std::string make_id(const Config& config) {
   std::string base = !config.pod.empty() ? "pod-" + config.pod : !config.name.empty() ? config.name : config.profile;
@@ -40,47 +41,10 @@ std::string make_id(const Config& config) {
   return base.substr(0, 48) + "-" + random_hex(4);
 }
 
-Incident end_of(const Container& container) {
-  Incident ended{.container = container.id, .event = "container.exited", .code = std::nullopt, .what = {}};
-  if (container.state == State::lost) {
-    ended.event = "container.lost";
-    ended.code = Code::unavailable;
-    ended.what = "it ended with its launcher or with an earlier warden";
-  } else if (container.state == State::failed) {
-    ended.code = Code::unavailable;
-    ended.what = "it never ran: " + container.failure;
-  } else if (container.was_over_memory || container.was_over_time) {
-    ended.code = Code::quota_exceeded;
-    ended.what = container.was_over_memory ? "killed above its limit of memory" : "killed at the end of its time";
-  } else if (container.was_idle) {
-    ended.code = Code::timeout;
-    ended.what = "stopped after idling for too long";
-  } else if (container.wait_status && WIFEXITED(*container.wait_status)) {
-    ended.what = "exit code " + std::to_string(WEXITSTATUS(*container.wait_status));
-  } else if (container.wait_status && WIFSIGNALED(*container.wait_status)) {
-    ended.what = "signal " + std::to_string(WTERMSIG(*container.wait_status));
-  } else {
-    ended.what = "stopped";
-  }
-  return ended;
-}
-
-// A prompt and the like: there in full before the command begins, whatever its size.
-Result<UniqueFd> sealed_input(const std::string& input) {
+// A prompt and the like, or nothing.
+Result<UniqueFd> open_input(const std::string& input) {
   if (input.empty()) return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  UniqueFd file{::memfd_create("stdin", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-  if (!file) return Error::from_errno("cannot make a command's input", errno);
-  std::string_view left = input;
-  while (!left.empty()) {
-    const ssize_t count = ::write(file.get(), left.data(), left.size());
-    if (count <= 0) return Error::from_errno("cannot write a command's input", errno);
-    left.remove_prefix(static_cast<std::size_t>(count));
-  }
-  constexpr int kAll = F_SEAL_SEAL | F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;
-  if (::lseek(file.get(), 0, SEEK_SET) != 0 || ::fcntl(file.get(), F_ADD_SEALS, kAll) != 0) {
-    return Error::from_errno("cannot seal a command's input", errno);
-  }
-  return file;
+  return os::sealed_file(input);
 }
 
 // Some of what a pipe holds, into the ring. False at its end.
@@ -119,6 +83,9 @@ void Registry::close() {
   }
   places_.close();
   if (launcher_) launcher_->close();
+  const Error stopping = Error::make(Code::unavailable, kStopping);
+  fail_launches(stopping);
+  for (const auto& [id, container] : std::map(containers_)) end_jobs(*container, stopping);
 }
 
 Result<std::vector<std::shared_ptr<Container>>> Registry::open() {
@@ -134,8 +101,16 @@ Result<std::vector<std::shared_ptr<Container>>> Registry::open() {
   places_.open();
   std::vector<std::string> faults;
   std::vector<std::shared_ptr<Container>> to_restart;
-  for (auto& container : read_records(directories_.records, faults)) {
+  auto records = read_records(directories_.records, faults);
+  std::set<std::string> replaced;
+  for (const auto& container : records) replaced.insert(container->config.replaces);
+  for (auto& container : records) {
     std::error_code ignored;
+    if (replaced.contains(container->id)) {
+      // The last warden came so far: another goes on for it, and it only waits to be forgotten.
+      container->config.should_restart = false;
+      container->config.is_temporary = true;
+    }
     // A pod may have outlived the last warden, and its sandbox has this very directory mounted.
     if (container->config.pod.empty()) {
       std::filesystem::remove_all(directories_.doors + "/" + container->id, ignored);
@@ -164,6 +139,7 @@ Result<std::vector<std::shared_ptr<Container>>> Registry::open() {
 // ---- making ----
 
 Result<std::shared_ptr<Container>> Registry::prepare(Config config) {
+  if (is_closed_) return Error::make(Code::unavailable, kStopping);
   for (const auto& [id, other] : containers_) {
     if (!config.name.empty() && other->config.name == config.name && !is_over(other->state)) {
       return Error::make(Code::conflict, "a container of this name is running");
@@ -227,7 +203,7 @@ void Registry::add_door(const Container& container, sandbox::Spec& spec) {
 
 Result<std::vector<UniqueFd>> Registry::capture_output(const std::shared_ptr<Container>& container) {
   std::vector<UniqueFd> child;
-  TRY(UniqueFd input, sealed_input(std::exchange(container->config.input, {})));
+  TRY(UniqueFd input, open_input(std::exchange(container->config.input, {})));
   child.push_back(std::move(input));
   for (LogRing* ring : {&container->out, &container->err}) {
     std::array<int, 2> ends{};
@@ -264,7 +240,7 @@ Task<Status> Registry::launch(std::shared_ptr<Container> container, sandbox::Spe
   add_door(*container, spec);
   spec.name = container->id;
   spec.command = container->config.command;
-  for (const auto& [key, value] : container->config.environment) spec.environment.push_back(key + "=" + value);
+  append_pairs(spec.environment, container->config.environment);
   container->environment = spec.environment;
   container->idle_limit = spec.limits.idle;
   container->handle = ++last_handle_;
@@ -285,6 +261,8 @@ Task<Status> Registry::launch(std::shared_ptr<Container> container, sandbox::Spe
   places_.refill();
   if (status) status = co_await *launched;
   launching_.erase(container->handle);
+  // Nothing is wrong with it, and no more is known of it.
+  if (is_closed_) co_return Error::make(Code::unavailable, kStopping);
   if (!status) {
     container->failure = status.error().message;
     end(container, State::failed);
@@ -433,124 +411,6 @@ std::shared_ptr<Container> Registry::by_handle(sandbox::Handle handle) const {
     if (container->handle == handle && handle != 0) return container;
   }
   return nullptr;
-}
-
-// ---- what the launcher says ----
-
-void Registry::on_notice(sandbox::FromLauncher notice, std::vector<UniqueFd> fds) {
-  const sandbox::Handle handle = std::visit([](const auto& message) { return message.container; }, notice);
-  const auto container = by_handle(handle);
-  if (!container) return;
-  if (auto* launched = std::get_if<sandbox::Launched>(&notice)) {
-    container->pid = launched->pid;
-    container->protections_json = launched->protections_json;
-    std::size_t next = 0;
-    if (launched->has_pid_namespace && next < fds.size()) {
-      container->held_namespace = std::move(fds[next++]);
-      if (const auto place = os::namespace_id(container->held_namespace.get())) container->pid_namespace = *place;
-    }
-    if (launched->has_proxy_listener && next < fds.size()) container->proxy_listener = std::move(fds[next]);
-    container->state = State::running;
-    Status opened = open_door(*container);
-    if (!opened) [[maybe_unused]]
-      const Status killed = launcher_->send(sandbox::KillRequest{handle});
-    if (const auto found = launching_.find(handle); found != launching_.end()) {
-      const auto waiter = found->second;
-      waiter->resolve(std::move(opened));
-    }
-  } else if (auto* failed = std::get_if<sandbox::LaunchFailed>(&notice)) {
-    const Error error = Error::make(Code::io_error, failed->message, failed->detail);
-    if (failed->job == 0) {
-      if (const auto found = launching_.find(handle); found != launching_.end()) {
-        const auto waiter = found->second;
-        waiter->resolve(error);
-      }
-    } else if (const auto node = container->jobs.extract(failed->job); !node.empty()) {
-      node.mapped()->started.resolve(error);
-    }
-  } else if (auto* started = std::get_if<sandbox::JobStarted>(&notice)) {
-    if (const auto found = container->jobs.find(started->job); found != container->jobs.end()) {
-      const auto job = found->second;
-      job->started.resolve(ok());
-    }
-  } else if (auto* exited = std::get_if<sandbox::JobExited>(&notice)) {
-    container->last_activity = clock_.steady();
-    if (exited->job == 0) {
-      container->wait_status = exited->wait_status;
-    } else if (const auto node = container->jobs.extract(exited->job); !node.empty()) {
-      node.mapped()->exited.resolve(exited->wait_status);
-    }
-  } else if (auto* violated = std::get_if<sandbox::Violated>(&notice)) {
-    ++container->violations;
-    hooks_.on_incident({.container = container->id,
-                        .event = "container.violation",
-                        .code = Code::policy_denied,
-                        .what = "seccomp, " + violated->rule + ": " + violated->operation +
-                                (violated->target.empty() ? "" : " " + violated->target)});
-    hooks_.on_event("container.violation", wire::to_json([&](wire::JsonWriter& json) {
-                      json.begin_object()
-                          .member("container", container->id)
-                          .member("layer", "seccomp")
-                          .member("operation", violated->operation)
-                          .member("target", violated->target)
-                          .member("rule", violated->rule)
-                          .member("time", clock_.unix_millis())
-                          .end_object();
-                    }));
-  } else if (auto* ended = std::get_if<sandbox::Ended>(&notice)) {
-    container->was_over_memory = ended->was_over_memory;
-    container->was_over_time = ended->was_over_time;
-    container->reports.insert(container->reports.end(), ended->reports.begin(), ended->reports.end());
-    end(container, State::exited);
-  }
-}
-
-void Registry::on_launcher_lost() {
-  for (const auto& [handle, waiter] : std::map(launching_)) {
-    waiter->resolve(Error::make(Code::unavailable, "the launcher died; try again"));
-  }
-  std::vector<std::shared_ptr<Container>> running;
-  for (const auto& [id, container] : containers_) {
-    if (container->handle != 0 && !is_over(container->state)) running.push_back(container);
-  }
-  for (const auto& container : running) end(container, State::lost);
-}
-
-void Registry::end(const std::shared_ptr<Container>& container, State state) {
-  container->state = state;
-  container->ended_unix_ms = clock_.unix_millis();
-  container->handle = 0;
-  container->pid_namespace = {};
-  for (UniqueFd* fd : {&container->held_namespace, &container->process, &container->maker}) fd->reset();
-  container->proxy_listener.reset();
-  container->listener.reset();
-  container->listening.reset();
-  for (const auto& [number, job] : std::exchange(container->jobs, {})) {
-    job->started.resolve(Error::make(Code::unavailable, "the container ended"));
-    job->exited.resolve(SIGKILL);
-  }
-  std::error_code ignored;
-  std::filesystem::remove_all(container->door_dir, ignored);
-  const Incident ended = end_of(*container);
-  publish(ended.event, *container);
-  hooks_.on_incident(ended);
-  save(*container);
-  for (const auto& work : std::exchange(container->on_end, {})) work();
-}
-
-void Registry::watch_idle(const std::shared_ptr<Container>& container) {
-  if (container->idle_limit.count() == 0 || is_over(container->state)) return;
-  const auto quiet = std::chrono::duration_cast<Millis>(clock_.steady() - container->last_activity);
-  const bool has_jobs = std::any_of(container->jobs.begin(), container->jobs.end(),
-                                    [](const auto& entry) { return !entry.second->is_worker; });
-  if (quiet >= container->idle_limit && !has_jobs) {
-    container->was_idle = true;
-    return stop(container, Millis(0));
-  }
-  const Millis next = has_jobs ? container->idle_limit : std::max(Millis(10), container->idle_limit - quiet);
-  sessions_.loop().after(next, [this, weak = std::weak_ptr(container)] {
-    if (const auto still = weak.lock()) watch_idle(still);
-  });
 }
 
 void Registry::publish(std::string_view event, const Container& container) {

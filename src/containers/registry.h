@@ -58,7 +58,8 @@ class Registry {
 
   // Starts the launcher and reads what earlier wardens left. Containers to be started again are returned.
   Result<std::vector<std::shared_ptr<Container>>> open();
-  // Ends the launcher, and with it all that runs.
+  // Ends the launcher, and with it all that runs. Whoever waits for a launch is told UNAVAILABLE, whoever waits for
+  // a command that it was killed. What should be running stays so in its record: the next warden finds it lost.
   void close();
 
   // A record with a door and a mailbox, before anything runs. CONFLICT if the name is taken.
@@ -74,6 +75,8 @@ class Registry {
   };
   Status adopt(Container& container, const Adopted& adopted);
   void release(Container& container, int wait_status);
+  // A call, or `count` of them, that its seccomp filter refused: counted, published and recorded.
+  void report(Container& container, const sandbox::Violation& violation);
   // A pod's, which an earlier warden adopted and which still lives: its door is opened anew where it was.
   Status adopt_again(Container& container, const Adopted& adopted);
 
@@ -101,8 +104,18 @@ class Registry {
   static Status bind_door(Container& container);
   Status open_door(Container& container);
   void on_notice(sandbox::FromLauncher notice, std::vector<UniqueFd> fds);
+  void on(const std::shared_ptr<Container>& container, sandbox::Launched& launched, std::vector<UniqueFd>& fds);
+  void on(const std::shared_ptr<Container>& container, sandbox::LaunchFailed& failed, std::vector<UniqueFd>&);
+  void on(const std::shared_ptr<Container>& container, sandbox::JobStarted& started, std::vector<UniqueFd>&);
+  void on(const std::shared_ptr<Container>& container, sandbox::JobExited& exited, std::vector<UniqueFd>&);
+  void on(const std::shared_ptr<Container>& container, sandbox::Violated& violated, std::vector<UniqueFd>&);
+  void on(const std::shared_ptr<Container>& container, sandbox::Ended& ended, std::vector<UniqueFd>&);
+  void settle_launch(sandbox::Handle handle, Status status);
   void on_launcher_lost();
+  void fail_launches(const Error& error);
+  static void end_jobs(Container& container, const Error& error);
   void end(const std::shared_ptr<Container>& container, State state);
+  static Incident end_of(const Container& container);
   std::shared_ptr<Container> by_handle(sandbox::Handle handle) const;
   Result<std::vector<UniqueFd>> capture_output(const std::shared_ptr<Container>& container);
   Fire read_log(std::shared_ptr<Container> container, std::shared_ptr<ipc::Watch> pipe, LogRing& ring);

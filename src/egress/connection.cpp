@@ -148,16 +148,21 @@ Task<Verdict> Connection::open_route(Intent intent) {
   co_return verdict;
 }
 
-void Connection::close_route() {
-  upstream_.reset();
-  if (!route_) return;
-  --served_->account.tunnels;
+Report Connection::report_of_route(Report::Kind kind) const {
   Report report;
-  report.kind = Report::Kind::closed;
+  report.kind = kind;
   report.number = number_;
   report.protocol = route_->intent.protocol;
   report.host = route_->host.to_string();
   report.port = route_->intent.port;
+  return report;
+}
+
+void Connection::close_route() {
+  upstream_.reset();
+  if (!route_) return;
+  --served_->account.tunnels;
+  Report report = report_of_route(Report::Kind::closed);
   report.rule = route_->rule;
   report.sent = route_->sent;
   report.received = route_->received;
@@ -244,12 +249,7 @@ Task<bool> Connection::inspect_greeting() {
 }
 
 bool Connection::refuse_greeting(std::string reason) {
-  Report report;
-  report.kind = Report::Kind::refused;
-  report.number = number_;
-  report.protocol = route_->intent.protocol;
-  report.host = route_->host.to_string();
-  report.port = route_->intent.port;
+  Report report = report_of_route(Report::Kind::refused);
   report.rule = "tls name";
   report.reason = std::move(reason);
   proxy_.report(*served_, std::move(report));

@@ -52,6 +52,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // ---- connection.cpp ----
   // Decides, counts, reports and dials. Not allowed: the caller tells the client, in its protocol.
   Task<Verdict> open_route(Intent intent);
+  Report report_of_route(Report::Kind kind) const;
   void close_route();
   // Both ways until both have ended. First the client's first bytes are looked at.
   Task<bool> tunnel();

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -13,6 +14,7 @@
 #include "egress/proxy.h"
 #include "ipc/ipc.h"
 #include "os/landlock.h"
+#include "os/packets.h"
 #include "os/process.h"
 
 namespace sallyport::egress {
@@ -54,7 +56,7 @@ class Reporter {
   Fire drain() {
     is_draining_ = true;
     while (!waiting_.empty()) {
-      const ::sallyport::Status sent = send_packet(socket_.fd(), waiting_.front());
+      const ::sallyport::Status sent = os::send_packet(socket_.fd(), waiting_.front(), {}, MSG_DONTWAIT);
       if (!sent && sent.error().code == Code::unavailable) {
         if (!co_await socket_.writable()) break;
         continue;
@@ -72,7 +74,7 @@ class Reporter {
 Fire listen(ipc::Loop& loop, ipc::Watch& socket, Proxy& proxy, const Log& log) {
   wire::Decoder decoder;
   while (co_await socket.readable()) {
-    auto packet = receive_packet(socket.fd());
+    auto packet = os::receive_packet(socket.fd(), MSG_DONTWAIT);
     if (!packet && packet.error().code == Code::unavailable) continue;
     if (!packet || packet->bytes.empty()) break;
     auto order = decode_order(decoder, packet->bytes.view());
@@ -84,7 +86,8 @@ Fire listen(ipc::Loop& loop, ipc::Watch& socket, Proxy& proxy, const Log& log) {
     }
     if (auto* serve = std::get_if<Serve>(&*order)) {
       const std::string container = serve->container;
-      const Status served = proxy.serve(std::move(*serve), std::move(packet->fd));
+      const Status served =
+          proxy.serve(std::move(*serve), packet->fds.empty() ? UniqueFd() : std::move(packet->fds.front()));
       if (!served)
         log.error("cannot serve a container", {{"container", container}, {"error", served.error().describe()}});
     } else if (auto* update = std::get_if<Update>(&*order)) {

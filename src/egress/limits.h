@@ -37,6 +37,5 @@ inline constexpr std::size_t kRefusalBurst = 100;
 inline constexpr Millis kRefusalEvery{100};
 
 inline constexpr std::size_t kMaxHostsCounted = 1024;  // per container; the rest is counted as one
-inline constexpr std::size_t kMaxPacketBytes = 128U << 10;
 
 }  // namespace sallyport::egress

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <csignal>
 
-#include "os/sockets.h"
+#include "os/packets.h"
 
 namespace sallyport::egress {
 namespace {
@@ -18,7 +18,7 @@ constexpr Millis kPauseBeforeRestart{100};
 Result<os::Spawned> spawn_proxy(const std::string& hosts_file) {
   std::vector<std::string> arguments;
   if (!hosts_file.empty()) arguments = {"--hosts", hosts_file};
-  return os::spawn_helper("sallyport-egress", arguments);
+  return os::spawn_helper("sallyport-egress", {.arguments = std::move(arguments)});
 }
 
 struct Link::State {
@@ -40,13 +40,13 @@ struct Link::State {
   bool is_restarting = false;
   bool is_denying = false;
 
-  Status send(const ToProxy& order, int fd = -1) const {
+  Status send(const ToProxy& order, const std::vector<int>& fds = {}) const {
     if (!watch) return Error::make(Code::unavailable, "the egress proxy is being restarted; try again");
     TRY(const Bytes packet, encode(order));
-    return send_packet(watch->fd(), packet, fd);
+    return os::send_packet(watch->fd(), packet, fds, MSG_DONTWAIT);
   }
   Status hand_over(const std::string& container, const Kept& kept) const {
-    return send(Serve{container, kept.policy, kept.tally.used()}, kept.listener.get());
+    return send(Serve{container, kept.policy, kept.tally.used()}, {kept.listener.get()});
   }
   // A proxy that cannot be told what changed must not go on with what it knows.
   void must_send(const ToProxy& order) {
@@ -130,7 +130,7 @@ Fire Link::listen(std::shared_ptr<State> state) {
   while (!state->is_closed) {
     const bool is_ready = co_await state->watch->readable();
     if (state->is_closed) co_return;
-    auto packet = is_ready ? receive_packet(state->watch->fd()) : Result<Packet>(Packet());
+    auto packet = is_ready ? os::receive_packet(state->watch->fd(), MSG_DONTWAIT) : Result<os::Packet>(os::Packet());
     if (!packet && packet.error().code == Code::unavailable) continue;
     if (packet && !packet->bytes.empty()) {
       const auto report = decode_report(state->decoder, packet->bytes.view());

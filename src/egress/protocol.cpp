@@ -1,14 +1,9 @@
 #include "egress/protocol.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
 #include <span>
 
-#include "egress/limits.h"
+#include "os/packets.h"
 
 namespace sallyport::egress {
 namespace {
@@ -58,7 +53,7 @@ struct OrderWriter {
 Result<Bytes> event(std::string_view method, std::string_view params) {
   Bytes out;
   TRY(wire::append_event(out, "", method, params));
-  if (out.size() > kMaxPacketBytes) return Error::make(Code::payload_too_large, "the net rules are too many");
+  if (out.size() > os::kMaxPacketBytes) return Error::make(Code::payload_too_large, "the net rules are too many");
   return out;
 }
 
@@ -177,55 +172,6 @@ Result<Report> read_report(Value params) {
   report.received = number(params.get("received"));
   report.suppressed = number(params.get("suppressed"));
   return report;
-}
-
-Status send_packet(int socket, const Bytes& packet, int fd) {
-  iovec part{const_cast<std::uint8_t*>(packet.data()), packet.size()};  // NOLINT(*-const-cast): only read
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  if (fd >= 0) {
-    header.msg_control = control.data();
-    header.msg_controllen = control.size();
-    cmsghdr* rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
-  }
-  while (::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
-    if (errno == EINTR) continue;
-    if (errno == EAGAIN) return Error::make(Code::unavailable, "the other side does not read");
-    return Error::from_errno("cannot reach the other side", errno);
-  }
-  return ok();
-}
-
-Result<Packet> receive_packet(int socket) {
-  Packet packet;
-  packet.bytes.resize(kMaxPacketBytes);
-  iovec part{packet.bytes.data(), packet.bytes.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  header.msg_control = control.data();
-  header.msg_controllen = control.size();
-  ssize_t count = 0;
-  do {
-    count = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  } while (count < 0 && errno == EINTR);
-  if (count < 0 && errno == EAGAIN) return Error::make(Code::unavailable, "nothing there");
-  if (count < 0) return Error::from_errno("cannot read from the other side", errno);
-  if (cmsghdr* item = CMSG_FIRSTHDR(&header); item != nullptr && item->cmsg_type == SCM_RIGHTS) {
-    int fd = -1;
-    std::memcpy(&fd, CMSG_DATA(item), sizeof fd);
-    packet.fd = UniqueFd(fd);
-  }
-  if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) return Error::make(Code::protocol_error, "oversized packet");
-  packet.bytes.resize(static_cast<std::size_t>(count));
-  return packet;
 }
 
 }  // namespace sallyport::egress

@@ -70,12 +70,4 @@ Result<Bytes> encode(const Report& report);
 Result<ToProxy> decode_order(wire::Decoder& decoder, ByteView packet);
 Result<Report> decode_report(wire::Decoder& decoder, ByteView packet);
 
-struct Packet {
-  Bytes bytes;  // empty: the other side is gone
-  UniqueFd fd;
-};
-Status send_packet(int socket, const Bytes& packet, int fd = -1);
-// UNAVAILABLE when nothing is there. Never blocks.
-Result<Packet> receive_packet(int socket);
-
 }  // namespace sallyport::egress

@@ -1,4 +1,5 @@
 // audit.query, audit.verify, audit.checkpoint
+#include "approval/look.h"
 #include "handlers/method.h"
 #include "ledger/layout.h"
 #include "ledger/query.h"
@@ -16,13 +17,6 @@ using wire::Type;
 
 constexpr Millis kVerifyTimeout{10 * 60 * 1000};
 constexpr std::int64_t kMaxFilterBytes = 256;
-
-// Runs `look` on the ledger's thread, between two commits.
-Task<bool> look(ledger::Ledger& ledger, std::function<void(ledger::Database&)> work) {
-  OneShot<bool> done;
-  ledger.read({.work = std::move(work), .done = [&done] { done.resolve(true); }});
-  co_return co_await done;
-}
 
 constexpr Field kQuery[] = {{.name = "since", .type = Type::integer},
                             {.name = "until", .type = Type::integer},
@@ -43,7 +37,8 @@ Task<Reply> query(const Permit&, Call& call, RequestContext&, Host& host) {
   wanted.limit = params.get("limit").as_int().value_or(wanted.limit);
   wanted.cursor = params.get("cursor").as_uint().value_or(0);
   std::optional<Result<ledger::Page>> page;
-  co_await look(host.ledger, [&](ledger::Database& database) { page = ledger::run_query(database, wanted); });
+  CO_TRY(co_await approval::look(host.ledger,
+                                 [&](ledger::Database& database) { page = ledger::run_query(database, wanted); }));
   if (!*page) co_return std::move(*page).error();
   co_return call.result([&](JsonWriter& json) { ledger::write_page(json, **page); });
 }
@@ -65,7 +60,8 @@ Task<Reply> verify(const Permit&, Call& call, RequestContext&, Host& host) {
   // In steps, so that nobody's commit waits for all of it.
   do {
     if (call.is_answered()) co_return Error::make(Code::cancelled, "nobody waits for it any more");
-    co_await look(host.ledger, [&](ledger::Database& database) { is_done = verification.step(database); });
+    CO_TRY(co_await approval::look(host.ledger,
+                                   [&](ledger::Database& database) { is_done = verification.step(database); }));
     if (!*is_done) co_return std::move(*is_done).error();
   } while (!**is_done);
   co_return call.result([&](JsonWriter& json) { json.raw(ledger::to_json(verification.report())); });

@@ -1,15 +1,9 @@
 // container.create adopt list inspect exec signal stop remove wait
-#include <fcntl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
 #include <csignal>
-#include <set>
 
 #include "containers/launch_spec.h"
 #include "containers/record.h"
+#include "handlers/container_exec.h"
 #include "handlers/method.h"
 #include "handlers/net_reports.h"
 
@@ -43,100 +37,24 @@ Task<Result<std::shared_ptr<Container>>> start_container(Host& host, containers:
   co_return container;
 }
 
-Result<policy::Profile> profile_of(const policy::Profiles& profiles, const containers::Config& config) {
-  const policy::Profile* found = profiles.find(config.profile);
-  if (found == nullptr) return Error::make(Code::not_found, "no profile '" + config.profile + "'");
-  policy::Profile profile = *found;
-  profile.net_allow.insert(profile.net_allow.end(), config.net_allow.begin(), config.net_allow.end());
-  if (config.overrides.empty()) return profile;
-  wire::Decoder decoder;
-  TRY(const wire::Document overrides, decoder.parse(config.overrides));
-  TRY(narrow_profile(profile, overrides.root()));
-  return profile;
+Result<std::map<std::string, std::string>> text_map(wire::Value object, std::string_view field, bool are_variables) {
+  std::map<std::string, std::string> all;
+  for (const auto& [key, value] : object.members()) {
+    const bool is_name =
+        !key.empty() && key.find('=') == std::string_view::npos && key.find('\0') == std::string_view::npos;
+    const auto content = value.as_string();
+    if (!is_name || !content || (are_variables && content->find('\0') != std::string_view::npos)) {
+      return Error::invalid_param(field, "must map names to strings");
+    }
+    all.emplace(key, *content);
+  }
+  return all;
 }
 
-void set_policy(Host& host, const Container& container) {
-  const auto profile = profile_of(host.profiles, container.config);
-  if (!profile) {
-    host.sessions.log().warn("a container may do nothing any more",
-                             {{"container", container.id}, {"error", profile.error().describe()}});
-    return host.engine.set_container(container.id, {});
-  }
-  policy::ContainerPolicy policy = policy::container_policy(*profile);
-  if (containers::is_over(container.state)) policy.methods.clear();
-  host.engine.set_container(container.id, std::move(policy));
-}
-
-namespace {
-
-Status narrow_net(policy::Profile& profile, wire::Value overrides) {
-  const auto parse = [](const std::string& text, const char* field) -> Result<policy::NetRule> {
-    auto rule = policy::NetRule::parse(text);
-    if (!rule) return Error::invalid_param(field, rule.error().message);
-    return rule;
-  };
-  if (const wire::Value wanted = overrides.get("allow")) {
-    constexpr const char* kField = "params.config.profile.net.allow";
-    const std::vector<std::string> narrowed = strings(wanted);
-    for (const std::string& text : narrowed) {
-      TRY(const policy::NetRule rule, parse(text, kField));
-      bool is_allowed = false;
-      for (const std::string& own : profile.net_allow) {
-        TRY(const policy::NetRule allowed, parse(own, kField));
-        is_allowed |= rule.is_within(allowed);
-      }
-      if (!is_allowed) return Error::invalid_param(kField, "may only name what the profile allows");
-    }
-    profile.net_allow = narrowed;
-  }
-  for (const std::string& text : strings(overrides.get("deny"))) {
-    TRY(parse(text, "params.config.profile.net.deny"));
-    profile.net_deny.push_back(text);
-  }
-  return ok();
-}
-
-}  // namespace
-
-Status narrow_profile(policy::Profile& profile, wire::Value overrides) {
-  for (const auto& [name, value] : overrides.get("limits").members()) {
-    policy::ProfileLimits wanted = profile.limits;
-    const std::string text = value.is_string() ? std::string(*value.as_string()) : value.to_json();
-    if (const Status set = wanted.set(std::string(name), text); !set) {
-      return Error::invalid_param("params.config.profile.limits", set.error().message);
-    }
-    const auto is_wider = [](auto now, auto before) {
-      return before != decltype(before){} && (now > before || now == decltype(now){});
-    };
-    const policy::ProfileLimits& old = profile.limits;
-    if (is_wider(wanted.memory, old.memory) || is_wider(wanted.pids, old.pids) || is_wider(wanted.cpu, old.cpu) ||
-        is_wider(wanted.open_files, old.open_files) || is_wider(wanted.file_size, old.file_size) ||
-        is_wider(wanted.scratch, old.scratch) || is_wider(wanted.duration, old.duration) ||
-        is_wider(wanted.idle, old.idle)) {
-      return Error::invalid_param("params.config.profile.limits", "may only be lowered");
-    }
-    profile.limits = wanted;
-  }
-  for (const auto& [key, list] : {std::pair{"methods", &profile.methods}, std::pair{"signals", &profile.signals}}) {
-    const wire::Value wanted = overrides.get(key);
-    if (!wanted) continue;
-    std::vector<std::string> narrowed;
-    for (const wire::Value item : wanted.items()) {
-      const std::string name(*item.as_string());
-      if (!policy::matches_any(*list, name)) {
-        return Error::invalid_param("params.config.profile." + std::string(key),
-                                    "may only name what the profile allows");
-      }
-      narrowed.push_back(name);
-    }
-    *list = std::move(narrowed);
-  }
-  for (const wire::Value item : overrides.get("deny").items()) profile.fs_deny.emplace_back(*item.as_string());
-  if (overrides.get("read_only").as_bool().value_or(false)) {
-    profile.fs_read.insert(profile.fs_read.end(), profile.fs_write.begin(), profile.fs_write.end());
-    profile.fs_write.clear();
-  }
-  return narrow_net(profile, overrides.get("net"));
+Result<std::shared_ptr<Container>> find_container(Host& host, wire::Value params) {
+  auto container = host.containers.find(text(params.get("container")));
+  if (!container) return Error::make(Code::not_found, "no such container");
+  return container;
 }
 
 namespace {
@@ -148,10 +66,6 @@ using wire::JsonWriter;
 using wire::Type;
 
 constexpr std::int64_t kLongestGraceMs = 10 * 60 * 1000;
-constexpr std::size_t kPipeBytes = 64U << 10;
-constexpr std::size_t kMostInAPipe = 1U << 20;  // what an unprivileged process can make one hold
-// After a command ended, its children may still hold its output: they are given this long to close it.
-constexpr Millis kOutputGrace{250};
 
 // ---- create, adopt ----
 
@@ -166,20 +80,6 @@ constexpr Field kConfig[] = {{.name = "name", .type = Type::string, .least = 1, 
                              {.name = "ends_with_session", .type = Type::boolean}};
 constexpr Field kCreate[] = {{.name = "template", .type = Type::string, .least = 1, .most = 64},
                              {.name = "config", .type = Type::object, .fields = kConfig}};
-
-Result<std::map<std::string, std::string>> text_map(wire::Value object, std::string_view field, bool are_variables) {
-  std::map<std::string, std::string> all;
-  for (const auto& [key, value] : object.members()) {
-    const bool is_name =
-        !key.empty() && key.find('=') == std::string_view::npos && key.find('\0') == std::string_view::npos;
-    const auto content = value.as_string();
-    if (!is_name || !content || (are_variables && content->find('\0') != std::string_view::npos)) {
-      return Error::invalid_param(field, "must map names to strings");
-    }
-    all.emplace(key, *content);
-  }
-  return all;
-}
 
 // A group says itself what its containers may do and where they work.
 Status join_group(const Host& host, containers::Config& config, const std::string& name) {
@@ -258,18 +158,23 @@ Task<Reply> create(const Permit&, Call& call, RequestContext&, Host& host) {
 // adopted it.
 constexpr Field kNamespace[] = {{.name = "device", .type = Type::integer, .required = true, .least = 0},
                                 {.name = "inode", .type = Type::integer, .required = true, .least = 1}};
+constexpr std::int64_t kMaxViolations{sandbox::ViolationLog::kMaxEntries};
 constexpr Field kAdopt[] = {{.name = "template", .type = Type::string, .least = 1, .most = 64},
                             {.name = "config", .type = Type::object, .fields = kConfig},
                             {.name = "container", .type = Type::string},
                             {.name = "pid", .type = Type::integer, .least = 1},
                             {.name = "pid_namespace", .type = Type::object, .fields = kNamespace},
                             {.name = "wait_status", .type = Type::integer},
-                            {.name = "net", .type = Type::any}};
+                            {.name = "net", .type = Type::any},
+                            {.name = "violations", .type = Type::array, .most = kMaxViolations}};
 
-Result<std::shared_ptr<Container>> find(Host& host, wire::Value params) {
-  auto container = host.containers.find(text(params.get("container")));
-  if (!container) return Error::make(Code::not_found, "no such container");
-  return container;
+void report_violations(Host& host, containers::Container& container, wire::Value violations) {
+  for (const wire::Value each : violations.items()) {
+    host.containers.report(container, {.operation = text(each.get("operation")),
+                                       .target = text(each.get("target")),
+                                       .rule = text(each.get("rule")),
+                                       .count = std::max<std::uint64_t>(each.get("count").as_uint().value_or(1), 1)});
+  }
 }
 
 Reply adopt_new(Call& call, Host& host) {
@@ -297,7 +202,7 @@ Reply adopt_new(Call& call, Host& host) {
 
 Task<Reply> adopt(const Permit&, Call& call, RequestContext& context, Host& host) {
   if (!call.params().get("container")) return now(adopt_new(call, host));
-  auto container = find(host, call.params());
+  auto container = find_container(host, call.params());
   if (!container) return now(std::move(container).error());
   const bool is_adopted = (*container)->handle == 0 && (*container)->config.pod.empty();
   if (!is_adopted || containers::is_over((*container)->state)) {
@@ -305,6 +210,8 @@ Task<Reply> adopt(const Permit&, Call& call, RequestContext& context, Host& host
   }
   if (const wire::Value net = call.params().get("net")) {
     record_connections(host, (*container)->id, net);
+  } else if (const wire::Value violations = call.params().get("violations")) {
+    report_violations(host, **container, violations);
   } else if (const auto status = call.params().get("wait_status").as_int()) {
     (*container)->wait_status = static_cast<int>(*status);
   } else if (const auto pid = call.params().get("pid").as_int()) {
@@ -337,7 +244,7 @@ Task<Reply> list(const Permit&, Call& call, RequestContext&, Host& host) {
 
 // A pod's is steered through the pod, which passes signals on and records the exit.
 Result<std::shared_ptr<Container>> find_own(Host& host, wire::Value params) {
-  TRY(auto container, find(host, params));
+  TRY(auto container, find_container(host, params));
   if (container->config.pod.empty()) return container;
   return Error::make(Code::conflict, "the container is the sandbox of pod '" + container->config.pod +
                                          "': use pod.signal and pod.stop");
@@ -348,7 +255,7 @@ constexpr Field kInspect[] = {{.name = "container", .type = Type::string, .requi
                               {.name = "log", .type = Type::boolean}};
 
 Task<Reply> inspect(const Permit&, Call& call, RequestContext&, Host& host) {
-  auto container = find(host, call.params());
+  auto container = find_container(host, call.params());
   if (!container) return now(std::move(container).error());
   return now(describe(call, host, **container, call.params().get("log").as_bool().value_or(false)));
 }
@@ -391,7 +298,7 @@ Task<Reply> stop(const Permit&, Call& call, RequestContext&, Host& host) {
 }
 
 Task<Reply> wait(const Permit&, Call& call, RequestContext&, Host& host) {
-  auto container = find(host, call.params());
+  auto container = find_container(host, call.params());
   if (!container) co_return std::move(container).error();
   if (Status over = co_await until_over(call, *container); !over) co_return std::move(over).error();
   co_return describe(call, host, **container);
@@ -404,170 +311,6 @@ Task<Reply> remove(const Permit&, Call& call, RequestContext&, Host& host) {
   return now(call.result([](JsonWriter& json) { json.raw(R"({"removed":true})"); }));
 }
 
-// ---- exec ----
-
-// One request from start to exit. The event `container.started` names the streams of its output; the
-// response carries its exit. Cancelling the request, or missing its deadline, kills the command. The host
-// names a container; a container that may call this at all gets its own and no other.
-constexpr Field kExec[] = {{.name = "container", .type = Type::string},
-                           {.name = "command", .type = Type::string_array, .required = true, .least = 1, .most = 4096},
-                           {.name = "env", .type = Type::object},
-                           {.name = "directory", .type = Type::string, .most = 4096},
-                           {.name = "stdin", .type = Type::object}};
-
-struct Pipe {
-  UniqueFd read_end, write_end;
-};
-
-Result<Pipe> make_pipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return Error::from_errno("cannot make a pipe", errno);
-  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
-
-// From a command's pipe to the caller's stream, at the caller's pace.
-struct Pump {
-  std::unique_ptr<ipc::Watch> watch;
-  ipc::OneShot<bool> done;
-};
-
-Fire pump_out(std::shared_ptr<Pump> pump, std::shared_ptr<ipc::OutStream> to) {
-  Bytes block;
-  block.resize(kPipeBytes);
-  // When it is cancelled because the command has ended, what is in the pipe by then is still its output; what
-  // others that it left behind add later is not.
-  std::size_t left_after_the_end = kMostInAPipe;
-  for (bool goes_on = true, is_over = false; goes_on && !is_over;) {
-    goes_on = co_await pump->watch->readable();
-    for (;;) {
-      const ssize_t count = ::read(pump->watch->fd(), block.data(), block.size());
-      if (count < 0 && errno == EINTR) continue;
-      is_over = count == 0 || (count < 0 && errno != EAGAIN);
-      if (count <= 0) break;
-      const auto size = static_cast<std::size_t>(count);
-      // A caller that does not want the output any more must not stop the command.
-      [[maybe_unused]] const Status written = co_await to->write({block.data(), size});
-      if (goes_on) break;
-      if (size >= left_after_the_end) break;
-      left_after_the_end -= size;
-    }
-  }
-  to->finish();
-  pump->done.resolve(true);
-}
-
-Fire pump_in(std::shared_ptr<ipc::InStream> from, std::unique_ptr<ipc::Watch> to) {
-  for (;;) {
-    auto piece = co_await from->read();
-    if (!piece || piece->empty()) co_return;
-    ByteView left = piece->view();
-    while (!left.empty()) {
-      const ssize_t count = ::write(to->fd(), left.data(), left.size());
-      if (count > 0) {
-        left = left.subspan(static_cast<std::size_t>(count));
-      } else if (errno == EAGAIN) {
-        if (!co_await to->writable()) co_return;
-      } else if (errno != EINTR) {
-        co_return;
-      }
-    }
-  }
-}
-
-struct ExecPlumbing {
-  sandbox::Command command;
-  std::vector<UniqueFd> child_ends;
-  std::array<std::shared_ptr<Pump>, 2> pumps;
-  std::array<std::shared_ptr<ipc::OutStream>, 2> streams;
-  std::shared_ptr<ipc::InStream> input;
-  std::unique_ptr<ipc::Watch> input_pipe;
-};
-
-Result<ExecPlumbing> prepare_exec(Call& call, const Container& container) {
-  ExecPlumbing plumbing;
-  ipc::Loop& loop = call.session().shared().loop();
-  plumbing.command.arguments = strings(call.params().get("command"));
-  for (const std::string& word : plumbing.command.arguments) {
-    if (word.find('\0') != std::string::npos) return Error::invalid_param("params.command", "holds a NUL");
-  }
-  plumbing.command.environment = container.environment;
-  plumbing.command.directory = text(call.params().get("directory"));
-  if (plumbing.command.directory.find('\0') != std::string::npos) {
-    return Error::invalid_param("params.directory", "holds a NUL");
-  }
-  TRY(const auto variables, text_map(call.params().get("env"), "params.env", true));
-  for (const auto& [key, value] : variables) plumbing.command.environment.push_back(key + "=" + value);
-  if (const wire::Value named = call.params().get("stdin")) {
-    TRY(plumbing.input, call.take_stream(named, "params.stdin"));
-    TRY(Pipe pipe, make_pipe());
-    ::fcntl(pipe.write_end.get(), F_SETFL, O_NONBLOCK);
-    TRY(plumbing.input_pipe, ipc::Watch::open(loop, std::move(pipe.write_end)));
-    plumbing.child_ends.push_back(std::move(pipe.read_end));
-  } else {
-    plumbing.child_ends.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  }
-  for (std::size_t i = 0; i < plumbing.pumps.size(); ++i) {
-    TRY(Pipe pipe, make_pipe());
-    ::fcntl(pipe.read_end.get(), F_SETFL, O_NONBLOCK);
-    plumbing.pumps.at(i) = std::make_shared<Pump>();
-    TRY(plumbing.pumps.at(i)->watch, ipc::Watch::open(loop, std::move(pipe.read_end)));
-    TRY(plumbing.streams.at(i), call.open_stream());
-    plumbing.child_ends.push_back(std::move(pipe.write_end));
-  }
-  for (const UniqueFd& fd : plumbing.child_ends) plumbing.command.fds.push_back(fd.get());
-  return plumbing;
-}
-
-Result<std::shared_ptr<Container>> find_for_exec(Host& host, const RequestContext& context, wire::Value params) {
-  const wire::Value named = params.get("container");
-  if (context.principal.is_host()) {
-    if (!named) return Error::invalid_param("params.container", "is missing");
-    return find(host, params);
-  }
-  if (named) return Error::invalid_param("params.container", "is decided by the door");
-  auto own = host.containers.find(context.container_id);
-  if (!own) return Error::make(Code::not_found, "the container is gone");
-  return own;
-}
-
-Task<Reply> exec(const Permit&, Call& call, RequestContext& context, Host& host) {
-  auto found = find_for_exec(host, context, call.params());
-  if (!found) co_return std::move(found).error();
-  const std::shared_ptr<Container> container = *found;
-  auto plumbing = prepare_exec(call, *container);
-  if (!plumbing) co_return std::move(plumbing).error();
-  auto asked = host.containers.exec(*container, plumbing->command);
-  if (!asked) co_return std::move(asked).error();
-  const std::shared_ptr<containers::Job> job = *asked;
-  plumbing->child_ends.clear();
-  call.on_cancel([&host, container, number = job->number] {
-    [[maybe_unused]] const Status killed = host.containers.signal(*container, number, SIGKILL);
-  });
-  if (Status started = co_await job->started; !started) co_return std::move(started).error();
-  call.session().send_event(call.message().id, "container.started", wire::to_json([&](JsonWriter& json) {
-                              json.begin_object().member("job", job->number);
-                              json.key("stdout").begin_object().member("$stream", plumbing->streams[0]->number());
-                              json.end_object().key("stderr").begin_object();
-                              json.member("$stream", plumbing->streams[1]->number()).end_object().end_object();
-                            }));
-  for (std::size_t i = 0; i < plumbing->pumps.size(); ++i) {
-    pump_out(plumbing->pumps.at(i), std::move(plumbing->streams.at(i)));
-  }
-  if (plumbing->input) pump_in(std::move(plumbing->input), std::move(plumbing->input_pipe));
-  const int status = co_await job->exited;
-  ipc::Loop& loop = call.session().shared().loop();
-  for (const auto& pump : plumbing->pumps) {
-    const auto timer = loop.after(kOutputGrace, [pump] { pump->watch->cancel(); });
-    co_await pump->done;
-    loop.cancel(timer);
-  }
-  co_return call.result([&](JsonWriter& json) {
-    json.begin_object().member("exit_code", WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-    if (WIFSIGNALED(status)) json.member("signal", WTERMSIG(status));
-    json.end_object();
-  });
-}
-
 constexpr Millis kNoTimeout{0};
 
 constexpr Method kMethods[] = {
@@ -575,7 +318,11 @@ constexpr Method kMethods[] = {
     {.name = "container.adopt", .handle = adopt, .params = kAdopt, .audit = Audit::durable},
     {.name = "container.list", .handle = list},
     {.name = "container.inspect", .handle = inspect, .params = kInspect},
-    {.name = "container.exec", .handle = exec, .params = kExec, .timeout = kNoTimeout, .audit = Audit::durable},
+    {.name = "container.exec",
+     .handle = container_exec,
+     .params = kExec,
+     .timeout = kNoTimeout,
+     .audit = Audit::durable},
     {.name = "container.signal", .handle = signal, .params = kSignal, .audit = Audit::durable},
     {.name = "container.stop", .handle = stop, .params = kStop, .timeout = kNoTimeout, .audit = Audit::durable},
     {.name = "container.remove", .handle = remove, .params = kNamed, .audit = Audit::durable},

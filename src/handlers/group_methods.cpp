@@ -12,15 +12,9 @@ using wire::JsonWriter;
 Task<Reply> list(const Permit&, Call& call, RequestContext& context, Host& host) {
   if (Status status = require_host(context); !status) return now(std::move(status).error());
   return now(call.result([&](JsonWriter& json) {
-    json.begin_object().key("groups").begin_array();
-    for (const auto& [name, group] : host.groups.all()) {
-      json.begin_object();
-      containers::describe(json, group);
-      json.end_object();
-    }
-    json.end_array().key("faults").begin_array();
-    for (const std::string& fault : host.groups.faults()) json.value(fault);
-    json.end_array().end_object();
+    json.begin_object();
+    containers::describe_all(json, host.groups);
+    json.end_object();
   }));
 }
 

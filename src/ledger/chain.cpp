@@ -37,20 +37,22 @@ void copy_blob(ByteView from, Array& to) {
   if (from.size() == to.size()) std::copy(from.begin(), from.end(), to.begin());
 }
 
+Result<std::int64_t> read_version(Database& database) {
+  TRY(Statement version, database.prepare("PRAGMA user_version"));
+  TRY(const bool has_row, version.step());
+  return has_row ? version.integer(0) : 0;
+}
+
 }  // namespace
 
 Status create_tables(Database& database) {
-  {
-    TRY(Statement version, database.prepare("PRAGMA user_version"));
-    TRY(const bool has_row, version.step());
-    const std::int64_t found = has_row ? version.integer(0) : 0;
-    if (found == kVersion) return ok();
-    // Version 1 had a journal that nothing was ever written to.
-    if (found == 1) TRY(database.execute("DROP TABLE IF EXISTS journal"));
-    if (found > 1) return Error::make(Code::conflict, "the ledger was made by another version of Sallyport");
-  }
+  TRY(const std::int64_t found, read_version(database));
+  if (found == kVersion) return ok();
+  if (found > kVersion) return Error::make(Code::conflict, "the ledger was made by another version of Sallyport");
   TRY(database.execute("BEGIN IMMEDIATE"));
-  Status status = database.execute(kTables);
+  // Version 1 had a journal that nothing was ever written to.
+  Status status = database.execute("DROP TABLE IF EXISTS journal");
+  if (status) status = database.execute(kTables);
   if (status) status = database.execute("COMMIT");
   if (!status && database.is_in_transaction()) {
     [[maybe_unused]] const Status undone = database.execute("ROLLBACK");

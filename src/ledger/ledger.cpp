@@ -148,7 +148,10 @@ void Ledger::submit(Submission submission) {
   if (done) post_([done] { done(not_written(Error::make(Code::unavailable, "", "the backlog is full"))); });
 }
 
-void Ledger::read(Reading reading) { queue_.push(std::move(reading)); }
+void Ledger::read(Reading reading) {
+  if (!is_over_) return queue_.push(std::move(reading));
+  if (reading.done) reading.done(Error::make(Code::unavailable, "the warden is stopping", "the ledger is closed"));
+}
 
 Health Ledger::health() const {
   const std::size_t backlog = queue_.size();
@@ -167,7 +170,7 @@ void Ledger::run() {
     if (!batch.submissions.empty()) commit(std::move(batch.submissions));
     for (Reading& reading : batch.readings) {
       reading.work(*database_);
-      if (reading.done) post_(std::move(reading.done));
+      if (reading.done) post_([done = std::move(reading.done)] { done(ok()); });
     }
     if (batch.is_last) return finish();
     if (sync_at_ && *sync_at_ <= std::chrono::steady_clock::now()) sync_export(false);

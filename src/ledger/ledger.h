@@ -85,8 +85,8 @@ class Ledger {
   // writer thread. Before this, submissions only gather.
   using Post = std::function<void(std::function<void()>)>;
   void start(Post post);
-  // Writes what has gathered, signs the end, stops; what is submitted later is refused at once, on the caller's
-  // thread. The destructor does it too, and cannot tell.
+  // Writes what has gathered, signs the end, stops; what is submitted or read later is refused at once, on the
+  // caller's thread. The destructor does it too, and cannot tell.
   Status close();
 
   // A buffered entry. UNAVAILABLE if there is no room for it, because the disk has been failing for long.

@@ -30,10 +30,11 @@ struct Submission {
   Done done = {};
 };
 
-// Looks at the database on the writer thread, between two commits: keep it short.
+// Looks at the database on the writer thread, between two commits: keep it short. Done with UNAVAILABLE: nobody
+// looked, for the ledger is closed.
 struct Reading {
   std::function<void(Database&)> work;
-  std::function<void()> done;
+  Done done;
 };
 
 // Decides when the writer has something to do. Thread-safe.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "approval/look.h"
 #include "mailbox/fault_point.h"
 #include "mailbox/limits.h"
 #include "mailbox/states.h"
@@ -218,10 +219,8 @@ Task<Status> Mailbox::recover() {
   std::vector<std::string> orphans;
   for (std::int64_t after = 0;;) {
     std::optional<Result<std::vector<ledger::JournalRow>>> rows;
-    ipc::OneShot<bool> done;
-    parts_.ledger.read({.work = [&](ledger::Database& database) { rows = open_rows(database, after, kRecoverPage); },
-                        .done = [&done] { done.resolve(true); }});
-    co_await done;
+    CO_TRY(co_await approval::look(
+        parts_.ledger, [&](ledger::Database& database) { rows = open_rows(database, after, kRecoverPage); }));
     if (!*rows) co_return std::move(*rows).error();
     if ((*rows)->empty() || is_closed_) break;
     after = (*rows)->back().number;
@@ -248,11 +247,8 @@ Task<Status> Mailbox::recover() {
 Task<Status> Mailbox::recover_replies() {
   for (std::int64_t after = 0;;) {
     std::optional<Result<std::vector<ledger::JournalRow>>> rows;
-    ipc::OneShot<bool> done;
-    parts_.ledger.read(
-        {.work = [&](ledger::Database& database) { rows = answered_rows(database, after, kRecoverPage); },
-         .done = [&done] { done.resolve(true); }});
-    co_await done;
+    CO_TRY(co_await approval::look(
+        parts_.ledger, [&](ledger::Database& database) { rows = answered_rows(database, after, kRecoverPage); }));
     if (!*rows) co_return std::move(*rows).error();
     if ((*rows)->empty() || is_closed_) break;
     after = (*rows)->back().number;
@@ -265,13 +261,12 @@ Task<Status> Mailbox::recover_replies() {
     }
   }
   std::vector<std::shared_ptr<Desk>> desks;
+  desks.reserve(desks_.size());
   for (const auto& [container, desk] : desks_) desks.push_back(desk);
   for (const auto& desk : desks) {
     std::optional<Result<std::int64_t>> count;
-    ipc::OneShot<bool> done;
-    parts_.ledger.read({.work = [&](ledger::Database& database) { count = count_rows(database, desk->container()); },
-                        .done = [&done] { done.resolve(true); }});
-    co_await done;
+    CO_TRY(co_await approval::look(
+        parts_.ledger, [&](ledger::Database& database) { count = count_rows(database, desk->container()); }));
     if (!*count) co_return std::move(*count).error();
     desk->requests += **count;
   }

@@ -21,6 +21,10 @@ Result<std::string> boot_id();
 // Proportional share of memory in KiB, for status pages and benchmarks.
 Result<std::uint64_t> memory_pss_kib(pid_t pid);
 
+// Lets go of the pages of this program's code: those that only its start needed stay away, the others come back from
+// the page cache when they are used.
+void release_code();
+
 // Raises the limit on open files as far as this process may; returns what is in force.
 std::uint64_t raise_open_files_limit();
 

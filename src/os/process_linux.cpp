@@ -1,6 +1,11 @@
+#include <link.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <charconv>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "os/files.h"
@@ -59,6 +64,20 @@ Result<std::uint64_t> memory_pss_kib(pid_t pid) {
   if (line == std::string::npos) return Error::make(Code::unavailable, "the kernel does not say");
   const std::size_t digits = text.find_first_of("0123456789", line);
   return parse_number(std::string_view(text).substr(digits));
+}
+
+void release_code() {
+  const auto release = [](dl_phdr_info* program, std::size_t, void*) {
+    const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+    for (const ElfW(Phdr) & part : std::span(program->dlpi_phdr, program->dlpi_phnum)) {
+      if (part.p_type != PT_LOAD || (part.p_flags & PF_W) != 0) continue;
+      const std::uintptr_t begin = (program->dlpi_addr + part.p_vaddr) & ~(page - 1);
+      const std::uintptr_t end = program->dlpi_addr + part.p_vaddr + part.p_memsz;
+      ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // NOLINT(performance-no-int-to-ptr)
+    }
+    return 1;  // the first is the program itself
+  };
+  ::dl_iterate_phdr(release, nullptr);
 }
 
 std::uint64_t raise_open_files_limit() {

@@ -1,8 +1,5 @@
 #include "os/spawn.h"
 
-#include <spawn.h>
-#include <sys/socket.h>
-
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -12,39 +9,58 @@
 
 namespace sallyport::os {
 
-Result<Spawned> spawn_helper(const std::string& name, const std::vector<std::string>& arguments) {
+SpawnPlan::SpawnPlan(Place place) {
+  ::posix_spawn_file_actions_init(&actions_);
+  ::posix_spawnattr_init(&attributes_);
+  sigset_t defaults, none;
+  ::sigfillset(&defaults);
+  ::sigemptyset(&none);
+  ::posix_spawnattr_setsigdefault(&attributes_, &defaults);
+  ::posix_spawnattr_setsigmask(&attributes_, &none);
+  ::posix_spawnattr_setpgroup(&attributes_, 0);
+  const int apart = place == Place::own_group ? POSIX_SPAWN_SETPGROUP : POSIX_SPAWN_SETSID;
+  ::posix_spawnattr_setflags(&attributes_, static_cast<short>(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | apart));
+}
+
+SpawnPlan::~SpawnPlan() {
+  ::posix_spawn_file_actions_destroy(&actions_);
+  ::posix_spawnattr_destroy(&attributes_);
+}
+
+void SpawnPlan::give(int fd, int as) { ::posix_spawn_file_actions_adddup2(&actions_, fd, as); }
+void SpawnPlan::open(const char* path, int flags, int as) {
+  ::posix_spawn_file_actions_addopen(&actions_, as, path, flags, 0);
+}
+void SpawnPlan::close_from(int first) { ::posix_spawn_file_actions_addclosefrom_np(&actions_, first); }
+void SpawnPlan::start_in(const char* directory) { ::posix_spawn_file_actions_addchdir_np(&actions_, directory); }
+
+Result<pid_t> SpawnPlan::spawn(const std::string& program, std::vector<std::string> arguments,
+                               char** environment) const {
+  std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
+  for (std::string& word : arguments) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  pid_t pid = -1;
+  const int failed = ::posix_spawn(&pid, program.c_str(), &actions_, &attributes_, argv.data(), environment);
+  if (failed != 0) return Error::from_errno("cannot start the program", failed, program);
+  return pid;
+}
+
+Result<Spawned> spawn_helper(const std::string& name, HelperOptions options) {
   TRY(const std::string program, sibling_program(name));
   std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+  if (::socketpair(AF_UNIX, options.socket_type | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return Error::from_errno("cannot make a socket pair", errno);
   }
   Spawned spawned{-1, UniqueFd(ends[0])};
   const UniqueFd theirs{ends[1]};
   enlarge_buffers(spawned.socket.get());
   enlarge_buffers(theirs.get());
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), kHelperSocket);
-  ::posix_spawnattr_init(&attributes);
-  // Whatever the starting process ignores or blocks is its own affair.
-  sigset_t defaults, none;
-  ::sigfillset(&defaults);
-  ::sigemptyset(&none);
-  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  // A group of its own: a Ctrl-C meant for the one that started it must let that one stop in order.
-  ::posix_spawnattr_setpgroup(&attributes, 0);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-  std::vector<char*> argv = {const_cast<char*>(program.c_str())};                             // NOLINT(*-const-cast)
-  for (const std::string& word : arguments) argv.push_back(const_cast<char*>(word.c_str()));  // NOLINT(*-const-cast)
-  argv.push_back(nullptr);
-  std::array<char*, 1> environment = {nullptr};
-  const int failed =
-      ::posix_spawn(&spawned.pid, program.c_str(), &actions, &attributes, argv.data(), environment.data());
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::posix_spawnattr_destroy(&attributes);
-  if (failed != 0) return Error::from_errno("cannot start " + name, failed, program);
+  SpawnPlan plan(SpawnPlan::Place::own_group);
+  plan.give(theirs.get(), kHelperSocket);
+  options.arguments.insert(options.arguments.begin(), program);
+  options.environment.push_back(nullptr);
+  TRY(spawned.pid, plan.spawn(program, std::move(options.arguments), options.environment.data()));
   return spawned;
 }
 

@@ -1,26 +1,20 @@
 #include "platform/adapters_link.h"
 
-#include <spawn.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <set>
 
-#include "os/paths.h"
-#include "os/sockets.h"
+#include "os/spawn.h"
 #include "platform/limits.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration)
 
 namespace sallyport::platform {
 namespace {
-
-constexpr int kSocketInAdapters = 3;
 
 Error unavailable(const Error& why) {
   Error error = Error::make(Code::unavailable, "the adapters are not there; try again", why.describe());
@@ -38,7 +32,6 @@ std::vector<char*> named_variables(const Config& config) {
     if (equals != nullptr && names.contains(std::string(*entry, static_cast<std::size_t>(equals - *entry))))
       variables.push_back(*entry);
   }
-  variables.push_back(nullptr);
   return variables;
 }
 
@@ -76,34 +69,11 @@ Task<Result<std::shared_ptr<ipc::Session>>> AdaptersLink::session() {
 }
 
 Status AdaptersLink::spawn() {
-  TRY(const std::string program, os::sibling_program("sallyport-adapters"));
-  std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
-    return Error::from_errno("cannot make a socket pair", errno);
-  }
-  UniqueFd ours{ends[0]};
-  const UniqueFd theirs{ends[1]};
-  os::enlarge_buffers(ours.get());
-  os::enlarge_buffers(theirs.get());
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), kSocketInAdapters);
-  ::posix_spawnattr_init(&attributes);
-  sigset_t defaults, none;
-  ::sigfillset(&defaults);
-  ::sigemptyset(&none);
-  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setpgroup(&attributes, 0);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-  std::array<char*, 2> argv = {const_cast<char*>(program.c_str()), nullptr};  // NOLINT(*-const-cast)
-  const int failed =
-      ::posix_spawn(&pid_, program.c_str(), &actions, &attributes, argv.data(), named_variables(config_).data());
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::posix_spawnattr_destroy(&attributes);
-  if (failed != 0) return Error::from_errno("cannot start the adapters", failed, program);
-  auto session = ipc::Session::open(sessions_, std::move(ours), UniqueFd(), wire::Side::connecting, "adapters");
+  TRY(os::Spawned spawned, os::spawn_helper("sallyport-adapters", {.environment = named_variables(config_),
+                                                                   .socket_type = SOCK_STREAM | SOCK_NONBLOCK}));
+  pid_ = spawned.pid;
+  auto session =
+      ipc::Session::open(sessions_, std::move(spawned.socket), UniqueFd(), wire::Side::connecting, "adapters");
   if (!session) {
     ::kill(pid_, SIGKILL);
     reap(pid_);

@@ -1,16 +1,15 @@
 #include "pod/startup.h"
 
 #include <fcntl.h>
-#include <spawn.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <csignal>
 
 #include "egress/protocol.h"
+#include "os/memory_file.h"
 #include "os/paths.h"
+#include "os/spawn.h"
 #include "sandbox/launcher_protocol.h"
 #include "wire/wire.h"
 
@@ -81,39 +80,22 @@ Result<Startup> decode_startup(ByteView bytes) {
 Result<Launched> spawn(const Startup& startup) {
   TRY(const std::string program, os::sibling_program("sallyport-pod"));
   TRY(const Bytes content, encode(startup));
-  const UniqueFd handed{::memfd_create("pod", MFD_CLOEXEC)};
-  if (!handed || ::pwrite(handed.get(), content.data(), content.size(), 0) != static_cast<ssize_t>(content.size())) {
-    return Error::from_errno("cannot hand over the pod's token", errno);
-  }
+  TRY(const UniqueFd handed, os::sealed_file(as_text(content.view())));
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return Error::from_errno("cannot make a pipe", errno);
   Launched launched{UniqueFd(ends[0])};
   const UniqueFd theirs{ends[1]};
   ::fcntl(launched.pipe.get(), F_SETFL, O_NONBLOCK);
 
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-  sigset_t defaults, none;
-  ::sigfillset(&defaults);
-  ::sigemptyset(&none);
-  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDWR, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, STDIN_FILENO, STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), STDERR_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, handed.get(), kStartupFd);
-  ::posix_spawn_file_actions_addclosefrom_np(&actions, kStartupFd + 1);
-  ::posix_spawn_file_actions_addchdir_np(&actions, "/");
-  std::array<char*, 2> arguments = {const_cast<char*>("sallyport-pod"), nullptr};  // NOLINT(*-const-cast)
+  os::SpawnPlan plan(os::SpawnPlan::Place::own_session);
+  plan.open("/dev/null", O_RDWR, STDIN_FILENO);
+  plan.give(STDIN_FILENO, STDOUT_FILENO);
+  plan.give(theirs.get(), STDERR_FILENO);
+  plan.give(handed.get(), kStartupFd);
+  plan.close_from(kStartupFd + 1);
+  plan.start_in("/");
   char* no_variables = nullptr;
-  const int failure =
-      ::posix_spawn(&launched.pid, program.c_str(), &actions, &attributes, arguments.data(), &no_variables);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::posix_spawnattr_destroy(&attributes);
-  if (failure != 0) return Error::from_errno("cannot start sallyport-pod", failure);
+  TRY(launched.pid, plan.spawn(program, {"sallyport-pod"}, &no_variables));
   return launched;
 }
 

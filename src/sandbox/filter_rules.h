@@ -282,4 +282,8 @@ inline constexpr auto kWorkerCalls = std::to_array<int>({
     SYS_exit_group,
 });
 
+// What a sanitizer's runtime calls in a worker, allowed in a build that has one and in no other: that for undefined
+// behaviour finds out whether an object can be read by writing it into a pipe, that for threads asks for the time.
+inline constexpr auto kSanitizerCalls = std::to_array<int>({SYS_pipe2, SYS_gettimeofday});
+
 }  // namespace sallyport::sandbox

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 
+#include "os/packets.h"
 #include "sandbox/cover_watch.h"
 #include "sandbox/exit_scan.h"
 #include "sandbox/launch.h"
@@ -98,7 +99,7 @@ class Launcher {
     }
     // A warden that cannot be told is gone or going: the next read says which.
     if (packet) [[maybe_unused]]
-      const Status sent = send_packet(socket_, *packet, fds, 0);
+      const Status sent = os::send_packet(socket_, *packet, fds, 0);
   }
 
   void fail(Handle container, std::uint32_t job, const Error& error) {
@@ -106,7 +107,7 @@ class Launcher {
   }
 
   void serve_warden() {
-    auto packet = receive_packet(socket_, 0);
+    auto packet = os::receive_packet(socket_, 0);
     if (!packet || packet->bytes.empty()) {
       is_open_ = false;
       return;
@@ -245,7 +246,7 @@ class Launcher {
   static void shorten(std::vector<std::string>& reports) {
     constexpr std::size_t kMaxReports = 100;
     constexpr std::size_t kMaxReportBytes = 4096;
-    constexpr std::size_t kMaxBytes = kMaxPacketBytes / 2;
+    constexpr std::size_t kMaxBytes = os::kMaxPacketBytes / 2;
     std::size_t kept = 0;
     for (std::size_t bytes = 0; kept < reports.size() && kept < kMaxReports; ++kept) {
       if (reports[kept].size() > kMaxReportBytes) reports[kept].replace(kMaxReportBytes, std::string::npos, "...");

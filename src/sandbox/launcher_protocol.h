@@ -82,21 +82,10 @@ struct Ended {
 };
 using FromLauncher = std::variant<Launched, LaunchFailed, JobStarted, JobExited, Violated, Ended>;
 
-constexpr std::size_t kMaxPacketBytes = 128U << 10;
-constexpr std::size_t kMaxPacketFds = 4;
-
-// PAYLOAD_TOO_LARGE above kMaxPacketBytes: a command line or environment no launcher could take.
+// PAYLOAD_TOO_LARGE above os::kMaxPacketBytes: a command line or environment no launcher could take.
 Result<Bytes> encode(const ToLauncher& message);
 Result<Bytes> encode(const FromLauncher& message);
 Result<ToLauncher> decode_request(ByteView packet);
 Result<FromLauncher> decode_notice(ByteView packet);
-
-struct Packet {
-  Bytes bytes;  // empty: the other side is gone
-  std::vector<UniqueFd> fds;
-};
-Status send_packet(int socket, const Bytes& packet, const std::vector<int>& fds, int flags);
-// UNAVAILABLE when nothing is there (with MSG_DONTWAIT).
-Result<Packet> receive_packet(int socket, int flags);
 
 }  // namespace sallyport::sandbox

@@ -1,8 +1,6 @@
 #include "scheduler/program.h"
 
 #include <fcntl.h>
-#include <spawn.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +13,8 @@
 
 #include "containers/launch_spec.h"
 #include "ipc/oneshot.h"
+#include "os/memory_file.h"
+#include "os/spawn.h"
 
 namespace sallyport::scheduler {
 namespace {
@@ -31,16 +31,7 @@ struct Pipe {
 
 Result<UniqueFd> input_file(const std::string& input) {
   if (input.empty()) return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  UniqueFd file{::memfd_create("stdin", MFD_CLOEXEC)};
-  if (!file) return Error::from_errno("cannot make a program's input", errno);
-  std::string_view left = input;
-  while (!left.empty()) {
-    const ssize_t count = ::write(file.get(), left.data(), left.size());
-    if (count <= 0) return Error::from_errno("cannot write a program's input", errno);
-    left.remove_prefix(static_cast<std::size_t>(count));
-  }
-  ::lseek(file.get(), 0, SEEK_SET);
-  return file;
+  return os::sealed_file(input);
 }
 
 Result<std::shared_ptr<Pipe>> open_pipe(ipc::Loop& loop) {
@@ -54,36 +45,19 @@ Result<std::shared_ptr<Pipe>> open_pipe(ipc::Loop& loop) {
   return pipe;
 }
 
-std::vector<char*> pointers(const std::vector<std::string>& words) {
-  std::vector<char*> all;
-  for (const std::string& word : words) all.push_back(const_cast<char*>(word.c_str()));  // NOLINT(*-const-cast)
-  all.push_back(nullptr);
-  return all;
-}
-
 Result<pid_t> spawn(const Program& program, int in, int out, int err) {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
-  ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
-  ::posix_spawn_file_actions_addchdir_np(&actions, program.directory.c_str());
-  ::posix_spawnattr_init(&attributes);
-  sigset_t defaults, none;
-  ::sigfillset(&defaults);
-  ::sigemptyset(&none);
-  ::posix_spawnattr_setsigdefault(&attributes, &defaults);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
-  pid_t pid = -1;
-  const int failed = ::posix_spawn(&pid, program.arguments.at(0).c_str(), &actions, &attributes,
-                                   pointers(program.arguments).data(), pointers(program.environment).data());
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::posix_spawnattr_destroy(&attributes);
-  if (failed != 0) return Error::from_errno("cannot start the configured program", failed, program.arguments.at(0));
-  return pid;
+  os::SpawnPlan plan(os::SpawnPlan::Place::own_session);
+  plan.give(in, STDIN_FILENO);
+  plan.give(out, STDOUT_FILENO);
+  plan.give(err, STDERR_FILENO);
+  plan.close_from(STDERR_FILENO + 1);
+  plan.start_in(program.directory.c_str());
+  std::vector<std::string> variables = program.environment;
+  std::vector<char*> environment;
+  environment.reserve(variables.size() + 1);
+  for (std::string& variable : variables) environment.push_back(variable.data());
+  environment.push_back(nullptr);
+  return plan.spawn(program.arguments.at(0), program.arguments, environment.data());
 }
 
 // `end` is kept as long as its ring is written to.

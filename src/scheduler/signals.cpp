@@ -57,17 +57,7 @@ Task<Result<std::string>> reset_context(SignalHost& host, Raised raised) {
 Task<Result<std::string>> refresh_groups(SignalHost& host, Raised) {
   CO_TRY(host.groups.refresh());
   for (const std::string& fault : host.groups.faults()) host.log.warn("unreadable group", {{"error", fault}});
-  host.publish("group.refreshed", object([&](JsonWriter& json) {
-                 json.key("groups").begin_array();
-                 for (const auto& [name, group] : host.groups.all()) {
-                   json.begin_object();
-                   containers::describe(json, group);
-                   json.end_object();
-                 }
-                 json.end_array().key("faults").begin_array();
-                 for (const std::string& fault : host.groups.faults()) json.value(fault);
-                 json.end_array();
-               }));
+  host.publish("group.refreshed", object([&](JsonWriter& json) { containers::describe_all(json, host.groups); }));
   co_return object([&](JsonWriter& json) {
     json.member("groups", host.groups.all().size()).member("faults", host.groups.faults().size());
   });

@@ -22,6 +22,8 @@ constexpr const char* kLockName = "warden.lock";
 constexpr std::size_t kContainerConnections = 256;
 constexpr std::size_t kContainerRequests = 1024;
 constexpr std::size_t kContainerBytes = 64U << 20;
+// How long those who were cut off have to read why.
+constexpr Millis kLastWords{250};
 
 }  // namespace
 
@@ -138,7 +140,7 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
   gate_.open();
 }
 
-Warden::~Warden() = default;
+Warden::~Warden() { close(); }
 
 Result<std::unique_ptr<Warden>> Warden::start(Options options, const Log& log, const Clock& clock,
                                               std::optional<ipc::PeerVerifier> verifier) {
@@ -228,9 +230,12 @@ void Warden::remove_when_idle(const std::string& id) {
 // The record said that it should run: under a new id, with the same configuration. The old one goes when
 // nothing of it is left to answer.
 Fire Warden::restart(std::shared_ptr<containers::Container> lost) {
-  const containers::Config config = lost->config;
+  containers::Config config = lost->config;
+  config.replaces = lost->id;
   remove_when_idle(lost->id);
   const auto restarted = co_await handlers::start_container(host_, config);
+  // The next warden's to do.
+  if (!restarted && is_stopping_) co_return;
   containers::Incident incident{
       .container = lost->id, .event = "container.restarted", .code = std::nullopt, .what = "the warden was restarted"};
   if (restarted) {
@@ -320,6 +325,14 @@ void Warden::watch_for_signals() {
 void Warden::run() {
   log_.info("ready", {{"socket", options_.paths.control_socket()}, {"pid", ::getpid()}});
   loop_.run();
+  close();
+  log_.info("stopped", {{"requests", sessions_.counters().requests}});
+}
+
+// Everybody who waits is told, while all that they refer to is still there: no coroutine is left behind.
+void Warden::close() {
+  if (std::exchange(is_closed_, true)) return;
+  is_stopping_ = true;
   scheduler_.close();
   mailbox_.close();
   containers_.close();
@@ -336,7 +349,6 @@ void Warden::run() {
   gate_.close();
   // Whoever waited for the ledger's last words.
   loop_.settle();
-  log_.info("stopped", {{"requests", sessions_.counters().requests}});
 }
 
 std::optional<approval::Sender> Warden::find_sender(const std::string& id) const {
@@ -423,7 +435,9 @@ void Warden::shut_down() {
   sessions_.when_empty([this] { loop_.stop(); });
   loop_.after(config_.drain_timeout, [this] {
     log_.warn("requests in flight were cut off", {{"count", sessions_.in_flight()}});
-    sessions_.for_each([](ipc::Session& session) { session.close(); });
+    // Those who wait for a container are told.
+    containers_.close();
+    loop_.after(kLastWords, [this] { sessions_.for_each([](ipc::Session& session) { session.close(); }); });
   });
 }
 

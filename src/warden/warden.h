@@ -81,6 +81,7 @@ class Warden {
   void apply_net_policies();
   std::optional<approval::Sender> find_sender(const std::string& container) const;
   void shut_down();
+  void close();
 
   Claim claim_;  // goes last: everything below is protected by it
   Options options_;
@@ -114,7 +115,7 @@ class Warden {
   ipc::PeerVerifier verifier_;
   std::unique_ptr<ipc::LoopbackGate> loopback_gate_;
   std::unique_ptr<ipc::Listener> control_listener_, loopback_listener_;
-  bool is_stopping_ = false;
+  bool is_stopping_ = false, is_closed_ = false;
 };
 
 }  // namespace sallyport::warden

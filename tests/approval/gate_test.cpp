@@ -344,7 +344,7 @@ TEST_F(HumanGate, EveryChangeIsInTheAuditChain) {
                      [&](ledger::Database& database) {
                        page = ledger::run_query(database, {.principal = "", .method = "approval.*", .decision = ""});
                      },
-                 .done = [this] { loop_->stop(); }});
+                 .done = [this](const Status&) { loop_->stop(); }});
   loop_->run();
   ASSERT_TRUE(page && *page);
   for (const ledger::Record& record : (*page)->records)

@@ -8,32 +8,20 @@
 #include <string>
 
 #include "support/daemon.h"
+#include "support/shell.h"
 
 namespace sallyport::testing {
 namespace {
 
 class CommandLine : public ::testing::Test {
  protected:
-  struct Ran {
-    int status = -1;
-    std::string output;  // both streams
-  };
-
   // Runs `sallyport ARGUMENTS` with directories of this test's own.
   Ran sallyport(const std::string& arguments) {
     const std::string root = root_.path();
     const std::string command = "cd '" + root + "/project' && HOME='" + root + "/home' SALLYPORT_RUNTIME_DIR='" + root +
                                 "/run' SALLYPORT_STATE_DIR='" + root + "/state' SALLYPORT_CONFIG='" + root +
                                 "/sallyport.toml' " SALLYPORT_CLI " " + arguments + " 2>&1 </dev/null";
-    Ran ran;
-    std::FILE* pipe = ::popen(command.c_str(), "r");
-    if (pipe == nullptr) return ran;
-    char block[4096];
-    std::size_t count = 0;
-    while ((count = std::fread(block, 1, sizeof block, pipe)) > 0) ran.output.append(block, count);
-    const int status = ::pclose(pipe);
-    ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    return ran;
+    return run_shell(command);
   }
   void write(const std::string& name, const std::string& text) { std::ofstream(root_.path() + "/" + name) << text; }
 
@@ -105,6 +93,14 @@ TEST_F(CommandLine, ARunningWardenGivesRunADoorAndForgetsItAfterwards) {
             std::string::npos);
   EXPECT_EQ(sallyport("run --no-warden -- sh -c 'echo $SALLYPORT_DOOR'").output, "\n");
   EXPECT_TRUE(eventually([&] { return sallyport("container ls").output.empty(); }));
+}
+
+TEST_F(CommandLine, WhatTheWallsOfARunRefusedIsInTheWardensLog) {
+  ASSERT_EQ(sallyport("up").status, 0);
+  EXPECT_EQ(sallyport("run -- sh -c 'for i in 1 2 3; do unshare -m true; done; exit 5'").status, 5);
+  const std::string records = sallyport("--json audit query --method container.violation").output;
+  EXPECT_NE(records.find("\"code\":\"POLICY_DENIED\""), std::string::npos) << records;
+  EXPECT_NE(records.find("unshare flags 0x20000 (3 times)"), std::string::npos) << records;
 }
 
 TEST_F(CommandLine, ContainersAreMadeUsedAndForgotten) {

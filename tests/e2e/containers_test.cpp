@@ -148,6 +148,19 @@ TEST_F(Containers, MayOnlyBeNarrowedByTheirMaker) {
   EXPECT_EQ(create(client, R"(,"profile":{"methods":["warden.shutdown"]})").substr(0, 14), "INVALID_PARAMS");
 }
 
+using Names = std::vector<std::string>;
+
+// Of all containers of this name.
+Names states_of(const std::string& name, Client& client) {
+  Names states;
+  const auto answer = client.call("container.list");
+  if (!answer) return states;
+  for (const wire::Value container : answer->result.get("containers").items()) {
+    if (container.get("name").as_string() == name) states.emplace_back(*container.get("state").as_string());
+  }
+  return states;
+}
+
 TEST_F(Containers, AreLostWithTheLauncherAndANewOneServesOn) {
   Client client = connect();
   const std::string id = create(client, "");
@@ -177,13 +190,53 @@ TEST_F(Containers, ThatWereRunningWhenTheWardenDiedAreLostAndRestartedWhereAsked
   ASSERT_TRUE(daemon().start());
   Client client = connect();
   EXPECT_EQ(state_of(client, plain), "lost");
-  EXPECT_TRUE(eventually([&] {
-    const auto answer = client.call("container.list");
-    for (const wire::Value container : answer->result.get("containers").items()) {
-      if (container.get("name").as_string() == "kept" && container.get("state").as_string() == "running") return true;
-    }
-    return false;
-  }));
+  EXPECT_TRUE(eventually([&] { return states_of("kept", client) == Names{"running"}; }));
+}
+
+TEST_F(Containers, WhoWaitsForALaunchWhenTheWardenStopsIsToldAndTheContainerIsStartedLater) {
+  Client client = connect();
+  ASSERT_EQ(::kill(launcher(), SIGSTOP), 0);
+  const std::string records = daemon().root() + "/state/containers";
+  ASSERT_TRUE(client.send_request("1", "container.create", R"({"config":{"name":"kept","restart":true}})"));
+  ASSERT_TRUE(eventually([&] { return !std::filesystem::is_empty(records); }));
+  daemon().signal(SIGTERM);
+  EXPECT_EQ(code_of(client.next_message()), "UNAVAILABLE");
+  EXPECT_EQ(daemon().wait(), 0);
+  ASSERT_TRUE(daemon().start());
+  Client later = connect();
+  EXPECT_TRUE(eventually([&] { return states_of("kept", later) == Names{"running"}; }));
+}
+
+// Each stop comes before what the last warden left is forgotten: it must not be started for each of them.
+TEST_F(Containers, AreStartedAgainOnceHoweverOftenTheWardenStopsMeanwhile) {
+  {
+    Client client = connect();
+    create(client, R"(,"labels":{"kept":"yes"},"restart":true,"command":["sleep","1000"])");
+  }
+  for (int i = 0; i < 3; ++i) {
+    daemon().kill_now();
+    ASSERT_TRUE(daemon().start());
+  }
+  Client client = connect();
+  EXPECT_TRUE(eventually([&] { return states_of("", client) == Names{"running"}; }));
+}
+
+TEST_F(Containers, WhoWaitsForACommandWhenTheWardenStopsIsToldThatItWasKilled) {
+  Client client = connect();
+  const std::string id = create(client, "");
+  ASSERT_TRUE(client.send_request("exec", "container.exec",
+                                  R"({"container":")" + id + R"(","command":["sh","-c","echo up; sleep 1000"]})"));
+  const auto started = client.next_message();
+  ASSERT_TRUE(started && started->type == wire::MessageType::event);
+  daemon().signal(SIGTERM);
+  std::optional<std::int64_t> signal;
+  while (const auto body = client.next_body()) {
+    if (wire::parse_chunk(as_bytes(*body))) continue;
+    auto message = decode(*body);
+    if (message && message->type == wire::MessageType::response) signal = message->result.get("signal").as_int();
+  }
+  EXPECT_EQ(signal, SIGKILL);
+  EXPECT_EQ(daemon().wait(), 0);
 }
 
 TEST_F(Containers, GetDirectoriesThatWereMadeAheadAndNothingOfThoseStays) {

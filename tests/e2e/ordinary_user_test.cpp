@@ -10,6 +10,7 @@
 
 #include "support/attacker.h"
 #include "support/daemon.h"
+#include "support/shell.h"
 
 namespace sallyport::testing {
 namespace {
@@ -46,10 +47,6 @@ class OrdinaryUser : public ::testing::Test {
   }
   void TearDown() override { EXPECT_EQ(sallyport("down").status, 0); }
 
-  struct Ran {
-    std::string output;
-    int status = -1;
-  };
   Ran sallyport(const std::string& arguments) const {
     const std::string become = is_root() ? "setpriv --reuid " + std::to_string(kOrdinaryUid) + " --regid " +
                                                std::to_string(kOrdinaryUid) + " --clear-groups "
@@ -57,12 +54,7 @@ class OrdinaryUser : public ::testing::Test {
     const std::string command = "cd '" + root() + "/desk' && " + become + "env SALLYPORT_RUNTIME_DIR='" + root() +
                                 "/run' SALLYPORT_STATE_DIR='" + root() + "/state' SALLYPORT_CONFIG='" + root() +
                                 "/sallyport.toml' '" + root() + "/bin/sallyport' " + arguments + " 2>&1";
-    Ran ran;
-    FILE* pipe = ::popen(command.c_str(), "r");
-    char block[4096];
-    for (std::size_t count = 0; (count = ::fread(block, 1, sizeof block, pipe)) > 0;) ran.output.append(block, count);
-    ran.status = WEXITSTATUS(::pclose(pipe));
-    return ran;
+    return run_shell(command);
   }
   const std::string& root() const { return directory_.path(); }
 

@@ -15,6 +15,7 @@
 #include "pod/attach.h"
 #include "pod/record.h"
 #include "support/daemon.h"
+#include "support/shell.h"
 
 namespace sallyport::testing {
 
@@ -100,11 +101,6 @@ class Attached {
 
 class Pods : public ::testing::Test {
  protected:
-  struct Ran {
-    int status = -1;
-    std::string output;  // both streams
-  };
-
   std::string environment() const {
     const std::string root = root_.path();
     return "HOME='" + root + "/home' SALLYPORT_RUNTIME_DIR='" + root + "/run' SALLYPORT_STATE_DIR='" + root +
@@ -113,15 +109,7 @@ class Pods : public ::testing::Test {
   Ran sallyport(const std::string& arguments, const std::string& redirection = "2>&1 </dev/null") {
     const std::string command =
         "cd '" + root_.path() + "/project' && " + environment() + SALLYPORT_CLI " " + arguments + " " + redirection;
-    Ran ran;
-    std::FILE* pipe = ::popen(command.c_str(), "r");
-    if (pipe == nullptr) return ran;
-    char block[4096];
-    std::size_t count = 0;
-    while ((count = std::fread(block, 1, sizeof block, pipe)) > 0) ran.output.append(block, count);
-    const int status = ::pclose(pipe);
-    ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    return ran;
+    return run_shell(command);
   }
 
   // A pod that runs a shell script.

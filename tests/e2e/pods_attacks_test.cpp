@@ -157,7 +157,7 @@ TEST_F(Pods, RememberTheEndOfAHundredThousandLinesInBoundedMemory) {
   ASSERT_TRUE(client && client->sees("fin"));
   const auto memory = os::memory_pss_kib(daemon_pid("long"));
   ASSERT_TRUE(memory);
-  EXPECT_LT(*memory, kIsSlow ? UINT64_MAX : 16U * 1024);
+  EXPECT_LT(*memory, kIsSanitized ? UINT64_MAX : 16U * 1024);
   auto late = attach("long", R"("role":"view")");
   ASSERT_TRUE(late && late->sees("scrollback line 100000\r\nfin"));
   EXPECT_LE(late->output.size(), pod::kDefaultRingBytes);
@@ -317,7 +317,7 @@ TEST_F(Pods, CostLittleForAThousandWhoDoNotProveThemselves) {
   EXPECT_TRUE(eventually([&] { return bool(pod::connect(found)); }));
   const auto after = os::memory_pss_kib(static_cast<pid_t>(found.binding.pid));
   ASSERT_TRUE(after);
-  EXPECT_LE(*after, *before + (kIsSlow ? 1U << 20 : 1024U)) << "1 MiB for all of them";
+  EXPECT_LE(*after, *before + (kIsSanitized ? 1U << 20 : 1024U)) << "1 MiB for all of them";
 }
 
 TEST_F(Pods, RefuseAStateFileThatIsNotTheirs) {

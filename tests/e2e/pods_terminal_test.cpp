@@ -26,14 +26,7 @@ class PodsInTmux : public Pods {
   }
   std::string tmux(const std::string& arguments) {
     const std::string command = "TERM=xterm tmux -S '" + root_.path() + "/tmux.sock' " + arguments + " 2>/dev/null";
-    std::string output;
-    std::FILE* pipe = ::popen(command.c_str(), "r");
-    if (pipe == nullptr) return output;
-    char block[4096];
-    std::size_t count = 0;
-    while ((count = std::fread(block, 1, sizeof block, pipe)) > 0) output.append(block, count);
-    ::pclose(pipe);
-    return output;
+    return run_shell(command).output;
   }
   void type(const std::string& keys) { tmux("send-keys " + keys); }
   std::string screen() { return tmux("capture-pane -p"); }

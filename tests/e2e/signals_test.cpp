@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "e2e/door.h"
+#include "support/shell.h"
 
 namespace sallyport::testing {
 namespace {
@@ -97,23 +98,12 @@ class SignalsDoor : public Door {
     if (!answer) return "CLOSED";
     return answer->error ? std::string(to_string(answer->error->code)) : answer->result.to_json();
   }
-  struct Ran {
-    int status = -1;
-    std::string output;
-  };
   Ran sallyport(const std::string& arguments) const {
     const std::string root = daemon_->root();
     const std::string command = "SALLYPORT_RUNTIME_DIR='" + daemon_->runtime_dir() + "' SALLYPORT_STATE_DIR='" + root +
                                 "/state' SALLYPORT_CONFIG='" + daemon_->config_file() + "' " SALLYPORT_CLI " " +
                                 arguments + " 2>&1";
-    Ran ran;
-    std::FILE* pipe = ::popen(command.c_str(), "r");
-    char block[4096];
-    for (std::size_t count = 0; (count = std::fread(block, 1, sizeof block, pipe)) > 0;)
-      ran.output.append(block, count);
-    const int status = ::pclose(pipe);
-    ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    return ran;
+    return run_shell(command);
   }
 
   std::unique_ptr<Client> events_;

@@ -17,25 +17,11 @@
 
 #include "base/unique_fd.h"
 #include "support/daemon.h"
+#include "support/shell.h"
 
 namespace sallyport::testing {
 
-struct Ran {
-  int status = -1;
-  std::string output;  // both streams
-};
-
-inline Ran shell(const std::string& command) {
-  Ran ran;
-  std::FILE* pipe = ::popen(("{ " + command + "\n} 2>&1 </dev/null").c_str(), "r");
-  if (pipe == nullptr) return ran;
-  char block[4096];
-  std::size_t count = 0;
-  while ((count = std::fread(block, 1, sizeof block, pipe)) > 0) ran.output.append(block, count);
-  const int status = ::pclose(pipe);
-  ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return ran;
-}
+inline Ran shell(const std::string& command) { return run_shell("{ " + command + "\n} 2>&1 </dev/null"); }
 
 inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 

@@ -37,7 +37,7 @@ TEST_F(SlowPeer, AClientThatNeverReadsIsNotReadFromAnyMore) {
     if (rest.empty()) rest = echo;
   }
   EXPECT_LT(sent, 32U << 20);
-  EXPECT_LT(memory_kib(), kIsSlow ? 1 << 20 : 64 << 10);
+  EXPECT_LT(memory_kib(), kIsSanitized ? 1 << 20 : 64 << 10);
   EXPECT_TRUE(connect().pings());
 }
 

@@ -11,6 +11,8 @@
 #include <csignal>
 #include <fstream>
 
+#include "os/packets.h"
+
 namespace sallyport::egress {
 namespace {
 
@@ -192,7 +194,7 @@ void Egress::restart_proxy() {
 void Egress::order(const ToProxy& order, int fd) const {
   const auto packet = encode(order);
   ASSERT_TRUE(packet);
-  ASSERT_TRUE(send_packet(socket_.get(), *packet, fd));
+  ASSERT_TRUE(os::send_packet(socket_.get(), *packet, fd < 0 ? std::vector<int>() : std::vector{fd}, MSG_DONTWAIT));
 }
 
 policy::NetPolicy Egress::policy_of(std::vector<std::string> allow, std::vector<std::string> deny,
@@ -283,7 +285,7 @@ std::string Egress::ask_all(const std::string& host, std::uint16_t port) const {
 }
 
 std::optional<Report> Egress::next_report() {
-  auto packet = receive_packet(socket_.get());
+  auto packet = os::receive_packet(socket_.get(), MSG_DONTWAIT);
   if (!packet) return std::nullopt;
   auto report = decode_report(decoder_, packet->bytes.view());
   if (!report) return std::nullopt;

@@ -15,23 +15,12 @@
 #include "ledger/layout.h"
 #include "ledger/ledger.h"
 #include "ledger/verification.h"
+#include "support/clock.h"
 
 namespace sallyport::ledger {
 
-class FakeClock final : public Clock {
- public:
-  SteadyTime steady() const override { return steady_now; }
-  std::int64_t unix_millis() const override { return wall_ms; }
-  void pass(Millis time) {
-    steady_now += time;
-    wall_ms += time.count();
-  }
+using sallyport::testing::FakeClock;
 
-  SteadyTime steady_now{std::chrono::hours(1)};
-  std::int64_t wall_ms = 1'700'000'000'000;
-};
-
-// The loop's part: completions wait here until the test runs them.
 class Inbox {
  public:
   Ledger::Post post() {
@@ -73,7 +62,7 @@ inline Entry entry(std::string method, Stage stage = Stage::decision) {
 
 class TemporaryDirectory {
  public:
-  explicit TemporaryDirectory(const std::string& parent = testing::TempDir()) {
+  explicit TemporaryDirectory(const std::string& parent = ::testing::TempDir()) {
     path_ = parent + "/sallyport-ledger-XXXXXX";
     if (::mkdtemp(path_.data()) == nullptr) std::abort();
   }
@@ -89,7 +78,7 @@ class TemporaryDirectory {
   std::string path_;
 };
 
-class LedgerTest : public testing::Test {
+class LedgerTest : public ::testing::Test {
  protected:
   Ledger::Options options() { return {.state_dir = directory_.path(), .clock = clock_}; }
 
@@ -126,7 +115,7 @@ class LedgerTest : public testing::Test {
   template <typename Look>
   void look(Look&& look_at) {
     bool is_done = false;
-    ledger_->read({.work = std::forward<Look>(look_at), .done = [&] { is_done = true; }});
+    ledger_->read({.work = std::forward<Look>(look_at), .done = [&](const Status&) { is_done = true; }});
     inbox_.run_until([&] { return is_done; });
   }
 

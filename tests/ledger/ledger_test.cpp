@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "fixture.h"
+#include "ledger/journal.h"
 #include "ledger/query.h"
 
 namespace sallyport::ledger {
@@ -53,6 +54,32 @@ TEST_F(LedgerTest, AnAcknowledgedRecordIsInTheDatabaseAndInTheFile) {
   const Report report = verify({}, ledger_->health().exported_seq);
   EXPECT_TRUE(report.is_intact()) << describe(report);
   EXPECT_EQ(report.file_records, report.records);
+}
+
+TEST_F(LedgerTest, OneOfAnEarlierVersionIsBroughtUpToDate) {
+  open();
+  ASSERT_TRUE(commit(entry("before")));
+  close();
+  {
+    auto database = Database::open(database_path(directory_.path()), Database::Access::write, "");
+    ASSERT_TRUE(database);
+    ASSERT_TRUE((*database)->execute("DROP TABLE journal; CREATE TABLE journal(old TEXT); PRAGMA user_version = 1"));
+  }
+  open();
+  ASSERT_TRUE(commit(entry("after")));
+  std::optional<bool> is_new;
+  Submission submission;
+  submission.work = [&](Transaction& transaction) -> Status {
+    JournalRow row;
+    row.key = {"one", "request"};
+    row.subject = "schedule_task";
+    row.state = "accepted";
+    TRY(const Accepted accepted, accept(transaction, std::move(row), entry("schedule_task")));
+    is_new = accepted.is_new;
+    return ok();
+  };
+  ASSERT_TRUE(commit(std::move(submission)));
+  EXPECT_EQ(is_new, true);
 }
 
 TEST_F(LedgerTest, ManySubmissionsShareACommit) {
@@ -191,6 +218,18 @@ TEST_F(LedgerTest, ClosingWritesWhatIsBuffered) {
   EXPECT_EQ(report.records, 12U);
   EXPECT_TRUE(report.is_intact()) << describe(report);
   EXPECT_TRUE(report.note.empty()) << report.note;
+}
+
+TEST_F(LedgerTest, WhoeverAsksAClosedOneIsToldAtOnce) {
+  open();
+  ASSERT_TRUE(ledger_->close());
+  std::vector<Code> told;
+  const auto note = [&](const Status& status) { told.push_back(status ? Code::internal_error : status.error().code); };
+  bool has_looked = false;
+  ledger_->read({.work = [&](Database&) { has_looked = true; }, .done = note});
+  ledger_->submit({.entries = {entry("late")}, .done = note});
+  EXPECT_EQ(told, (std::vector{Code::unavailable, Code::unavailable}));
+  EXPECT_FALSE(has_looked);
 }
 
 TEST_F(LedgerTest, AQueryFiltersAndPages) {

@@ -228,6 +228,10 @@ TEST_F(WardenAudit, AContainerThatWasEndedByALimitIsRecorded) {
   EXPECT_TRUE(has_record("container.exited", "QUOTA_EXCEEDED", "killed at the end of its time"));
   create("sleep 1000", R"(,"profile":{"limits":{"idle":"1s"}})");
   EXPECT_TRUE(has_record("container.exited", "TIMEOUT", "idling"));
+  // Each of them is below it.
+  create("for i in 1 2 3 4; do python3 -c 'import time; held = bytes([1]) * (40 << 20); time.sleep(1000)' & done; wait",
+         R"(,"profile":{"limits":{"memory":"64MiB"}})");
+  EXPECT_TRUE(has_record("container.exited", "QUOTA_EXCEEDED", "killed above its limit of memory"));
 }
 
 TEST_F(WardenAudit, AViolationIsRecordedOnceHoweverOftenItIsTried) {

@@ -205,7 +205,7 @@ TEST_F(Mail, AttackAMillionFiles) {
             std::string::npos)
       << status(container());
   // And memory does not grow with their number: a hundred bytes for each would be as much.
-  if (!kIsSlow) {
+  if (!kIsSanitized) {
     EXPECT_LT(peak_kibibytes(daemon().pid()) - before, 96 << 10);
   }
 }

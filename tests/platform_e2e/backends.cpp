@@ -16,6 +16,7 @@
 #include <cstdlib>
 
 #include "support/daemon.h"
+#include "support/shell.h"
 
 namespace sallyport::testing {
 
@@ -55,12 +56,7 @@ void RedisServer::signal(int number) const { ::kill(pid_, number); }
 std::string RedisServer::ask(const std::string& words) const {
   const std::string command = (password_.empty() ? "" : "REDISCLI_AUTH='" + password_ + "' ") + "redis-cli -s '" +
                               socket() + "' " + words + " 2>&1";
-  FILE* const pipe = ::popen(command.c_str(), "re");
-  std::string said;
-  std::array<char, 4096> block{};
-  while (const std::size_t count = std::fread(block.data(), 1, block.size(), pipe)) said.append(block.data(), count);
-  ::pclose(pipe);
-  return said;
+  return run_shell(command).output;
 }
 
 // ---- web ----

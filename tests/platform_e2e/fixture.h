@@ -44,6 +44,14 @@ class PlatformDoor : public Door {
         << "[profile." << name << "]" << kPluginProfile << rest;
   }
 
+  // A model behind HTTP.
+  static std::string openai(const WebServer& web, const std::string& more = "") {
+    return "[platform.adapters]\nllm = \"openai\"\nembeddings = \"openai\"\n[platform.adapter_options.openai]\nurl = "
+           "\"" +
+           web.url() + "\"\nmodels = { small = \"model-1\" }\nembedding_models = { tiny = \"embed-1\" }\n" + more;
+  }
+  static constexpr const char* kAsk = R"({"messages":[{"role":"user","content":"hi"}]})";
+
   std::string make_container(const std::string& profile = "plugin", const std::string& config = "{}") {
     Client client = connect();
     const auto answer = client.call("container.create", R"({"template":")" + profile + R"(","config":)" + config + "}");

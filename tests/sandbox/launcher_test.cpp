@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "fixture.h"
+#include "os/packets.h"
 #include "sandbox/launcher.h"
 #include "sandbox/launcher_protocol.h"
 
@@ -43,7 +44,7 @@ class LauncherTest : public AttackTest {
   // The next notice, which must be a T.
   template <typename T>
   T next() {
-    auto packet = receive_packet(socket_.get(), 0);
+    auto packet = os::receive_packet(socket_.get(), 0);
     EXPECT_TRUE(packet);
     if (!packet) return {};
     namespace_ = packet->fds.empty() ? UniqueFd() : std::move(packet->fds.front());
@@ -58,7 +59,7 @@ class LauncherTest : public AttackTest {
   template <typename T>
   void await(const std::function<bool(const T&)>& is_it) {
     for (;;) {
-      auto packet = receive_packet(socket_.get(), 0);
+      auto packet = os::receive_packet(socket_.get(), 0);
       ASSERT_TRUE(packet && !packet->bytes.empty()) << "the launcher is gone";
       const auto notice = decode_notice(packet->bytes.view());
       ASSERT_TRUE(notice);
@@ -68,7 +69,7 @@ class LauncherTest : public AttackTest {
   // Started, or told why not.
   void await_answer(std::uint32_t job) {
     for (;;) {
-      auto packet = receive_packet(socket_.get(), 0);
+      auto packet = os::receive_packet(socket_.get(), 0);
       ASSERT_TRUE(packet && !packet->bytes.empty()) << "the launcher is gone";
       const auto notice = decode_notice(packet->bytes.view());
       ASSERT_TRUE(notice);
@@ -80,7 +81,7 @@ class LauncherTest : public AttackTest {
   void ask(const ToLauncher& request, const std::vector<int>& fds) {
     const auto packet = encode(request);
     ASSERT_TRUE(packet);
-    ASSERT_TRUE(send_packet(socket_.get(), *packet, fds, 0));
+    ASSERT_TRUE(os::send_packet(socket_.get(), *packet, fds, 0));
   }
   void start(Handle container, const Spec& wanted) {
     ask(LaunchRequest{container, wanted}, {null_.get(), null_.get(), null_.get()});
@@ -157,7 +158,7 @@ TEST_P(LauncherTest, TellsOfViolationsAsTheyHappen) {
   // The start and the violation come from two sources: either may be told first.
   std::string operation;
   for (int i = 0; i < 2 && operation.empty(); ++i) {
-    const auto packet = receive_packet(socket_.get(), 0);
+    const auto packet = os::receive_packet(socket_.get(), 0);
     ASSERT_TRUE(packet);
     const auto notice = decode_notice(packet->bytes.view());
     ASSERT_TRUE(notice);

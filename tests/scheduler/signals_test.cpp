@@ -3,6 +3,7 @@
 
 #include "os/files.h"
 #include "scheduler/world.h"
+#include "support/shell.h"
 
 namespace sallyport::scheduler {
 namespace {
@@ -18,11 +19,8 @@ class Signals : public World {
     return path("/" + name);
   }
   static std::string run(const std::string& command) {
-    std::string out;
-    std::FILE* pipe = ::popen(command.c_str(), "r");
-    std::array<char, 256> block{};
-    while (std::fgets(block.data(), block.size(), pipe) != nullptr) out += block.data();
-    EXPECT_EQ(::pclose(pipe), 0) << command;
+    auto [status, out] = testing::run_shell(command);
+    EXPECT_EQ(status, 0) << command;
     while (!out.empty() && out.back() == '\n') out.pop_back();
     return out;
   }

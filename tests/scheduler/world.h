@@ -15,21 +15,10 @@
 #include "handlers/method.h"
 #include "ledger/verification.h"
 #include "scheduler/signals.h"
+#include "support/clock.h"
 #include "support/daemon.h"
 
 namespace sallyport::scheduler {
-
-class TestClock final : public Clock {
- public:
-  SteadyTime steady() const override { return steady_now; }
-  std::int64_t unix_millis() const override { return wall_ms; }
-  void pass(Millis time) {
-    steady_now += time;
-    wall_ms += time.count();
-  }
-  SteadyTime steady_now{std::chrono::hours(1)};
-  std::int64_t wall_ms = *calendar::parse_rfc3339("2026-01-05T00:00:30Z");
-};
 
 inline constexpr const char* kTestProfiles = R"(
 [profile.helper]
@@ -294,7 +283,7 @@ class World : public ::testing::Test {
   }
 
   ::sallyport::testing::TemporaryDirectory root_;
-  TestClock clock_;
+  testing::FakeClock clock_{*calendar::parse_rfc3339("2026-01-05T00:00:30Z")};
   Log log_{STDERR_FILENO, LogFormat::text, LogLevel::error, clock_};
   Deployments deployments_;
   std::vector<DeclaredSignal> declared_;

@@ -9,18 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "base/sanitized.h"
+
 namespace sallyport::testing {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kIsSlow = true;
-#else
-inline constexpr bool kIsSlow = false;
-#endif
 // Long enough for a loaded machine; every wait ends as soon as it can.
-inline constexpr std::chrono::milliseconds kPatience{kIsSlow ? 90'000 : 30'000};
+inline constexpr std::chrono::milliseconds kPatience{kIsSanitized ? 90'000 : 30'000};
 
 // Counts that only cost time are a tenth of it under a sanitizer.
-constexpr std::size_t scaled(std::size_t count) { return kIsSlow ? count / 10 : count; }
+constexpr std::size_t scaled(std::size_t count) { return kIsSanitized ? count / 10 : count; }
 
 // Polls until the claim holds; false if it never does.
 bool eventually(const std::function<bool()>& claim, std::chrono::milliseconds patience = kPatience);

@@ -12,6 +12,7 @@
 #include "containers/cells.h"
 #include "support/attacker.h"
 #include "support/daemon.h"
+#include "support/shell.h"
 
 namespace sallyport::approval {
 namespace {
@@ -24,11 +25,7 @@ class Repository : public ::testing::Test {
     const std::string command = "cd '" + directory_.path() +
                                 "' && git -c user.name=t -c user.email=t@t -c commit.gpgsign=false " + arguments +
                                 " 2>/dev/null";
-    std::string out;
-    FILE* pipe = ::popen(command.c_str(), "r");
-    char block[256];
-    for (std::size_t count = 0; (count = ::fread(block, 1, sizeof block, pipe)) > 0;) out.append(block, count);
-    ::pclose(pipe);
+    std::string out = testing::run_shell(command).output;
     while (!out.empty() && out.back() == '\n') out.pop_back();
     return out;
   }

@@ -1,0 +1,175 @@
+// What the launcher says of containers, and how they end.
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+
+#include "containers/registry.h"
+
+namespace sallyport::containers {
+
+void Registry::on_notice(sandbox::FromLauncher notice, std::vector<UniqueFd> fds) {
+  const sandbox::Handle handle = std::visit([](const auto& message) { return message.container; }, notice);
+  if (const auto container = by_handle(handle)) {
+    std::visit([&](auto& message) { on(container, message, fds); }, notice);
+  }
+}
+
+void Registry::on(const std::shared_ptr<Container>& container, sandbox::Launched& launched,
+                  std::vector<UniqueFd>& fds) {
+  container->pid = launched.pid;
+  container->protections_json = std::move(launched.protections_json);
+  std::size_t next = 0;
+  if (launched.has_pid_namespace && next < fds.size()) {
+    container->held_namespace = std::move(fds[next++]);
+    if (const auto place = os::namespace_id(container->held_namespace.get())) container->pid_namespace = *place;
+  }
+  if (launched.has_proxy_listener && next < fds.size()) container->proxy_listener = std::move(fds[next]);
+  container->state = State::running;
+  Status opened = open_door(*container);
+  if (!opened) [[maybe_unused]]
+    const Status killed = launcher_->send(sandbox::KillRequest{launched.container});
+  settle_launch(launched.container, std::move(opened));
+}
+
+void Registry::on(const std::shared_ptr<Container>& container, sandbox::LaunchFailed& failed, std::vector<UniqueFd>&) {
+  const Error error = Error::make(Code::io_error, failed.message, failed.detail);
+  if (failed.job == 0) return settle_launch(failed.container, error);
+  if (const auto node = container->jobs.extract(failed.job); !node.empty()) node.mapped()->started.resolve(error);
+}
+
+void Registry::on(const std::shared_ptr<Container>& container, sandbox::JobStarted& started, std::vector<UniqueFd>&) {
+  const auto found = container->jobs.find(started.job);
+  if (found == container->jobs.end()) return;
+  const auto job = found->second;
+  job->started.resolve(ok());
+}
+
+void Registry::on(const std::shared_ptr<Container>& container, sandbox::JobExited& exited, std::vector<UniqueFd>&) {
+  container->last_activity = clock_.steady();
+  if (exited.job == 0) {
+    container->wait_status = exited.wait_status;
+  } else if (const auto node = container->jobs.extract(exited.job); !node.empty()) {
+    node.mapped()->exited.resolve(exited.wait_status);
+  }
+}
+
+void Registry::on(const std::shared_ptr<Container>& container, sandbox::Violated& violated, std::vector<UniqueFd>&) {
+  report(*container, {.operation = violated.operation, .target = violated.target, .rule = violated.rule});
+}
+
+void Registry::report(Container& container, const sandbox::Violation& violation) {
+  container.violations += violation.count;
+  hooks_.on_incident({.container = container.id,
+                      .event = "container.violation",
+                      .code = Code::policy_denied,
+                      .what = "seccomp, " + violation.rule + ": " + violation.operation +
+                              (violation.target.empty() ? "" : " " + violation.target) +
+                              (violation.count > 1 ? " (" + std::to_string(violation.count) + " times)" : "")});
+  hooks_.on_event("container.violation", wire::to_json([&](wire::JsonWriter& json) {
+                    json.begin_object()
+                        .member("container", container.id)
+                        .member("layer", "seccomp")
+                        .member("operation", violation.operation)
+                        .member("target", violation.target)
+                        .member("rule", violation.rule)
+                        .member("time", clock_.unix_millis())
+                        .end_object();
+                  }));
+}
+
+void Registry::on(const std::shared_ptr<Container>& container, sandbox::Ended& ended, std::vector<UniqueFd>&) {
+  container->was_over_memory = ended.was_over_memory;
+  container->was_over_time = ended.was_over_time;
+  container->reports.insert(container->reports.end(), ended.reports.begin(), ended.reports.end());
+  end(container, State::exited);
+}
+
+void Registry::settle_launch(sandbox::Handle handle, Status status) {
+  const auto found = launching_.find(handle);
+  if (found == launching_.end()) return;
+  const auto waiter = found->second;
+  waiter->resolve(std::move(status));
+}
+
+void Registry::on_launcher_lost() {
+  fail_launches(Error::make(Code::unavailable, "the launcher died; try again"));
+  std::vector<std::shared_ptr<Container>> running;
+  for (const auto& [id, container] : containers_) {
+    if (container->handle != 0 && !is_over(container->state)) running.push_back(container);
+  }
+  for (const auto& container : running) end(container, State::lost);
+}
+
+void Registry::fail_launches(const Error& error) {
+  for (const auto& [handle, waiter] : std::map(launching_)) waiter->resolve(error);
+}
+
+void Registry::end_jobs(Container& container, const Error& error) {
+  for (const auto& [number, job] : std::exchange(container.jobs, {})) {
+    job->started.resolve(error);
+    job->exited.resolve(SIGKILL);
+  }
+}
+
+void Registry::end(const std::shared_ptr<Container>& container, State state) {
+  container->state = state;
+  container->ended_unix_ms = clock_.unix_millis();
+  container->handle = 0;
+  container->pid_namespace = {};
+  for (UniqueFd* fd : {&container->held_namespace, &container->process, &container->maker}) fd->reset();
+  container->proxy_listener.reset();
+  container->listener.reset();
+  container->listening.reset();
+  end_jobs(*container, Error::make(Code::unavailable, "the container ended"));
+  std::error_code ignored;
+  std::filesystem::remove_all(container->door_dir, ignored);
+  const Incident ended = end_of(*container);
+  publish(ended.event, *container);
+  hooks_.on_incident(ended);
+  save(*container);
+  for (const auto& work : std::exchange(container->on_end, {})) work();
+}
+
+void Registry::watch_idle(const std::shared_ptr<Container>& container) {
+  if (container->idle_limit.count() == 0 || is_over(container->state)) return;
+  const auto quiet = std::chrono::duration_cast<Millis>(clock_.steady() - container->last_activity);
+  const bool has_jobs = std::any_of(container->jobs.begin(), container->jobs.end(),
+                                    [](const auto& entry) { return !entry.second->is_worker; });
+  if (quiet >= container->idle_limit && !has_jobs) {
+    container->was_idle = true;
+    return stop(container, Millis(0));
+  }
+  const Millis next = has_jobs ? container->idle_limit : std::max(Millis(10), container->idle_limit - quiet);
+  sessions_.loop().after(next, [this, weak = std::weak_ptr(container)] {
+    if (const auto still = weak.lock()) watch_idle(still);
+  });
+}
+
+Incident Registry::end_of(const Container& container) {
+  Incident ended{.container = container.id, .event = "container.exited", .code = std::nullopt, .what = {}};
+  if (container.state == State::lost) {
+    ended.event = "container.lost";
+    ended.code = Code::unavailable;
+    ended.what = "it ended with its launcher or with an earlier warden";
+  } else if (container.state == State::failed) {
+    ended.code = Code::unavailable;
+    ended.what = "it never ran: " + container.failure;
+  } else if (container.was_over_memory || container.was_over_time) {
+    ended.code = Code::quota_exceeded;
+    ended.what = container.was_over_memory ? "killed above its limit of memory" : "killed at the end of its time";
+  } else if (container.was_idle) {
+    ended.code = Code::timeout;
+    ended.what = "stopped after idling for too long";
+  } else if (container.wait_status && WIFEXITED(*container.wait_status)) {
+    ended.what = "exit code " + std::to_string(WEXITSTATUS(*container.wait_status));
+  } else if (container.wait_status && WIFSIGNALED(*container.wait_status)) {
+    ended.what = "signal " + std::to_string(WTERMSIG(*container.wait_status));
+  } else {
+    ended.what = "stopped";
+  }
+  return ended;
+}
+
+}  // namespace sallyport::containers

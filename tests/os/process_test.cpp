@@ -1,0 +1,19 @@
+#include "os/process.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace sallyport::os {
+namespace {
+
+TEST(Process, RunsOnWithoutTheCodeThatItReleased) {
+  const auto before = memory_pss_kib(::getpid());
+  release_code();
+  const auto after = memory_pss_kib(::getpid());
+  ASSERT_TRUE(before && after);
+  EXPECT_LT(*after, *before);
+  EXPECT_TRUE(boot_id());
+}
+
+}  // namespace
+}  // namespace sallyport::os
