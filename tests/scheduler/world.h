@@ -192,7 +192,7 @@ class World : public ::testing::Test {
                 .on_end = [](const pod::Record&, std::optional<int>) {},
                 .net_policy = [](const pod::Record&) { return policy::NetPolicy(); }}),
           egress(loop, world.log_, {}, [](const egress::Report&) {}),
-          adapters(sessions, {}, world.path("/platform")),
+          adapters(sessions, {}, {.state_dir = world.path("/platform")}),
           groups(world.root_.path()),
           output(registry, *ledger, world.publisher()),
           scheduler(
