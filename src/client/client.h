@@ -163,7 +163,7 @@ class Client {
   std::optional<Result<Answer>> waiting_answer_;
   bool is_socket_ = true;
   bool is_handling_ = false;
-  bool has_ended_ = false;         // by the peer, between frames
+  bool has_ended_ = false;  // by the peer, between frames
 };
 
 }  // namespace sallyport

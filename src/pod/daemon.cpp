@@ -15,9 +15,6 @@
 namespace sallyport::pod {
 namespace {
 
-// A command that closes its terminal may open it again.
-constexpr Millis kReopenPause{20};
-
 UniqueFd copy_of(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 3)); }
 
 }  // namespace

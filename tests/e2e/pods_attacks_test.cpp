@@ -9,6 +9,8 @@
 #include <iterator>
 #include <thread>
 
+#include "e2e/site.h"
+#include "os/peer.h"
 #include "pod/limits.h"
 #include "pods.h"
 #include "support/client.h"
@@ -89,6 +91,63 @@ TEST_F(Pods, AreListedTruthfullyByAWardenThatStartsInTheMiddle) {
   EXPECT_NE(called.output.find(R"("pod":"running","state":"running")"), std::string::npos) << called.output;
   EXPECT_NE(called.output.find(R"("pod":"ended","state":"exited")"), std::string::npos) << called.output;
   EXPECT_EQ(called.output.find(R"("pod":"dead")"), std::string::npos) << "what the dead left is removed";
+}
+
+// The moment is swept over all of a pod's beginning: somewhere in it lies every step.
+TEST_F(Pods, AreThereOrNotWhereverTheWardenIsKilledWhileItMakesThem) {
+  constexpr int kMoments = 12;
+  for (int i = 0; i < kMoments; ++i) {
+    ASSERT_EQ(sallyport("up").status, 0);
+    const std::string name = "made" + std::to_string(i);
+    auto warden = sallyport::Client::connect_unix(root_.path() + "/run/warden.sock");
+    ASSERT_TRUE(warden);
+    const auto peer = os::identify_peer((*warden)->fd());
+    ASSERT_TRUE(peer);
+    const auto started = os::process_start_time(peer->identity.pid);
+    ASSERT_TRUE(started);
+    const std::string params = R"({"name":")" + name + R"(","command":["sleep","1000"]})";
+    if (i == kMoments - 1) {
+      ASSERT_TRUE((*warden)->call("pod.create", params));
+    } else {
+      ASSERT_TRUE((*warden)->start("pod.create", params, [](const Result<Answer>&) {}));
+      std::this_thread::sleep_for(std::chrono::milliseconds(i * i));
+    }
+    ::kill(peer->identity.pid, SIGKILL);
+    ASSERT_TRUE(eventually([&] { return !os::is_process_alive(peer->identity.pid, *started); }));
+  }
+  ASSERT_EQ(sallyport("up").status, 0);
+  // Whoever was being born went on by itself, or died and left nothing that is taken for alive.
+  const auto all = [&] { return pod::look_at_all(pods_dir()); };
+  ASSERT_TRUE(eventually([&] {
+    const auto seen = all();
+    return std::none_of(seen.begin(), seen.end(),
+                        [](const auto& each) { return each.second.life == pod::Life::starting; });
+  }));
+  std::size_t alive = 0;
+  for (const auto& [name, seen] : all()) {
+    if (seen.life != pod::Life::running) continue;
+    ++alive;
+    EXPECT_TRUE(has(sallyport("pod ls").output, name));
+    EXPECT_TRUE(attach(name, R"("role":"view")")) << name;
+    EXPECT_EQ(sallyport("pod kill " + name).status, 0) << name;
+    EXPECT_EQ(sallyport("pod wait " + name).status, 137) << name;
+  }
+  EXPECT_GT(alive, 0U) << "the last one was answered";
+}
+
+// Likewise over its end: the status is there whole, or the pod is lost.
+TEST_F(Pods, KeepTheirStatusOrAreLostWhereverTheirDaemonIsKilledAtTheEnd) {
+  ASSERT_EQ(sallyport("up").status, 0);
+  for (int i = 0; i < 12; ++i) {
+    const std::string name = "ending" + std::to_string(i);
+    make(name, "seq 1 20000; exit 7", i % 2 == 0 ? "" : "--tcp");
+    const pid_t daemon = daemon_pid(name);
+    std::this_thread::sleep_for(std::chrono::milliseconds(i * 3));
+    ::kill(daemon, SIGKILL);
+    ASSERT_TRUE(eventually([&] { return life(name) == pod::Life::lost || life(name) == pod::Life::collectable; })) << i;
+    const Ran waited = sallyport("pod wait " + name);
+    EXPECT_TRUE(waited.status == 7 || waited.status == 4) << i << ": " << waited.status << ' ' << waited.output;
+  }
 }
 
 // ---- output ----
