@@ -40,9 +40,9 @@ Daemon::Daemon(const std::string& program, int cpu, const std::vector<std::strin
   start(program, cpu, options);
 }
 
-Daemon::Daemon(const std::string& program, std::shared_ptr<Directory> state)
+Daemon::Daemon(const std::string& program, std::shared_ptr<Directory> state, int cpu)
     : directory_(std::move(state)), ends_in_order_(true) {
-  start(program, kAnyCpu, {});
+  start(program, cpu, {});
 }
 
 void Daemon::start(const std::string& program, int cpu, const std::vector<std::string>& options) {

@@ -30,7 +30,7 @@ class Daemon {
   // Returns when its doors are open.
   Daemon(const std::string& program, int cpu, const std::vector<std::string>& options = {});
   // With the state that an earlier one left; ends in good order.
-  Daemon(const std::string& program, std::shared_ptr<Directory> state);
+  Daemon(const std::string& program, std::shared_ptr<Directory> state, int cpu = kAnyCpu);
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;

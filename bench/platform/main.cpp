@@ -1,5 +1,5 @@
-// bench_platform_driver BIN_DIR: one table, each row beside its target. Contenders of a row run in turns, and ratios
-// are medians over those turns.
+// bench_platform_driver [--cpu N] BIN_DIR [PART...]: one table, each row beside its target. Contenders of a row run in
+// turns, and ratios are medians over those turns.
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <netinet/in.h>
@@ -92,6 +92,7 @@ class TokenServer {
 
 struct Bench {
   std::string bin;
+  int cpu = kAnyCpu;
   std::shared_ptr<Directory> directory = std::make_shared<Directory>();
   std::string socket = directory->path() + "/redis.sock";
   TokenServer tokens = {};
@@ -101,7 +102,7 @@ struct Bench {
   void start() {
     redis = Process::exec({"redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no",
                            "--dir", directory->path()},
-                          {}, kAnyCpu);
+                          {}, cpu);
     for (int i = 0; ::access(socket.c_str(), F_OK) != 0; ++i) {
       if (i > 500) die("redis-server does not start");
       ::usleep(10'000);
@@ -115,7 +116,7 @@ struct Bench {
            "exec = [\"/usr/**\", \"${workspace}/**\"]\nenv = { PATH = \"/usr/bin\" }\n"
            "methods = [\"*\"]\n[profile.bench.permissions.adapters]\nstorage = { buckets = [\"*\"] }\n"
            "cache = { namespaces = [\"*\"] }\nvector = { namespaces = [\"*\"] }\nllm = { models = [\"*\"] }\n";
-    daemon = std::make_unique<Daemon>(bin + "/sallyportd", directory);
+    daemon = std::make_unique<Daemon>(bin + "/sallyportd", directory, cpu);
   }
   void write_config(const std::string& cache) const {
     std::ofstream(directory->path() + "/sallyport.toml")
@@ -288,19 +289,32 @@ void bench_pool(Bench& bench) {
   row("calls answered by 100 workers at once", answered / seconds, "/s", "");
 }
 
+struct Part {
+  std::string_view name;
+  void (*run)(Bench&);
+};
+constexpr Part kParts[] = {{"spawn", bench_spawn}, {"memory", bench_memory}, {"calls", bench_small_calls},
+                           {"bulk", bench_bulk},   {"tokens", bench_tokens}, {"pool", bench_pool}};
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) die("usage: bench_platform_driver BIN_DIR");
-  Bench bench{argv[1]};
+  std::vector<std::string_view> wanted(argv + 1, argv + argc);
+  Bench bench{};
+  if (wanted.size() >= 2 && wanted[0] == "--cpu") {
+    // Everything on one: then nobody spins, and a call costs what its switches and system calls cost.
+    bench.cpu = std::atoi(argv[2]);
+    pin(0, bench.cpu);
+    wanted.erase(wanted.begin(), wanted.begin() + 2);
+  }
+  if (wanted.empty()) die("usage: bench_platform_driver [--cpu N] BIN_DIR [spawn|memory|calls|bulk|tokens|pool]...");
+  bench.bin = wanted.front();
+  wanted.erase(wanted.begin());
   bench.start();
   bench.use_cache("memory");
-  bench_spawn(bench);
-  bench_memory(bench);
-  bench_small_calls(bench);
-  bench_bulk(bench);
-  bench_tokens(bench);
-  bench_pool(bench);
+  for (const Part& part : kParts) {
+    if (wanted.empty() || std::find(wanted.begin(), wanted.end(), part.name) != wanted.end()) part.run(bench);
+  }
   bench.daemon.reset();
   bench.redis.stop();
   std::fflush(stdout);

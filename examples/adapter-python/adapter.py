@@ -3,7 +3,8 @@
 
 It speaks the frames on descriptor 3: [u32 big-endian length][JSON]. The first request is adapter.init with the
 protocol's version and, where the host's configuration names one for it, its credential. Every other request
-carries "$tenant": whose data it is. It runs in a sandbox without network, home or workspace.
+carries "$tenant": whose data it is. It runs in a sandbox without home or workspace, and without network unless its
+table names `hosts`.
 """
 import json
 import socket

@@ -8,8 +8,24 @@
 #include "adapters/storage_files.h"
 #include "adapters/third_party.h"
 #include "adapters/vector_sqlite.h"
+#include "egress/link.h"
 
 namespace sallyport::adapters {
+namespace {
+
+// The warden, who has the ledger, hears of every connection.
+std::shared_ptr<egress::Link> make_egress(Machinery& machinery) {
+  return std::make_shared<egress::Link>(
+      machinery.sessions.loop(), machinery.log, machinery.egress_hosts, [&machinery](const egress::Report& report) {
+        machinery.tell_warden("adapters.connection", wire::to_json([&](wire::JsonWriter& json) {
+                                json.begin_object().member("adapter", report.container);
+                                egress::write_report(json.key("report"), report);
+                                json.end_object();
+                              }));
+      });
+}
+
+}  // namespace
 
 Result<Scope> scope_of(ipc::Call& call, std::string_view field) {
   Scope scope{std::string(call.params().get("$tenant").as_string().value_or("")),
@@ -30,6 +46,9 @@ Result<std::unique_ptr<Adapter>> make_adapter(platform::Role role, const std::st
   if (config.third_party.contains(implementation)) {
     if (!machinery.cells) {
       machinery.cells = std::make_shared<containers::Cells>(machinery.sessions.loop(), machinery.log);
+    }
+    if (!config.third_party.at(implementation).hosts.empty() && !machinery.egress) {
+      machinery.egress = make_egress(machinery);
     }
     auto& party = machinery.third_party[implementation];
     if (!party) party = std::make_shared<ThirdParty>(implementation, config, machinery, machinery.cells);

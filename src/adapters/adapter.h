@@ -1,6 +1,7 @@
 // One implementation of one role, as the service sees it.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +13,9 @@
 
 namespace sallyport::containers {
 class Cells;
+}
+namespace sallyport::egress {
+class Link;
 }
 
 namespace sallyport::adapters {
@@ -32,10 +36,7 @@ class Adapter {
   virtual void describe(wire::JsonWriter& json) const { static_cast<void>(json); }
 };
 
-// Whose data a call is about. Always in front of every key, path and topic that a backend sees.
-struct Scope {
-  std::string tenant, name;
-};
+using platform::Scope;
 // INVALID_REQUEST if the tenant is missing: nothing is done for nobody.
 Result<Scope> scope_of(ipc::Call& call, std::string_view field);
 
@@ -56,6 +57,9 @@ struct Machinery {
   std::shared_ptr<Http> http = {};
   std::shared_ptr<Redis> redis = {};
   std::shared_ptr<containers::Cells> cells = {};
+  std::shared_ptr<egress::Link> egress = {};  // for third-party adapters that name hosts
+  std::string egress_hosts = {};
+  std::function<void(std::string_view method, const std::string& params)> tell_warden = {};
   std::map<std::string, std::shared_ptr<ThirdParty>> third_party = {};
 };
 

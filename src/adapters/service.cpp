@@ -11,6 +11,9 @@ using platform::Operation;
 using platform::Role;
 
 Fire Service::serve(std::shared_ptr<ipc::Session> session) {
+  machinery_.tell_warden = [weak = std::weak_ptr(session)](std::string_view method, const std::string& params) {
+    if (const auto warden = weak.lock()) warden->send_event({}, method, params);
+  };
   while (co_await session->receive()) {
     while (auto request = session->next_request()) answer(session, std::move(*request));
     session->end_turn();
@@ -71,6 +74,7 @@ Task<Reply> Service::configure(Call& call) {
   CO_TRY(const platform::Node tree, platform::tree_from_json(call.params().get("config").to_json(), "config"));
   CO_TRY(config_, platform::parse_config(tree, "config"));
   machinery_.state_dir = call.params().get("state_dir").as_string().value_or("");
+  machinery_.egress_hosts = call.params().get("egress_hosts").as_string().value_or("");
   is_configured_ = true;
   for (const Role role : platform::kRoles) {
     Slot& slot = slots_[role];

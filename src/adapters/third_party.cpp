@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "adapters/credentials.h"
+#include "egress/link.h"
 #include "os/files.h"
 #include "os/sockets.h"
 #include "platform/limits.h"
@@ -79,6 +80,11 @@ Task<Status> ThirdParty::start() {
   command.fds.assign(3, nothing.get());
   command.fds.push_back(theirs.get());
   command.lifetime = Millis(0);
+  if (!config_.third_party.at(name_).hosts.empty()) {
+    command.on_proxy_listener = [weak = weak_from_this()](UniqueFd listener) {
+      if (const auto self = weak.lock()) self->serve_proxy(std::move(listener));
+    };
+  }
   CO_TRY(cell_, cells_->start(command));
   theirs.reset();
   CO_TRY(const auto session, ipc::Session::open(machinery_.sessions, std::move(ours), UniqueFd(),
@@ -87,7 +93,7 @@ Task<Status> ThirdParty::start() {
   Status greeted = co_await greet(session);
   if (!greeted) {
     session->close();
-    cell_.reset();
+    drop_cell();
     co_return greeted;
   }
   session_ = session;
@@ -134,13 +140,29 @@ Fire ThirdParty::listen(std::shared_ptr<ipc::Session> session) {
   session->close();
   if (session_ == session) {
     session_.reset();
-    cell_.reset();
+    drop_cell();
     machinery_.log.warn("a third-party adapter ended; the next call starts it again", {{"adapter", name_}});
   }
 }
 
-void ThirdParty::kill() {
+void ThirdParty::serve_proxy(UniqueFd listener) {
+  const auto policy = policy::NetPolicy::make(config_.third_party.at(name_).hosts, {}, {});
+  const Status served =
+      !policy ? Status(policy.error()) : machinery_.egress->serve(name_, std::move(listener), *policy);
+  // It then has no network, and whatever it needs that for fails.
+  if (!served) {
+    machinery_.log.error("a third-party adapter has no network",
+                         {{"adapter", name_}, {"error", served.error().describe()}});
+  }
+}
+
+void ThirdParty::drop_cell() {
   cell_.reset();
+  if (machinery_.egress) machinery_.egress->stop(name_);
+}
+
+void ThirdParty::kill() {
+  drop_cell();
   if (const auto session = std::exchange(session_, nullptr)) session->close();
 }
 

@@ -1,6 +1,6 @@
 // Adapters that did not come with us: executables in any language that speak the frames on descriptor 3, pinned
-// by hash, each in a sandbox of its own. It gets the credential that is named for it, and no network: there is no
-// egress yet.
+// by hash, each in a sandbox of its own. It gets the credential that is named for it, and reaches the hosts that are
+// named for it, through an egress proxy of the adapters' own; without any it has no network.
 #pragma once
 
 #include <memory>
@@ -27,6 +27,9 @@ class ThirdParty : public std::enable_shared_from_this<ThirdParty> {
   Fire listen(std::shared_ptr<ipc::Session> session);
   // A copy of the program that has the pinned hash, where nobody else writes.
   Result<std::string> pinned_copy() const;
+  // Hands its listener to the proxy, which then knows whose connections come there.
+  void serve_proxy(UniqueFd listener);
+  void drop_cell();
 
   std::string name_;
   const platform::Config& config_;

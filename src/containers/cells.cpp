@@ -1,11 +1,13 @@
 #include "containers/cells.h"
 
+#include "containers/launch_spec.h"
+
 namespace sallyport::containers {
 namespace {
 
 constexpr std::uint32_t kJob = 1;
 
-sandbox::Spec make_spec(const Cells::Command& command, sandbox::Handle handle) {
+Result<sandbox::Spec> make_spec(const Cells::Command& command, sandbox::Handle handle) {
   sandbox::Spec spec;
   spec.name = "cell-" + std::to_string(handle);
   spec.read = {"/usr", "/etc", "/opt"};
@@ -20,6 +22,7 @@ sandbox::Spec make_spec(const Cells::Command& command, sandbox::Handle handle) {
   spec.limits.file_bytes = 64ULL << 20;
   spec.limits.duration = command.lifetime;
   spec.report_violations = false;
+  if (command.on_proxy_listener) TRY(add_proxy(spec));
   return spec;
 }
 
@@ -31,16 +34,16 @@ Result<std::shared_ptr<void>> Cells::start(const Command& command) {
   }
   if (is_closed_) return Error::make(Code::unavailable, "the warden is stopping");
   if (!link_) {
-    const auto on_notice = [this](const sandbox::FromLauncher& notice, const std::vector<UniqueFd>&) {
-      const auto* failed = std::get_if<sandbox::LaunchFailed>(&notice);
-      if (failed != nullptr) log_.error("a cell failed", {{"error", failed->message}, {"detail", failed->detail}});
+    const auto hear = [this](const sandbox::FromLauncher& notice, std::vector<UniqueFd> fds) {
+      on_notice(notice, std::move(fds));
     };
-    TRY(link_, LauncherLink::start(loop_, log_, on_notice, [] {}));
+    TRY(link_, LauncherLink::start(loop_, log_, hear, [this] { waiting_.clear(); }));
   }
   const sandbox::Handle handle = ++last_;
-  sandbox::Spec spec = make_spec(command, handle);
+  TRY(sandbox::Spec spec, make_spec(command, handle));
   const std::vector<std::string> environment = spec.environment;
   TRY(link_->send(sandbox::LaunchRequest{handle, std::move(spec)}));
+  if (command.on_proxy_listener) waiting_.emplace(handle, command.on_proxy_listener);
   const std::weak_ptr<LauncherLink> weak = link_;
   std::shared_ptr<void> cell(nullptr, [weak, handle](void*) {
     if (const auto link = weak.lock()) [[maybe_unused]]
@@ -48,6 +51,17 @@ Result<std::shared_ptr<void>> Cells::start(const Command& command) {
   });
   TRY(link_->send(sandbox::ExecRequest{handle, kJob, command.argv, environment, "/"}, command.fds));
   return cell;
+}
+
+void Cells::on_notice(const sandbox::FromLauncher& notice, std::vector<UniqueFd> fds) {
+  if (const auto* failed = std::get_if<sandbox::LaunchFailed>(&notice)) {
+    waiting_.erase(failed->container);
+    log_.error("a cell failed", {{"error", failed->message}, {"detail", failed->detail}});
+  }
+  if (const auto* launched = std::get_if<sandbox::Launched>(&notice)) {
+    const auto waiting = waiting_.extract(launched->container);
+    if (!waiting.empty() && launched->has_proxy_listener && !fds.empty()) waiting.mapped()(std::move(fds.back()));
+  }
 }
 
 }  // namespace sallyport::containers

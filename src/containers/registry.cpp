@@ -23,12 +23,12 @@ namespace {
 
 constexpr const char* kDoorName = "door.sock";
 constexpr const char* kDoorInside = "/run/sallyport";
-// For programs inside: raises signals without anybody having to write the files.
-constexpr const char* kSignalProgram = "sallyport-signal";
 constexpr std::size_t kReadBytes = 64U << 10;
 // What is being deleted, beside the mailboxes.
 constexpr const char* kGonePrefix = ".gone-";
 constexpr std::size_t kRemovedAtOnce = 256;
+// A container that runs means after a crash what one that was starting means: its record may wait for a quieter moment.
+constexpr Millis kSaveRunningAfter{20};
 constexpr const char* kStopping = "the warden is stopping; ask again later";
 
 std::string make_id(const Config& config) {
@@ -65,7 +65,11 @@ Status make_directory(const std::string& path) {
 }  // namespace
 
 Registry::Registry(ipc::Sessions& sessions, const Clock& clock, Directories directories, Hooks hooks)
-    : sessions_(sessions), clock_(clock), directories_(std::move(directories)), hooks_(std::move(hooks)) {}
+    : sessions_(sessions),
+      clock_(clock),
+      directories_(std::move(directories)),
+      hooks_(std::move(hooks)),
+      places_(sessions.loop(), directories_.doors, directories_.mailboxes) {}
 
 Registry::~Registry() { close(); }
 
@@ -77,6 +81,7 @@ void Registry::close() {
     container->listener.reset();
     save(*container);
   }
+  places_.close();
   if (launcher_) launcher_->close();
   const Error stopping = Error::make(Code::unavailable, kStopping);
   fail_launches(stopping);
@@ -93,6 +98,7 @@ Result<std::vector<std::shared_ptr<Container>>> Registry::open() {
                        on_notice(std::move(notice), std::move(fds));
                      },
                      [this] { on_launcher_lost(); }));
+  places_.open();
   std::vector<std::string> faults;
   std::vector<std::shared_ptr<Container>> to_restart;
   auto records = read_records(directories_.records, faults);
@@ -146,18 +152,9 @@ Result<std::shared_ptr<Container>> Registry::prepare(Config config) {
   container->last_activity = clock_.steady();
   container->door_dir = directories_.doors + "/" + container->id;
   container->mailbox_dir = directories_.mailboxes + "/" + container->id;
-  for (const char* below : {"/mailbox", "/mailbox/in", "/mailbox/out", "/session"}) {
-    // Mount points for what is bound below the door's directory.
-    TRY(make_directory(container->door_dir + below));
-  }
-  TRY(make_directory(container->door_dir + "/bin"));
-  TRY(os::write_private_file(container->door_dir + "/bin/" + kSignalProgram, "", os::Durability::unsynced));
-  for (const char* below : {"/in", "/in/tmp", "/in/new", "/out"}) {
-    TRY(make_directory(container->mailbox_dir + below));
-  }
+  TRY(places_.make(container->id));
   if (container->config.group.empty()) {
     container->session_dir = container->mailbox_dir + "/session";
-    TRY(make_directory(container->session_dir));
   } else {
     TRY(container->session_dir, hooks_.session_of(container->config.group));
   }
@@ -260,6 +257,8 @@ Task<Status> Registry::launch(std::shared_ptr<Container> container, sandbox::Spe
       status = stdio.error();
     }
   }
+  // The launcher is at work for a while, and nobody waits for us.
+  places_.refill();
   if (status) status = co_await *launched;
   launching_.erase(container->handle);
   // Nothing is wrong with it, and no more is known of it.
@@ -271,7 +270,10 @@ Task<Status> Registry::launch(std::shared_ptr<Container> container, sandbox::Spe
   }
   watch_idle(container);
   publish("container.started", *container);
-  save(*container);
+  sessions_.loop().after(kSaveRunningAfter, [this, weak = std::weak_ptr(container)] {
+    const auto still = weak.lock();
+    if (still && !is_over(still->state)) save(*still);
+  });
   co_return ok();
 }
 

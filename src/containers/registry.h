@@ -11,6 +11,7 @@
 #include "base/base.h"
 #include "containers/container.h"
 #include "containers/launcher_link.h"
+#include "containers/places.h"
 #include "ipc/ipc.h"
 #include "sandbox/spec.h"
 
@@ -127,6 +128,7 @@ class Registry {
   const Clock& clock_;
   Directories directories_;
   Hooks hooks_;
+  Places places_;
   std::unique_ptr<LauncherLink> launcher_;
   std::map<std::string, std::shared_ptr<Container>> containers_;
   std::map<sandbox::Handle, std::shared_ptr<ipc::OneShot<Status>>> launching_;

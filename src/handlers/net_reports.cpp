@@ -42,6 +42,20 @@ void record_connection(Host& host, const Report& report) {
                       }));
 }
 
+void record_adapter_connection(Host& host, wire::Value said) {
+  const auto report = egress::read_report(said.get("report"));
+  if (!report) return;
+  ledger::Entry entry = entry_of(*report);
+  entry.principal = Principal::host().to_string();
+  entry.session = "adapter/" + text(said.get("adapter")) + "/" + entry.session;
+  [[maybe_unused]] const Status appended = host.ledger.append(std::move(entry));
+  if (!egress::is_violation(*report)) return;
+  host.sessions.log().warn("a third-party adapter was refused a connection",
+                           {{"adapter", text(said.get("adapter"))},
+                            {"host", report->host + ":" + std::to_string(report->port)},
+                            {"why", report->reason}});
+}
+
 void record_connections(Host& host, const std::string& container, wire::Value tally) {
   for (const wire::Value entry : tally.items()) {
     const auto number = [&](const char* name) { return entry.get(name).as_uint().value_or(0); };

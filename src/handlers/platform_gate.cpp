@@ -82,8 +82,8 @@ Status check_hosts(const Operation& operation, const PlatformTenant& tenant, con
   const auto chosen = config.adapters.find(operation.role);
   if (chosen == config.adapters.end()) return ok();
   for (const std::string& implementation : chosen->second) {
-    const std::string host = config.host_of(implementation);
-    if (!host.empty() && std::find(allowed.begin(), allowed.end(), host) == allowed.end()) {
+    for (const std::string& host : config.hosts_of(implementation)) {
+      if (std::find(allowed.begin(), allowed.end(), host) != allowed.end()) continue;
       return denied("the profile does not allow the host behind this adapter", tenant);
     }
   }
@@ -123,6 +123,7 @@ Result<PlatformTenant> platform_tenant(const RequestContext& context, Host& host
   const policy::Profile* profile = host.profiles.find(container->config.profile);
   if (profile == nullptr) return Error::make(Code::policy_denied, "the container's profile is gone");
   tenant.permissions = &profile->adapters;
+  tenant.workspace = container->config.workspace;
   tenant.name =
       profile->adapters.tenant == policy::Tenant::profile ? "profile." + profile->name : "container." + container->id;
   const policy::AdapterQuotas& own = profile->adapters.quotas;
@@ -133,14 +134,19 @@ Result<PlatformTenant> platform_tenant(const RequestContext& context, Host& host
   return tenant;
 }
 
+bool is_in_worker(const PlatformTenant& tenant, Role role, const platform::Config& config) {
+  const auto placed = config.placement.find(role);
+  return tenant.permissions != nullptr && placed != config.placement.end() &&
+         placed->second == platform::Placement::worker;
+}
+
 Result<PlatformAsk> check_platform_call(const Operation& operation, const PlatformTenant& tenant,
                                         const wire::Message& message, const platform::Config& config) {
   const policy::AdapterGrant* grant = tenant.grant(platform::to_string(operation.role));
   if (grant == nullptr) {
     return denied("the profile does not grant " + std::string(platform::to_string(operation.role)), tenant);
   }
-  const auto placed = config.placement.find(operation.role);
-  if (placed != config.placement.end() && placed->second == platform::Placement::worker) {
+  if (is_in_worker(tenant, operation.role, config)) {
     return Error::make(Code::invalid_request, "this adapter runs in the worker itself");
   }
   PlatformAsk ask;

@@ -16,10 +16,14 @@ struct PlatformTenant {
   std::string name;                                         // "host", "profile.NAME" or "container.ID"
   const policy::AdapterPermissions* permissions = nullptr;  // null: the host, which may do everything
   policy::AdapterQuotas quotas;
+  std::string workspace = {};  // of the container that asks; empty: none
 
   const policy::AdapterGrant* grant(std::string_view role) const;  // null: denied; the host gets one for all
 };
 Result<PlatformTenant> platform_tenant(const RequestContext& context, Host& host);
+
+// Whether the tenant's workers do it themselves. The host is no worker.
+bool is_in_worker(const PlatformTenant& tenant, platform::Role role, const platform::Config& config);
 
 // What one call asks for, as far as permissions and quotas are concerned.
 struct PlatformAsk {

@@ -76,7 +76,25 @@ constexpr Field kSubscribe[] = {
 // What the warden writes itself.
 constexpr std::string_view kDecidedHere[] = {"$tenant", "bucket", "namespace", "model", "topic", "max_tokens"};
 
-void settle(PlatformSpending& spending, const Operation& operation, const Result<wire::Message>& answer) {
+// The link keeps results as their text, since most are only passed on. For whoever must look into one.
+class OpenedResult {
+ public:
+  OpenedResult(const wire::Message& answer, wire::Decoder& decoder) : value_(answer.result) {
+    const auto text = answer.result.as_raw();
+    auto parsed = text ? decoder.parse(*text) : Result<wire::Document>(wire::Document());
+    if (!text || !parsed) return;
+    document_ = std::move(*parsed);
+    value_ = document_.root();
+  }
+  wire::Value value() const { return value_; }
+
+ private:
+  wire::Document document_;
+  wire::Value value_;
+};
+
+void settle(PlatformSpending& spending, const Operation& operation, const Result<wire::Message>& answer,
+            wire::Decoder& decoder) {
   if (!answer) return spending.settle_as_reserved();
   if (answer->error) {
     // The work was begun and given up: as far as we know it was all done.
@@ -84,11 +102,13 @@ void settle(PlatformSpending& spending, const Operation& operation, const Result
     const bool is_unknown = code == Code::timeout || code == Code::cancelled || code == Code::io_error;
     return is_unknown && operation.spends == Spends::tokens ? spending.settle_as_reserved() : spending.settle(0);
   }
-  const wire::Value usage = answer->result.get("usage");
+  if (operation.spends == Spends::nothing) return;
+  const OpenedResult result(*answer, decoder);
+  const wire::Value usage = result.value().get("usage");
   const std::int64_t used =
       operation.spends == Spends::tokens
           ? usage.get("input_tokens").as_int().value_or(0) + usage.get("output_tokens").as_int().value_or(0)
-          : answer->result.get("stored_bytes").as_int().value_or(0);
+          : result.value().get("stored_bytes").as_int().value_or(0);
   spending.settle(used);
 }
 
@@ -108,7 +128,7 @@ Task<Reply> operate(const Permit& permit, Call& call, RequestContext& context, H
          }));
   auto answer = co_await ipc::ask(call, session, permit.method(), params,
                                   operation.has_events ? ipc::Events::relayed : ipc::Events::refused);
-  settle(spending, operation, answer);
+  settle(spending, operation, answer, session->shared().decoder());
   if (!answer) {
     answer.error().retryable = true;
     co_return std::move(answer).error();
@@ -164,6 +184,17 @@ Task<Result<wire::Message>> ask_state(Call& call, Host& host, bool probes) {
   co_return answer;
 }
 
+// Storage in the worker is as good as its workspace.
+void project_files(JsonWriter& json, const PlatformTenant& tenant, const platform::Config& config) {
+  if (!tenant.workspace.empty()) {
+    json.member("state", "ready").member("implementation", "files");
+    json.member("directory", tenant.workspace + std::string(platform::kWorkerStorage));
+    return;
+  }
+  json.member("state", config.is_init_failure_an_error ? "failed" : "noop");
+  json.member("reason", "storage runs in the worker, and this container has no workspace to keep it in");
+}
+
 // What a worker may know of an adapter: what it is and what it may ask of it; no address, no credential.
 void project(JsonWriter& json, platform::Role role, const PlatformTenant& tenant, wire::Value state,
              const platform::Config& config) {
@@ -173,11 +204,15 @@ void project(JsonWriter& json, platform::Role role, const PlatformTenant& tenant
     json.member("state", "denied").member("reason", "the profile does not grant it").end_object();
     return;
   }
-  const auto placed = config.placement.find(role);
-  const bool is_in_worker = placed != config.placement.end() && placed->second == platform::Placement::worker;
-  json.member("state", state.get("state")).member("placement", is_in_worker ? "worker" : "host");
-  for (const char* name : {"implementation", "reason", "is_model", "dimensions"}) {
-    if (const wire::Value value = state.get(name)) json.member(name, value);
+  const bool is_local = is_in_worker(tenant, role, config);
+  json.member("placement", is_local ? "worker" : "host");
+  if (is_local && role == platform::Role::storage) {
+    project_files(json, tenant, config);
+  } else {
+    json.member("state", state.get("state"));
+    for (const char* name : {"implementation", "reason", "is_model", "dimensions"}) {
+      if (const wire::Value value = state.get(name)) json.member(name, value);
+    }
   }
   if (role == platform::Role::llm || role == platform::Role::embeddings) {
     json.key("models").begin_array();
@@ -202,13 +237,14 @@ Task<Reply> init(const Permit&, Call& call, RequestContext& context, Host& host)
   if (const wire::Value known = call.params().get("config_hash"); known && text(known) != hash) {
     co_return Error::make(Code::conflict, "the platform's configuration has changed; initialise again");
   }
-  CO_TRY(const wire::Message state, co_await ask_state(call, host, false));
+  CO_TRY(const wire::Message answer, co_await ask_state(call, host, false));
+  const OpenedResult state(answer, host.sessions.decoder());
   co_return call.result([&](JsonWriter& json) {
     json.begin_object().member("protocol", platform::kProtocolVersion).member("config_hash", hash);
     json.member("tenant", tenant.name).key("adapters").begin_object();
     for (const platform::Role role : platform::kRoles) {
       json.key(platform::to_string(role));
-      project(json, role, tenant, state.result.get("adapters").get(platform::to_string(role)), host.adapters.config());
+      project(json, role, tenant, state.value().get("adapters").get(platform::to_string(role)), host.adapters.config());
     }
     json.end_object().end_object();
   });
@@ -253,16 +289,17 @@ Task<Reply> status(const Permit&, Call& call, RequestContext& context, Host& hos
   CO_TRY(const PlatformTenant own, platform_tenant(context, host));
   const bool is_host = context.principal.is_host();
   const bool probes = is_host && call.params().get("probe").as_bool().value_or(false);
-  CO_TRY(const wire::Message state, co_await ask_state(call, host, probes));
+  CO_TRY(const wire::Message answer, co_await ask_state(call, host, probes));
+  const OpenedResult state(answer, host.sessions.decoder());
   co_return call.result([&](JsonWriter& json) {
     json.begin_object().member("config_hash", platform::hash_of(host.adapters.config())).key("adapters");
     if (is_host) {
-      json.value(state.result.get("adapters")).member("pid", host.adapters.pid());
+      json.value(state.value().get("adapters")).member("pid", host.adapters.pid());
     } else {
       json.begin_object();
       for (const platform::Role role : platform::kRoles) {
         json.key(platform::to_string(role));
-        project(json, role, own, state.result.get("adapters").get(platform::to_string(role)), host.adapters.config());
+        project(json, role, own, state.value().get("adapters").get(platform::to_string(role)), host.adapters.config());
       }
       json.end_object();
     }

@@ -119,6 +119,7 @@ Task<Result<wire::Message>> ask(Call& call, std::shared_ptr<Session> to, std::st
 
 Reply forward_result(Call& call, Session& from, const wire::Message& answer) {
   if (answer.error) return *answer.error;
+  if (answer.streams.empty()) return call.result([&](JsonWriter& json) { json.value(answer.result); });
   struct Flow {
     std::shared_ptr<InStream> in;
     std::shared_ptr<OutStream> out;

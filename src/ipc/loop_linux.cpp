@@ -13,6 +13,8 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -79,10 +81,12 @@ struct Loop::Impl {
   std::map<TimerId, SteadyTime> due;
   std::map<TimerId, std::coroutine_handle<>> sleepers;
   TimerId last_timer = 0;
+  std::optional<SteadyTime> armed_for;  // when the kernel's timer rings
 
   std::mutex posted_mutex;
   std::vector<std::function<void()>> posted;
   std::atomic<bool> has_posted = false;
+  std::atomic<std::thread::id> runner = {};  // who runs the loop, and looks for posted work before it sleeps
 
   // The turn's events, so that a Watch that goes meanwhile is not called.
   std::array<epoll_event, kEventsPerTurn> events{};
@@ -146,7 +150,7 @@ struct Loop::Impl {
     {
       const std::lock_guard lock(posted_mutex);
       posted.push_back(std::move(work));
-      if (has_posted.exchange(true)) return;
+      if (has_posted.exchange(true) || runner == std::this_thread::get_id()) return;
     }
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = ::write(wake_fd.get(), &one, sizeof one);
@@ -163,20 +167,24 @@ struct Loop::Impl {
     for (const auto& item : work) item();
   }
 
-  // The kernel's timer is set to the earliest of ours.
+  // The kernel's timer rings no later than the earliest of ours. Once for nothing, where that one was cancelled, costs
+  // less than setting it for each: on a virtual machine that leaves the guest.
   void arm_timer() {
+    if (timers.empty()) return;
+    const SteadyTime earliest = timers.begin()->first.first;
+    if (armed_for && *armed_for <= earliest) return;
+    armed_for = earliest;
+    const auto since_boot = earliest.time_since_epoch();
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_boot);
     itimerspec when{};
-    if (!timers.empty()) {
-      const auto since_boot = timers.begin()->first.first.time_since_epoch();
-      const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_boot);
-      when.it_value = {.tv_sec = seconds.count(), .tv_nsec = std::chrono::nanoseconds(since_boot - seconds).count()};
-    }
+    when.it_value = {.tv_sec = seconds.count(), .tv_nsec = std::chrono::nanoseconds(since_boot - seconds).count()};
     ::timerfd_settime(timer_fd.get(), TFD_TIMER_ABSTIME, &when, nullptr);
   }
 
   void fire_timers() {
     std::uint64_t ignored = 0;
     [[maybe_unused]] const ssize_t count = ::read(timer_fd.get(), &ignored, sizeof ignored);
+    armed_for.reset();
     const SteadyTime now = std::chrono::steady_clock::now();
     while (!timers.empty() && timers.begin()->first.first <= now) {
       auto node = timers.extract(timers.begin());
@@ -197,7 +205,9 @@ Loop::~Loop() = default;
 
 void Loop::run() {
   impl_->is_stopped = false;
+  impl_->runner = std::this_thread::get_id();
   while (!impl_->is_stopped) impl_->turn();
+  impl_->runner = std::thread::id();
 }
 
 void Loop::stop() { impl_->is_stopped = true; }
@@ -254,6 +264,8 @@ void Loop::cancel(TimerId timer) {
 }
 
 void Loop::wake_after(Millis delay, std::coroutine_handle<> waiter) {
+  // Others' turn first, and no clock needed for that.
+  if (delay.count() <= 0) return post([waiter] { waiter.resume(); });
   const TimerId timer = impl_->last_timer + 1;
   impl_->sleepers.emplace(timer, waiter);
   after(delay, [this, timer] {

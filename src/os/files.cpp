@@ -95,10 +95,12 @@ Status write_private_file(const std::string& path, std::string_view content, Dur
 }
 
 Result<UniqueFd> open_private_directory(const std::string& path) {
-  TRY(make_directories(path));
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return Error::from_errno("cannot create directory " + path, errno);
+  int made = ::mkdir(path.c_str(), 0700);
+  if (made != 0 && errno == ENOENT) {
+    TRY(make_directories(path));
+    made = ::mkdir(path.c_str(), 0700);
   }
+  if (made != 0 && errno != EEXIST) return Error::from_errno("cannot create directory " + path, errno);
   UniqueFd fd{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
   if (!fd) {
     if (errno == ELOOP || errno == ENOTDIR) {

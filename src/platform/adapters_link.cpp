@@ -82,6 +82,10 @@ Status AdaptersLink::spawn() {
   session_ = *session;
   // Answers must always be read, however much is on its way out: else both sides could wait for each other.
   session_->set_capacity({.unsent_bytes = SIZE_MAX, .streams = kLinkStreams});
+  session_->keep_results();
+  session_->on_event([this](const wire::Message& event) {
+    if (event.method == "adapters.connection" && place_.on_connection) place_.on_connection(event.params);
+  });
   listen(session_, pid_);
   return ok();
 }
@@ -89,7 +93,8 @@ Status AdaptersLink::spawn() {
 Task<Status> AdaptersLink::configure(std::shared_ptr<ipc::Session> session) {
   const auto answered = std::make_shared<ipc::OneShot<Result<wire::Message>>>();
   const std::string params = wire::to_json([&](wire::JsonWriter& json) {
-    json.begin_object().member("protocol", kProtocolVersion).member("state_dir", state_dir_);
+    json.begin_object().member("protocol", kProtocolVersion).member("state_dir", place_.state_dir);
+    json.member("egress_hosts", place_.egress_hosts);
     json.key("config").raw(to_json(config_)).end_object();
   });
   CO_TRY(session->request("adapters.configure", params, {},

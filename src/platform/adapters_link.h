@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,9 +18,14 @@ namespace sallyport::platform {
 
 class AdaptersLink {
  public:
-  // `state_dir`: where adapters that keep files put them unless they are told otherwise.
-  AdaptersLink(ipc::Sessions& sessions, Config config, std::string state_dir)
-      : sessions_(sessions), config_(std::move(config)), state_dir_(std::move(state_dir)) {}
+  struct Place {
+    std::string state_dir;          // where adapters that keep files put them unless they are told otherwise
+    std::string egress_hosts = {};  // for the proxy of third-party adapters; see egress/resolver.h
+    // A connection of a third-party adapter: {"adapter":NAME,"report":{...}}, as egress/protocol.h writes it.
+    std::function<void(wire::Value)> on_connection = {};
+  };
+  AdaptersLink(ipc::Sessions& sessions, Config config, Place place)
+      : sessions_(sessions), config_(std::move(config)), place_(std::move(place)) {}
   ~AdaptersLink() { close(); }
   AdaptersLink(const AdaptersLink&) = delete;
   AdaptersLink& operator=(const AdaptersLink&) = delete;
@@ -42,7 +48,7 @@ class AdaptersLink {
 
   ipc::Sessions& sessions_;
   Config config_;
-  std::string state_dir_;
+  Place place_;
   Admissions admissions_;
   std::shared_ptr<ipc::Session> session_;  // configured, or being so
   pid_t pid_ = -1;

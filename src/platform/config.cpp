@@ -5,6 +5,7 @@
 
 #include "platform/limits.h"
 #include "platform/secrets.h"
+#include "policy/net.h"
 #include "wire/crypto.h"
 #include "wire/json.h"
 
@@ -18,11 +19,11 @@ struct BuiltIn {
 };
 
 constexpr BuiltIn kBuiltIn[] = {
-    {Role::storage, "files"},     {Role::cache, "memory", true},
-    {Role::cache, "sqlite"},      {Role::cache, "redis"},
-    {Role::vector, "sqlite"},     {Role::llm, "echo", true},
-    {Role::llm, "openai"},        {Role::embeddings, "hashing", true},
-    {Role::embeddings, "openai"}, {Role::events, "memory"},
+    {Role::storage, "files", true}, {Role::cache, "memory", true},
+    {Role::cache, "sqlite"},        {Role::cache, "redis"},
+    {Role::vector, "sqlite"},       {Role::llm, "echo", true},
+    {Role::llm, "openai"},          {Role::embeddings, "hashing", true},
+    {Role::embeddings, "openai"},   {Role::events, "memory"},
     {Role::events, "redis"},
 };
 
@@ -242,9 +243,10 @@ class Parser {
       return fault(path_, member.where, "third_party." + member.name + " needs 'sha256', 64 hexadecimal digits");
     }
     for (const std::string& role : party.roles) TRY(role_of(role, member.where));
-    if (!party.hosts.empty()) {
-      return fault(path_, member.value.find("hosts")->where,
-                   "'hosts' needs the egress proxy, which is not there yet: such an adapter has no network");
+    for (const std::string& rule : party.hosts) {
+      if (const auto parsed = policy::NetRule::parse(rule); !parsed) {
+        return fault(path_, member.value.find("hosts")->where, "'hosts': " + parsed.error().message);
+      }
     }
     third_party_at_[member.name] = member.where;
     return ok();
@@ -274,15 +276,14 @@ class Parser {
       if (!may) {
         return fault(
             path_, placed_at_[role],
-            "placement \"worker\" is for what needs neither secret nor network nor lasting data: cache memory, "
-            "llm echo, embeddings hashing");
+            "placement \"worker\" is for what needs neither secret nor network: storage files, cache memory, llm "
+            "echo, embeddings hashing");
       }
     }
     for (const auto& [name, options] : config_.options) TRY(check_credential_use(name, options));
     for (const auto& [name, party] : config_.third_party) {
-      if (!party.credential.empty() && !config_.credentials.contains(party.credential)) {
-        return fault(path_, third_party_at_[name], "there is no credential '" + party.credential + "'");
-      }
+      if (!party.credential.empty())
+        TRY(check_credential_hosts(third_party_at_[name], party.credential, config_.hosts_of(name)));
     }
     if (allowed_) {
       for (const std::string& name : *allowed_) {
@@ -321,18 +322,18 @@ class Parser {
 
   Status check_credential_use(const std::string& name, const Options& options) {
     if (options.credential.empty()) return ok();
-    const Where where = options_at_[name];
-    const auto found = config_.credentials.find(options.credential);
-    if (found == config_.credentials.end()) {
-      return fault(path_, where, "there is no credential '" + options.credential + "'");
-    }
-    const auto address = parse_address(options.url);
-    if (!address || address->scheme == "unix") return ok();
+    return check_credential_hosts(options_at_[name], options.credential, config_.hosts_of(name));
+  }
+
+  // Whoever holds a credential may reach only hosts that it may be sent to.
+  Status check_credential_hosts(const Where& where, const std::string& name, const std::vector<std::string>& reached) {
+    const auto found = config_.credentials.find(name);
+    if (found == config_.credentials.end()) return fault(path_, where, "there is no credential '" + name + "'");
     const auto& hosts = found->second.hosts;
-    if (std::find(hosts.begin(), hosts.end(), address->host) == hosts.end()) {
+    for (const std::string& host : reached) {
+      if (std::find(hosts.begin(), hosts.end(), host) != hosts.end()) continue;
       return fault(path_, where,
-                   "credential '" + options.credential + "' may not be sent to " + address->host +
-                       ": it is not among its hosts");
+                   "credential '" + name + "' may not be sent to " + host + ": it is not among its hosts");
     }
     return ok();
   }
@@ -417,9 +418,18 @@ const Options& Config::options_of(const std::string& implementation) const {
   return found == options.end() ? none : found->second;
 }
 
-std::string Config::host_of(const std::string& implementation) const {
+std::vector<std::string> Config::hosts_of(const std::string& implementation) const {
+  std::vector<std::string> hosts;
+  if (const auto party = third_party.find(implementation); party != third_party.end()) {
+    for (const std::string& text : party->second.hosts) {
+      const auto rule = policy::NetRule::parse(text);
+      if (rule) hosts.push_back((rule->is_suffix ? "*." : "") + rule->host.to_string());
+    }
+    return hosts;
+  }
   const auto address = parse_address(options_of(implementation).url);
-  return address ? address->host : "";
+  if (address && !address->host.empty()) hosts.push_back(address->host);
+  return hosts;
 }
 
 Result<Config> parse_config(const Node& platform, const std::string& path) { return Parser(path).parse(platform); }
@@ -461,6 +471,7 @@ std::string to_json(const Config& config) {
       json.key(name).begin_object().member("path", party.path).member("sha256", party.sha256);
       write_text(json, "credential", party.credential);
       write_texts(json, "roles", party.roles);
+      write_texts(json, "hosts", party.hosts);
       json.end_object();
     }
     for (const auto& [role, names] : config.adapters) allowed.insert(allowed.end(), names.begin(), names.end());

@@ -9,7 +9,7 @@
 //   cache   = ["redis", "memory"]
 //   llm     = "openai"
 //   [platform.placement]
-//   cache   = "host"                          # or "worker": memory, echo and hashing need nothing of the host
+//   cache   = "host"                          # or "worker": files, memory, echo and hashing need nothing of the host
 //   [platform.adapter_options.openai]
 //   url = "https://api.example.com/v1"
 //   credential = "llm"
@@ -25,6 +25,7 @@
 //   path = "/opt/adapters/mine"
 //   sha256 = "..."
 //   roles = ["cache"]
+//   hosts = ["api.example.com"]               # as in net.allow of a profile; without: no network
 #pragma once
 
 #include <map>
@@ -65,7 +66,8 @@ struct Options {
 
 struct ThirdParty {
   std::string path, sha256, credential;
-  std::vector<std::string> roles, hosts;
+  std::vector<std::string> roles;
+  std::vector<std::string> hosts;  // rules of policy/net.h
 };
 
 enum class Placement : std::uint8_t { host, worker };
@@ -80,8 +82,8 @@ struct Config {
   bool is_init_failure_an_error = false;
 
   const Options& options_of(const std::string& implementation) const;
-  // The host that an implementation talks to; empty if it stays on this machine.
-  std::string host_of(const std::string& implementation) const;
+  // The hosts that an implementation talks to, or may; none if it stays on this machine.
+  std::vector<std::string> hosts_of(const std::string& implementation) const;
 };
 
 // INVALID_PARAMS names file, line, column and reason.
@@ -93,7 +95,8 @@ std::string hash_of(const Config& config);
 
 // Implementations that come with the adapters, per role.
 bool is_built_in(Role role, std::string_view implementation);
-// What a worker can do by itself.
+// What a worker can do by itself. Files are then in its workspace, below kWorkerStorage.
+inline constexpr std::string_view kWorkerStorage = "/.sallyport/storage";
 bool may_run_in_worker(Role role, std::string_view implementation);
 
 }  // namespace sallyport::platform

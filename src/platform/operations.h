@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/clock.h"
@@ -26,6 +27,11 @@ struct Operation {
   bool is_write = false;
   Spends spends = Spends::nothing;
   bool has_events = false;  // goes on until it is cancelled or done, and tells what happens meanwhile
+};
+
+// Whose data a call is about. Always in front of every key, path and topic that a backend sees.
+struct Scope {
+  std::string tenant, name;
 };
 
 std::span<const Operation> operations();

@@ -5,6 +5,7 @@
 
 #include "os/paths.h"
 #include "platform/embedded.h"
+#include "platform/file_store.h"
 #include "platform/limits.h"
 #include "platform/memory_cache.h"
 
@@ -37,11 +38,6 @@ Completion completion_of(Value result) {
   completion.output_tokens = result.get("usage").get("output_tokens").as_int().value_or(0);
   completion.is_model = result.get("is_model").as_bool().value_or(false);
   return completion;
-}
-
-ObjectInfo object_of(Value value) {
-  return {text_of(value.get("key")), value.get("size").as_int().value_or(0),
-          value.get("modified_ms").as_int().value_or(0)};
 }
 
 }  // namespace
@@ -103,10 +99,16 @@ Status Platform::init(bool must_be_same) {
     state.implementation = text_of(given.get("implementation"));
     for (const Value model : given.get("models").items()) state.models.push_back(text_of(model));
     state.is_in_worker = given.get("placement").as_string() == "worker";
+    state.directory = text_of(given.get("directory"));
+    state.may_write = given.get("may_write").as_bool().value_or(false);
+    state.max_bytes = given.get("max_bytes").as_uint().value_or(0);
     state.is_model = given.get("is_model").as_bool().value_or(false);
     state.dimensions = given.get("dimensions").as_int().value_or(0);
   }
   if (is_local(Role::cache) && !local_cache_) local_cache_ = std::make_unique<MemoryCache>(clock_);
+  if (is_local(Role::storage) && !local_store_) {
+    local_store_ = std::make_unique<FileStore>(adapters_.at(Role::storage).directory);
+  }
   return ok();
 }
 
@@ -159,21 +161,9 @@ Result<std::string> Platform::take_bytes(Value value) {
   }
 }
 
-// ---- storage ----
-
-Result<Noop> Platform::Storage::write(const std::string& key, std::string_view bytes) {
-  TRY(const Answer answer, platform_.call_with_bytes("storage.write", "value", bytes, false, [&](JsonWriter& json) {
-    json.member("bucket", bucket_).member("key", key);
-  }));
-  return noop_of(answer.value());
-}
+// ---- cache ----
 
 namespace {
-
-std::string object_params(const std::string& bucket, const std::string& key) {
-  return wire::to_json(
-      [&](JsonWriter& json) { json.begin_object().member("bucket", bucket).member("key", key).end_object(); });
-}
 
 std::string entry_params(const std::string& space, const std::string& key) {
   return wire::to_json(
@@ -181,43 +171,6 @@ std::string entry_params(const std::string& space, const std::string& key) {
 }
 
 }  // namespace
-
-Result<std::optional<std::string>> Platform::Storage::read(const std::string& key) {
-  TRY(const Answer answer, platform_.call("storage.read", object_params(bucket_, key)));
-  if (!answer.value().get("found").as_bool().value_or(false)) return std::optional<std::string>();
-  TRY(std::string bytes, platform_.take_bytes(answer.value().get("value")));
-  return std::optional<std::string>(std::move(bytes));
-}
-
-Result<bool> Platform::Storage::remove(const std::string& key) {
-  TRY(const Answer answer, platform_.call("storage.delete", object_params(bucket_, key)));
-  return answer.value().get("deleted").as_bool().value_or(false);
-}
-
-Result<std::optional<ObjectInfo>> Platform::Storage::stat(const std::string& key) {
-  TRY(const Answer answer, platform_.call("storage.stat", object_params(bucket_, key)));
-  if (!answer.value().get("found").as_bool().value_or(false)) return std::optional<ObjectInfo>();
-  ObjectInfo info = object_of(answer.value());
-  info.key = key;
-  return std::optional<ObjectInfo>(std::move(info));
-}
-
-Result<std::vector<ObjectInfo>> Platform::Storage::list(const std::string& prefix) {
-  std::vector<ObjectInfo> all;
-  for (;;) {
-    TRY(const Answer answer,
-        platform_.call(
-            "storage.list", wire::to_json([&](JsonWriter& json) {
-              json.begin_object().member("bucket", bucket_).member("prefix", prefix).member("limit", kMaxListed);
-              if (!all.empty()) json.member("after", all.back().key);
-              json.end_object();
-            })));
-    for (const Value object : answer.value().get("objects").items()) all.push_back(object_of(object));
-    if (!answer.value().get("more").as_bool().value_or(false)) return all;
-  }
-}
-
-// ---- cache ----
 
 Result<std::optional<std::string>> Platform::Cache::get(const std::string& key) {
   if (platform_.is_local(Role::cache)) {

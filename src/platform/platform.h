@@ -23,6 +23,7 @@
 
 namespace sallyport::platform {
 
+class FileStore;
 class MemoryCache;
 
 // What init said about an adapter.
@@ -31,6 +32,9 @@ struct AdapterState {
   std::string reason, implementation;
   std::vector<std::string> models;
   bool is_in_worker = false;
+  std::string directory;  // of storage in a worker
+  bool may_write = false;
+  std::size_t max_bytes = 0;  // at once
   bool is_model = false;
   std::int64_t dimensions = 0;
   bool is_ready() const { return state == "ready"; }
@@ -83,6 +87,9 @@ class Platform {
 
    private:
     friend class Platform;
+    Result<Noop> write_file(const std::string& key, std::string_view bytes);
+    Result<std::optional<std::string>> read_file(const std::string& key);
+    Result<std::vector<ObjectInfo>> list_files(const std::string& prefix);
     Storage(Platform& platform, std::string bucket) : platform_(platform), bucket_(std::move(bucket)) {}
     Platform& platform_;
     std::string bucket_;
@@ -164,12 +171,16 @@ class Platform {
   Result<std::string> take_bytes(wire::Value value);
   std::string ask_json(std::string_view prompt, const Ask& ask) const;
   bool is_local(Role role) const { return adapters_.at(role).is_in_worker; }
+  // Whether storage in this worker can be used: true if it can, false if it is none, and says so.
+  Result<bool> has_files() const;
 
   std::unique_ptr<Client> client_;
   SystemClock clock_;
   std::map<Role, AdapterState> adapters_;
   std::string tenant_, config_hash_;
-  std::unique_ptr<MemoryCache> local_cache_;                     // placement = "worker"
+  // placement = "worker"
+  std::unique_ptr<MemoryCache> local_cache_;
+  std::unique_ptr<FileStore> local_store_;
   std::map<std::string, OnMessage, std::less<>> subscriptions_;  // by request
   std::map<std::string, std::function<void(std::string_view)>, std::less<>> token_streams_;
 };

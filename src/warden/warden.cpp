@@ -54,7 +54,7 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
                  mailbox_.remove(id);
                  engine_.remove_container(id);
                }}),
-      workers_(containers_, sessions_),
+      workers_(containers_, sessions_, [this](std::string pod) { return pods_.connect_for_worker(std::move(pod)); }),
       pods_(sessions_, clock, options_.paths.state_dir + "/pods",
             {.on_event = publisher(),
              .on_report = [this](const pod::Record& record,
@@ -91,7 +91,10 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
                    .profile_of = [this](const containers::Config& of) { return handlers::profile_of(profiles_, of); }},
       egress_(loop_, log, options_.paths.egress_hosts,
               [this](const egress::Report& report) { handlers::record_connection(host_, report); }),
-      adapters_(sessions_, config_.platform, options_.paths.state_dir + "/platform"),
+      adapters_(sessions_, config_.platform,
+                {.state_dir = options_.paths.state_dir + "/platform",
+                 .egress_hosts = options_.paths.egress_hosts,
+                 .on_connection = [this](wire::Value said) { handlers::record_adapter_connection(host_, said); }}),
       cells_(loop_, log),
       deputy_(
           sessions_, clock, [this](const std::string& container) { return find_sender(container); },

@@ -7,7 +7,6 @@
 #include "adapters/credentials.h"
 #include "adapters/filter.h"
 #include "adapters/sse.h"
-#include "adapters/storage_files.h"
 #include "adapters/vector_math.h"
 
 namespace sallyport::adapters {
@@ -38,19 +37,6 @@ TEST(SseReader, AttackAnEventWithoutAnEndIsRefused) {
   for (int i = 0; i < 100 && status; ++i) status = reader.feed(block, [](std::string_view) {});
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Code::payload_too_large);
-}
-
-TEST(FileNames, AreOneNameEachAndComeBack) {
-  for (const std::string key : {"a", "../../etc/passwd", "..", ".", ".hidden", "a/b", "a%2Fb", "\x01\x02", "ünï"}) {
-    const auto name = encode_name(key);
-    ASSERT_TRUE(name) << key;
-    EXPECT_EQ(name->find('/'), std::string::npos);
-    EXPECT_NE((*name)[0], '.');
-    EXPECT_EQ(decode_name(*name), key);
-  }
-  EXPECT_NE(encode_name("a/b"), encode_name("a%2Fb"));
-  EXPECT_FALSE(encode_name(std::string(200, '/')));
-  EXPECT_FALSE(decode_name("%41")) << "not how we would have written it";
 }
 
 TEST(Utf8, KnowsTextFromBytes) {

@@ -239,5 +239,36 @@ TEST_F(Containers, WhoWaitsForACommandWhenTheWardenStopsIsToldThatItWasKilled) {
   EXPECT_EQ(daemon().wait(), 0);
 }
 
+TEST_F(Containers, GetDirectoriesThatWereMadeAheadAndNothingOfThoseStays) {
+  const auto spares = [&](const std::string& parent) {
+    std::size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(parent)) {
+      count += entry.path().filename().string().starts_with(".spare-") ? 1 : 0;
+    }
+    return count;
+  };
+  const std::string doors = daemon().runtime_dir() + "/containers", mailboxes = daemon().root() + "/state/mailbox";
+  ASSERT_TRUE(eventually([&] { return spares(doors) == 4 && spares(mailboxes) == 4; }));
+  {
+    Client client = connect();
+    // More in a row than there are spares, and all are whole.
+    for (int i = 0; i < 6; ++i) {
+      const std::string id = create(client, "");
+      EXPECT_EQ(exec(client, id,
+                     "cd /run/sallyport && touch mailbox/in/tmp/a session/b && mv mailbox/in/tmp/a mailbox/in/new/a && "
+                     "ls -d mailbox/out bin")
+                    .out,
+                "bin\nmailbox/out\n");
+    }
+    EXPECT_TRUE(eventually([&] { return spares(doors) == 4 && spares(mailboxes) == 4; }));
+  }
+  daemon().kill_now();
+  ASSERT_TRUE(daemon().start());
+  EXPECT_TRUE(eventually([&] { return spares(doors) == 4 && spares(mailboxes) == 4; }))
+      << "not those of the dead one too";
+  EXPECT_EQ(daemon().stop(), 0);
+  EXPECT_EQ(spares(doors) + spares(mailboxes), 0U);
+}
+
 }  // namespace
 }  // namespace sallyport::testing

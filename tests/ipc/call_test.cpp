@@ -148,6 +148,56 @@ TEST(Loop, ATimerMayCancelAnotherThatIsDueAtTheSameMoment) {
   EXPECT_EQ(fired, 1);
 }
 
+TEST(Loop, ATimerIsInTimeWhateverTheKernelWasSetToBefore) {
+  Loop loop(Spinner::Mode::never);
+  std::string order;
+  // The kernel's timer stays set for one that is cancelled, and must be set anew for an earlier one.
+  loop.cancel(loop.after(Millis(5), [&] { order += 'x'; }));
+  loop.after(Millis(3'600'000), [&] { order += 'y'; });
+  loop.after(Millis(20), [&] {
+    order += 'a';
+    loop.after(Millis(20), [&] {
+      order += 'b';
+      loop.stop();
+    });
+  });
+  loop.run();
+  EXPECT_EQ(order, "ab");
+}
+
+TEST(Loop, WorkPostedFromItsOwnThreadRunsBeforeItSleeps) {
+  Loop loop(Spinner::Mode::never);
+  std::string order;
+  loop.post([&] {
+    order += 'a';
+    loop.post([&] {
+      order += 'c';
+      loop.post([&] { loop.stop(); });
+    });
+    order += 'b';
+  });
+  loop.run();
+  EXPECT_EQ(order, "abc");
+}
+
+TEST(Loop, SleepingForNoTimeIsOthersTurn) {
+  Loop loop(Spinner::Mode::never);
+  std::string order;
+  const auto work = [&]() -> Fire {
+    for (int i = 0; i < 3; ++i) {
+      order += 'w';
+      co_await loop.sleep(Millis(0));
+    }
+    loop.stop();
+  };
+  loop.post([&] {
+    work();
+    loop.post([&] { order += 'o'; });
+  });
+  loop.run();
+  EXPECT_EQ(order, "wwow");
+}
+
 TEST(Watch, RefusesWhatCannotBeWaitedOn) {
   Loop loop(Spinner::Mode::never);
   EXPECT_FALSE(Watch::open(loop, UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC))));

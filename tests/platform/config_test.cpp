@@ -58,7 +58,7 @@ TEST(PlatformConfig, IsReadWholeAndMeansTheSameAsJson) {
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->adapters.at(Role::cache), (std::vector<std::string>{"redis", "memory"}));
   EXPECT_TRUE(config->is_init_failure_an_error);
-  EXPECT_EQ(config->host_of("openai"), "api.example.com");
+  EXPECT_EQ(config->hosts_of("openai"), std::vector<std::string>{"api.example.com"});
   EXPECT_EQ(config->quotas.requests_per_minute, 600);
   const auto again = from_json(to_json(*config));
   ASSERT_TRUE(again) << again.error().message;
@@ -147,8 +147,29 @@ TEST(PlatformConfig, PlainHttpIsForLoopbackOnly) {
 }
 
 TEST(PlatformConfig, OnlyWhatNeedsNothingOfTheHostRunsInAWorker) {
-  EXPECT_NE(refusal(from_toml("[platform.adapters]\nstorage = \"files\"\n[platform.placement]\nstorage = \"worker\"\n"))
-                .find("placement"),
+  const auto placed = [](const std::string& role, const std::string& implementation) {
+    return refusal(from_toml("[platform.adapters]\n" + role + " = \"" + implementation +
+                             "\"\n[platform.adapter_options.redis]\nurl = \"unix:///r\"\n[platform.placement]\n" +
+                             role + " = \"worker\"\n"));
+  };
+  EXPECT_EQ(placed("storage", "files"), "accepted");
+  EXPECT_EQ(placed("cache", "memory"), "accepted");
+  for (const auto& [role, implementation] : {std::pair("cache", "redis"), {"cache", "sqlite"}, {"vector", "sqlite"}}) {
+    EXPECT_NE(placed(role, implementation).find("neither secret nor network"), std::string::npos) << implementation;
+  }
+}
+
+TEST(PlatformConfig, AThirdPartysHostsAreRulesAndWithinItsCredentials) {
+  const auto hosts = [](const std::string& list, const std::string& more = "") {
+    return refusal(from_toml("[platform.third_party.mine]\npath = \"/opt/mine\"\nroles = [\"cache\"]\nsha256 = \"" +
+                             std::string(64, '0') + "\"\nhosts = " + list + "\n" + more));
+  };
+  EXPECT_EQ(hosts(R"(["api.example.com", "*.example.org:8443", "127.0.0.1:80"])"), "accepted");
+  EXPECT_NE(hosts(R"(["*"])").find(":5:"), std::string::npos) << hosts(R"(["*"])");
+  EXPECT_NE(hosts(R"(["http://api.example.com"])").find("'hosts'"), std::string::npos);
+  const std::string credential = "credential = \"k\"\n[platform.credentials.k]\nfrom_env = \"K\"\nhosts = ";
+  EXPECT_EQ(hosts(R"(["api.example.com:8443"])", credential + R"(["api.example.com"])"), "accepted");
+  EXPECT_NE(hosts(R"(["evil.example"])", credential + R"(["api.example.com"])").find("may not be sent to evil.example"),
             std::string::npos);
 }
 

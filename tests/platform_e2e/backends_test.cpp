@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <iterator>
 
 #include "os/files.h"
 #include "platform_e2e/fixture.h"
+#include "support/attacker.h"
 #include "support/shell.h"
 
 namespace sallyport::testing {
@@ -272,6 +274,29 @@ TEST_F(PlatformBackends, TheAdaptersGetNothingOfTheHostsEnvironmentButWhatIsName
   if (::geteuid() == 0) {
     EXPECT_EQ(environment, std::string("NAMED_KEY=v\0", 12));
   }
+}
+
+TEST_F(PlatformBackends, AttackTheAdaptersAreClosedToTheirOwnUserAndDumpNoCore) {
+  // In a child that is nobody, with a warden of its own; the number says which step failed. What may not be looked
+  // into by its own user leaves no core either: both follow from one flag.
+  EXPECT_EQ(in_child([] {
+              if (is_root()) become_ordinary();
+              Daemon own(DaemonOptions{.config = "[platform.adapters]\ncache = \"memory\"\n[platform.credentials.k]\n"
+                                                 "from_env = \"CANARY_KEY\"\n",
+                                       .before_exec = [] { ::setenv("CANARY_KEY", "canary", 1); }});
+              if (!own.start()) return 1;
+              Client client = Client::unix_socket(own.socket_path());
+              const auto status = client.call("platform.status");
+              if (code_of(status) != "OK") return 2;
+              const std::string pid = std::to_string(status->result.get("pid").as_int().value_or(0));
+              for (const char* file : {"environ", "mem", "maps"}) {
+                const UniqueFd opened{::open(("/proc/" + pid + "/" + file).c_str(), O_RDONLY | O_CLOEXEC)};
+                char byte = 0;
+                if (opened && ::read(opened.get(), &byte, 1) > 0) return 3;
+              }
+              return own.stop() == 0 ? 0 : 4;
+            }),
+            0);
 }
 
 // ---- the command line ----

@@ -206,21 +206,24 @@ TEST_F(PlatformData, WhatRunsInTheWorkerNeedsNoDoor) {
   EXPECT_EQ(worker.outcome("cache.get", R"({"key":"k"})"), "INVALID_REQUEST");
 }
 
-TEST_F(PlatformData, TheExamplePluginRemembersAcrossInvocations) {
-  daemon_ = std::make_unique<Daemon>();
-  const std::string example = std::string(SALLYPORT_EXAMPLES) + "/plugin-with-memory";
-  std::filesystem::create_directories(daemon().root() + "/profiles");
-  std::filesystem::copy(example + "/plugin.toml", daemon().root() + "/profiles/plugin.toml");
-  std::ifstream config(example + "/sallyport.toml");
-  daemon().write_config({std::istreambuf_iterator<char>(config), {}});
-  ASSERT_TRUE(daemon().start()) << daemon().log();
-  const std::string workspace = daemon().root() + "/workspace";
-  std::filesystem::create_directories(workspace);
-  std::filesystem::copy(SALLYPORT_PLUGIN, workspace + "/plugin");
-  const auto invoke = [&](const std::string& word) {
-    // A container for each invocation, gone before the next.
+class PlatformExample : public PlatformDoor {
+ protected:
+  void start_example(const std::string& more = "") {
+    daemon_ = std::make_unique<Daemon>();
+    const std::string example = std::string(SALLYPORT_EXAMPLES) + "/plugin-with-memory";
+    std::filesystem::create_directories(daemon().root() + "/profiles");
+    std::filesystem::copy(example + "/plugin.toml", daemon().root() + "/profiles/plugin.toml");
+    std::ifstream config(example + "/sallyport.toml");
+    daemon().write_config(std::string(std::istreambuf_iterator<char>(config), {}) + more);
+    ASSERT_TRUE(daemon().start()) << daemon().log();
+    std::filesystem::create_directories(workspace());
+    std::filesystem::copy(SALLYPORT_PLUGIN, workspace() + "/plugin");
+  }
+  std::string workspace() { return daemon().root() + "/workspace"; }
+  // A container for each invocation, gone before the next.
+  std::string invoke(const std::string& word) {
     const std::string id =
-        make_container("plugin", R"({"workspace":")" + workspace + R"(","command":["./plugin",")" + word + "\"]}");
+        make_container("plugin", R"({"workspace":")" + workspace() + R"(","command":["./plugin",")" + word + "\"]}");
     Client client = connect();
     std::string out;
     EXPECT_TRUE(eventually([&] {
@@ -232,10 +235,71 @@ TEST_F(PlatformData, TheExamplePluginRemembersAcrossInvocations) {
     }));
     EXPECT_EQ(client.outcome("container.remove", R"({"container":")" + id + "\"}"), "OK");
     return out;
-  };
-  EXPECT_EQ(invoke("first"), "1 remembered\n");
-  EXPECT_EQ(invoke("second"), "000001: first\n2 remembered\n");
-  EXPECT_EQ(invoke("third"), "000001: first\n000002: second\n3 remembered\n");
+  }
+  void remembers() {
+    EXPECT_EQ(invoke("first"), "1 remembered\n");
+    EXPECT_EQ(invoke("second"), "000001: first\n2 remembered\n");
+    EXPECT_EQ(invoke("third"), "000001: first\n000002: second\n3 remembered\n");
+  }
+};
+
+TEST_F(PlatformExample, RemembersAcrossInvocations) {
+  start_example();
+  remembers();
+  EXPECT_FALSE(std::filesystem::exists(workspace() + "/.sallyport"));
+}
+
+TEST_F(PlatformExample, RemembersInItsOwnWorkspaceWhereStorageIsPlacedInTheWorker) {
+  start_example("[platform.placement]\nstorage = \"worker\"\n");
+  remembers();
+  std::ifstream first(workspace() + "/.sallyport/storage/profile.plugin/history/000001");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(first), {}), "first");
+  EXPECT_FALSE(std::filesystem::exists(daemon().root() + "/state/platform/storage/profile.plugin"));
+}
+
+TEST_F(PlatformData, StorageInTheWorkerKeepsToTheProfileAndNeedsNoDoor) {
+  start_platform("[platform.adapters]\nstorage = \"files\"\n[platform.placement]\nstorage = \"worker\"\n",
+                 "[profile.plugin.permissions.adapters]\nstorage = { buckets = [\"*\"], max_bytes = \"1KiB\" }\n");
+  const std::string workspace = daemon().root() + "/workspace";
+  std::filesystem::create_directories(workspace);
+  const std::string id = make_container("plugin", R"({"workspace":")" + workspace + "\"}");
+  const auto platform = platform_of(id);
+  ASSERT_TRUE(platform->adapter(Role::storage).is_ready()) << platform->adapter(Role::storage).reason;
+  EXPECT_TRUE(platform->adapter(Role::storage).is_in_worker);
+  daemon().signal(SIGSTOP);
+  auto bucket = platform->storage("b");
+  const auto written = bucket.write("k", std::string("\xff\0 bytes", 8));
+  EXPECT_TRUE(written && !written->is_noop);
+  EXPECT_EQ(**bucket.read("k"), std::string("\xff\0 bytes", 8));
+  EXPECT_EQ((*bucket.stat("k"))->size, 8);
+  EXPECT_EQ(bucket.list()->size(), 1U);
+  EXPECT_EQ(bucket.write("k", std::string(1025, 'x')).error().code, Code::payload_too_large);
+  EXPECT_TRUE(*bucket.remove("k"));
+  EXPECT_FALSE(*bucket.read("k"));
+  daemon().signal(SIGCONT);
+  EXPECT_EQ(as_container(id).outcome("storage.read", R"({"key":"k"})"), "INVALID_REQUEST");
+  // The host is no worker: its own storage is where it always is.
+  const auto host = platform_of();
+  EXPECT_FALSE(host->adapter(Role::storage).is_in_worker);
+  ASSERT_TRUE(host->storage("b").write("k", "the host's"));
+  EXPECT_TRUE(std::filesystem::exists(daemon().root() + "/state/platform/storage/host/b/k"));
+}
+
+TEST_F(PlatformData, StorageInAWorkerWithoutAWorkspaceSaysThatItIsNone) {
+  const std::string placed = "[platform.adapters]\nstorage = \"files\"\n[platform.placement]\nstorage = \"worker\"\n";
+  start_platform(placed);
+  const std::string id = make_container();
+  const auto platform = platform_of(id);
+  EXPECT_EQ(platform->adapter(Role::storage).state, "noop");
+  const auto written = platform->storage().write("k", "v");
+  ASSERT_TRUE(written);
+  EXPECT_TRUE(written->is_noop);
+  EXPECT_NE(written->reason.find("no workspace"), std::string::npos);
+  daemon().write_config("[platform]\non_init_failure = \"error\"\n" + placed);
+  ASSERT_EQ(connect().outcome("warden.reload"), "OK");
+  const auto again = platform_of(id);
+  EXPECT_EQ(again->adapter(Role::storage).state, "failed");
+  EXPECT_EQ(again->storage().write("k", "v").error().code, Code::unavailable);
 }
 
 }  // namespace

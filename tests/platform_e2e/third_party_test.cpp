@@ -1,4 +1,8 @@
 // Adapters that others wrote: pinned, confined, started again.
+#include <signal.h>
+
+#include <iterator>
+
 #include "platform_e2e/fixture.h"
 #include "support/attacker.h"
 #include "wire/crypto.h"
@@ -104,6 +108,92 @@ TEST_F(PlatformThirdParty, AttackItSeesOnlyItsCredentialAndNoNetwork) {
   EXPECT_EQ(report.get("env").to_json().find("KEY"), std::string::npos) << **seen;
   EXPECT_EQ(report.get("home").as_bool(), false);
   EXPECT_TRUE(web.requests().empty());
+}
+
+// Fetches the address that a key names through the proxy that its environment names, and says what came of it.
+constexpr const char* kFetcher = R"py(#!/usr/bin/env python3
+import http.client, json, os, socket, struct
+s = socket.socket(fileno=3)
+def fetch(place):
+  proxy = os.environ.get("http_proxy", "")
+  if not proxy: return "no proxy"
+  host, port = proxy[len("http://"):].rsplit(":", 1)
+  c = http.client.HTTPConnection(host, int(port), timeout=20)
+  c.request("GET", "http://" + place + "/v1/hello")
+  r = c.getresponse()
+  return str(r.status) + " " + r.read().decode()
+while True:
+  head = s.recv(4, socket.MSG_WAITALL)
+  if len(head) < 4: break
+  m = json.loads(s.recv(struct.unpack(">I", head)[0], socket.MSG_WAITALL))
+  if m["type"] != "request": continue
+  if m["method"] == "adapter.init": r = {"protocol": 1, "roles": ["cache"]}
+  else:
+    try: said = fetch(m["params"]["key"])
+    except OSError as e: said = type(e).__name__
+    r = {"found": True, "value": said}
+  b = json.dumps({"id": m["id"], "type": "response", "result": r}).encode()
+  s.sendall(struct.pack(">I", len(b)) + b)
+)py";
+
+TEST_F(PlatformThirdParty, ReachesExactlyTheHostsThatAreNamedForIt) {
+  const TemporaryDirectory directory;
+  const auto hello = [](const auto&, int connection) { WebServer::write(connection, WebServer::json("\"hello\"")); };
+  WebServer named(hello), other(hello);
+  const auto place = [](const WebServer& web) { return web.url().substr(7, web.url().rfind('/') - 7); };
+  const std::string program = directory.path() + "/fetcher.py";
+  std::ofstream(program) << kFetcher;
+  start_platform(config(program, hash(kFetcher), "hosts = [\"" + place(named) + "\"]\n"));
+  const auto platform = platform_of(make_container());
+  ASSERT_TRUE(platform->adapter(Role::cache).is_ready()) << daemon().log();
+  EXPECT_EQ(**platform->cache().get(place(named)), "200 \"hello\"") << daemon().log();
+  EXPECT_EQ(named.requests().size(), 1U);
+  // Another port of the same address, a name that resolves to it, and what is public: none of them was named.
+  for (const std::string& refused : {place(other), "localhost" + place(named).substr(9), std::string("192.0.2.1:80")}) {
+    EXPECT_TRUE((*platform->cache().get(refused))->starts_with("403")) << refused;
+  }
+  EXPECT_TRUE(other.requests().empty());
+  // The warden heard of each, and has it in the ledger, in the adapter's name.
+  Client host = connect();
+  EXPECT_TRUE(eventually([&] {
+    const std::string records = host.call("audit.query", R"({"method":"egress.connect"})")->result.to_json();
+    return records.find("adapter/mine/" + place(named)) != std::string::npos &&
+           records.find("adapter/mine/" + place(other)) != std::string::npos &&
+           records.find("POLICY_DENIED") != std::string::npos;
+  }));
+  EXPECT_TRUE(daemon().logs("a third-party adapter was refused a connection"));
+}
+
+TEST_F(PlatformThirdParty, ItsHostsAreServedAgainAfterItOrItsProxyDied) {
+  const TemporaryDirectory directory;
+  WebServer web([](const auto&, int connection) { WebServer::write(connection, WebServer::json("1")); });
+  const std::string place = web.url().substr(7, web.url().rfind('/') - 7);
+  const std::string program = directory.path() + "/fetcher.py";
+  std::ofstream(program) << kFetcher;
+  start_platform(config(program, hash(kFetcher), "hosts = [\"" + place + "\"]\n"));
+  const std::string id = make_container();
+  const auto reaches = [&] {
+    Client worker = as_container(id);
+    return member(worker, "cache.get", R"({"key":")" + place + "\"}", "value") == "\"200 1\"";
+  };
+  ASSERT_TRUE(eventually(reaches)) << daemon().log();
+  const std::string adapters = std::to_string(adapters_pid());
+  std::ifstream children("/proc/" + adapters + "/task/" + adapters + "/children");
+  std::vector<pid_t> helpers(std::istream_iterator<pid_t>(children), {});
+  ASSERT_EQ(helpers.size(), 2U) << "a launcher and a proxy";
+  for (const pid_t helper : helpers) {
+    ASSERT_EQ(::kill(helper, SIGKILL), 0);
+    EXPECT_TRUE(eventually(reaches)) << daemon().log();
+  }
+}
+
+TEST_F(PlatformThirdParty, AProfilesAllowedHostsCoverThoseOfAThirdParty) {
+  const TemporaryDirectory directory;
+  const std::string program = directory.path() + "/fetcher.py";
+  std::ofstream(program) << kFetcher;
+  start_platform(config(program, hash(kFetcher), "hosts = [\"api.example.com:8443\"]\n"),
+                 std::string("allowed_hosts = [\"other.example.com\"]\n") + kAllGrants);
+  EXPECT_EQ(as_container(make_container()).outcome("cache.get", R"({"key":"x"})"), "POLICY_DENIED");
 }
 
 TEST_F(PlatformThirdParty, OneThatDiesOrTalksNonsenseIsStartedAgain) {

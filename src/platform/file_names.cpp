@@ -1,6 +1,6 @@
-#include "adapters/storage_files.h"
+#include "platform/file_store.h"
 
-namespace sallyport::adapters {
+namespace sallyport::platform {
 namespace {
 
 constexpr std::size_t kMaxFileName = 240;
@@ -51,4 +51,4 @@ std::optional<std::string> decode_name(std::string_view name) {
   return encode_name(key) == name ? std::optional(key) : std::nullopt;
 }
 
-}  // namespace sallyport::adapters
+}  // namespace sallyport::platform

@@ -1,0 +1,101 @@
+#include "containers/places.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+
+#include "os/files.h"
+
+namespace sallyport::containers {
+namespace {
+
+// No container's id begins with a dot.
+constexpr const char* kSparePrefix = ".spare-";
+// For a burst of containers; each costs a few inodes.
+constexpr std::size_t kSpares = 4;
+// After a burst used them up.
+constexpr Millis kRefillAfter{50};
+
+Status make_tree(const std::string& root, std::initializer_list<const char*> below) {
+  TRY(const UniqueFd directory, os::open_private_directory(root));
+  for (const char* name : below) {
+    if (::mkdirat(directory.get(), name, 0700) != 0 && errno != EEXIST) {
+      return Error::from_errno("cannot create directory " + root + "/" + name, errno);
+    }
+  }
+  return ok();
+}
+
+}  // namespace
+
+void Places::open() {
+  is_open_ = true;
+  std::error_code ignored;
+  for (const std::string& parent : {doors_, mailboxes_}) {
+    std::vector<std::filesystem::path> old;
+    for (const auto& entry : std::filesystem::directory_iterator(parent, ignored)) {
+      if (entry.path().filename().string().starts_with(kSparePrefix)) old.push_back(entry.path());
+    }
+    for (const auto& path : old) std::filesystem::remove_all(path, ignored);
+  }
+  refill_later();
+}
+
+void Places::close() {
+  if (!std::exchange(is_open_, false)) return;
+  loop_.cancel(refill_);
+  for (const std::string& name : std::exchange(spares_, {})) remove_trees(name);
+}
+
+Status Places::make_trees(const std::string& name) const {
+  // Mount points for what is bound below the door's directory.
+  const std::string door = doors_ + "/" + name;
+  TRY(make_tree(door, {"mailbox", "mailbox/in", "mailbox/out", "session", "bin"}));
+  const UniqueFd program{
+      ::open((door + "/bin/" + kSignalProgram).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
+  if (!program) return Error::from_errno("cannot create a file in " + door, errno);
+  return make_tree(mailboxes_ + "/" + name, {"in", "in/tmp", "in/new", "out", "session"});
+}
+
+void Places::remove_trees(const std::string& name) const {
+  std::error_code ignored;
+  std::filesystem::remove_all(doors_ + "/" + name, ignored);
+  std::filesystem::remove_all(mailboxes_ + "/" + name, ignored);
+}
+
+Status Places::make(const std::string& id) {
+  if (!spares_.empty()) {
+    const std::string spare = std::move(spares_.back());
+    spares_.pop_back();
+    const auto take = [&](const std::string& parent) {
+      return std::rename((parent + "/" + spare).c_str(), (parent + "/" + id).c_str()) == 0;
+    };
+    if (take(doors_) && take(mailboxes_)) return ok();
+    // Somebody tidied up: then as if there had been none.
+    remove_trees(spare);
+  }
+  return make_trees(id);
+}
+
+void Places::refill() {
+  if (!is_open_ || spares_.size() >= kSpares) return;
+  const std::string name = kSparePrefix + std::to_string(++made_);
+  // Whoever needs a place and cannot have one says so.
+  if (!make_trees(name)) return remove_trees(name);
+  spares_.push_back(name);
+  refill_later();
+}
+
+void Places::refill_later() {
+  if (refill_ != 0 || spares_.size() >= kSpares) return;
+  refill_ = loop_.after(kRefillAfter, [this] {
+    refill_ = 0;
+    refill();
+  });
+}
+
+}  // namespace sallyport::containers
