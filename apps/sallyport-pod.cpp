@@ -8,6 +8,7 @@
 
 #include "pod/daemon.h"
 #include "wire/wire.h"
+#include "worker/entry.h"
 
 using namespace sallyport;
 
@@ -53,7 +54,7 @@ int main() {
   ::dup2(claim->log.get(), STDERR_FILENO);
   const SystemClock clock;
   const Log log(STDERR_FILENO, LogFormat::text, LogLevel::info, clock);
-  auto daemon = pod::Daemon::start(std::move(*startup), std::move(*claim), log, clock);
+  auto daemon = pod::Daemon::start(std::move(*startup), std::move(*claim), worker::serve_files, log, clock);
   if (!daemon) return give_up(creator.get(), daemon.error());
   [[maybe_unused]] const ssize_t written = ::write(creator.get(), &pod::kReadyByte, 1);
   creator.reset();

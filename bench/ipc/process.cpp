@@ -118,7 +118,8 @@ std::vector<Process> busy_loops(int count) {
   std::vector<Process> loops;
   for (int i = 0; i < count; ++i) {
     loops.push_back(Process::fork([] {
-      for (volatile unsigned turns = 0;; turns = turns + 1) {}
+      for (volatile unsigned turns = 0;; turns = turns + 1) {
+      }
     }));
   }
   return loops;

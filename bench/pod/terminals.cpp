@@ -2,11 +2,14 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -14,6 +17,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "os/sockets.h"
 #include "pod/attach.h"
 #include "pod/record.h"
 #include "pod/terminal.h"
@@ -97,6 +101,58 @@ void OnPty::finish() {
   if (pid_ > 0) ::waitpid(std::exchange(pid_, -1), nullptr, 0);
 }
 
+namespace {
+
+void run_on(pid_t pid, bool only_first_core) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  for (int i = 0; i < (only_first_core ? 1 : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN))); ++i)
+    CPU_SET(i, &cores);
+  if (::sched_setaffinity(pid, sizeof cores, &cores) != 0) give_up("cannot choose a core");
+}
+
+}  // namespace
+
+OnOneCore::OnOneCore(pid_t other) : other_(other) {
+  run_on(0, true);
+  run_on(other_, true);
+}
+
+OnOneCore::~OnOneCore() {
+  run_on(0, false);
+  run_on(other_, false);
+}
+
+OnDtach::OnDtach(const std::string& path, const std::string& script)
+    : buffer_(std::make_unique_for_overwrite<char[]>(kBlock)) {
+  const std::string command = "dtach -n " + path + " -E -z -r none sh -c '" + script + "'";
+  if (std::system(command.c_str()) != 0) give_up("cannot start dtach");
+  socket_ = must(os::connect_unix(path), "dtach");
+  constexpr unsigned char kAttach = 1;
+  send(kAttach, {});
+}
+
+// A packet is a type, a length and eight bytes; what comes back is the terminal's output as it is.
+void OnDtach::send(unsigned char type, std::string_view content) const {
+  std::array<char, 10> packet{};
+  packet[0] = static_cast<char>(type);
+  packet[1] = static_cast<char>(content.size());
+  std::copy(content.begin(), content.end(), packet.begin() + 2);
+  if (::write(socket_.get(), packet.data(), packet.size()) != static_cast<ssize_t>(packet.size())) {
+    give_up("dtach ended");
+  }
+}
+
+void OnDtach::type(std::string_view keys) const {
+  constexpr unsigned char kPush = 0;
+  send(kPush, keys);
+}
+
+std::string_view OnDtach::read() {
+  const ssize_t count = ::read(socket_.get(), buffer_.get(), kBlock);
+  return {buffer_.get(), count > 0 ? static_cast<std::size_t>(count) : 0};
+}
+
 OnPod::OnPod(Client& warden, const std::string& pods_dir, const std::string& script, bool with_tcp)
     : pods_dir_(pods_dir) {
   const auto made = must(warden.call("pod.create", wire::to_json([&](wire::JsonWriter& json) {
@@ -135,18 +191,18 @@ void OnPod::type(std::string_view keys) {
   if (!client_->write_stream(input_, as_bytes(keys))) give_up("cannot type");
 }
 
-std::size_t OnPod::read() {
+std::string_view OnPod::read() {
   for (;;) {
     auto piece = client_->read_stream(output_, Millis(60'000));
     if (!piece && piece.error().code == Code::timeout) give_up("a pod says nothing");
     if (piece && !piece->empty()) {
       last_.assign(as_text(piece->view()));
-      return piece->size();
+      return last_;
     }
     while (next_ == 0 && !has_exited_) {
-      if (!client_->dispatch(Millis(60'000))) return 0;
+      if (!client_->dispatch(Millis(60'000))) return {};
     }
-    if (next_ == 0) return 0;
+    if (next_ == 0) return {};
     output_ = std::exchange(next_, 0);
   }
 }

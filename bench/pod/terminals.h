@@ -40,6 +40,34 @@ class OnPty {
   std::unique_ptr<char[]> buffer_;
 };
 
+// This process, and another one with all that it starts from now on, on a single core; until it goes.
+class OnOneCore {
+ public:
+  explicit OnOneCore(pid_t other);
+  ~OnOneCore();
+  OnOneCore(const OnOneCore&) = delete;
+  OnOneCore& operator=(const OnOneCore&) = delete;
+
+ private:
+  pid_t other_;
+};
+
+// A command kept by dtach, and a client at dtach's own socket: as a pod is measured, without a terminal in front.
+class OnDtach {
+ public:
+  OnDtach(const std::string& path, const std::string& script);
+  OnDtach(const OnDtach&) = delete;
+  OnDtach& operator=(const OnDtach&) = delete;
+
+  void type(std::string_view keys) const;
+  std::string_view read();  // empty at the end
+
+ private:
+  void send(unsigned char type, std::string_view content) const;
+  UniqueFd socket_;
+  std::unique_ptr<char[]> buffer_;
+};
+
 // A pod made through the warden, and a client attached to it.
 class OnPod {
  public:
@@ -51,11 +79,11 @@ class OnPod {
   void attach();
   void detach() { client_.reset(); }
   void type(std::string_view keys);
-  std::size_t read();  // bytes that came; 0 at the end
+  std::string_view read();  // what came, waiting for it; empty at the end
   const std::string& name() const { return name_; }
   pid_t daemon() const { return daemon_; }
   std::uint64_t skipped() const { return skipped_; }
-  std::string last() const { return last_; }
+  const std::string& last() const { return last_; }
   void wait();     // for the agent's end
   void collect();  // and forget it
 

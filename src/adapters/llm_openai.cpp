@@ -108,8 +108,8 @@ class OpenAiLlm final : public Adapter {
 
   Task<Reply> stream(Call& call, HttpRequest request) {
     const auto streaming = std::make_shared<Streaming>(Streaming{call});
-    auto response = co_await backend_.send(&call, std::move(request),
-                                           [streaming](std::string_view piece) { streaming->take(piece); });
+    Http::OnPiece take = [streaming](std::string_view piece) { streaming->take(piece); };
+    auto response = co_await backend_.send(&call, std::move(request), std::move(take));
     if (!response) co_return std::move(response).error();
     CO_TRY(check_status(*response));
     if (streaming->failure) co_return *streaming->failure;
@@ -144,7 +144,8 @@ class OpenAiEmbeddings final : public Adapter {
     if (verb == "dimensions") {
       std::int64_t dimensions = dimensions_;
       if (dimensions == 0) {
-        CO_TRY(const Embedded one, co_await embed(call, model, std::vector<std::string_view>(1, "dimensions")));
+        std::vector<std::string_view> probe = {"dimensions"};
+        CO_TRY(const Embedded one, co_await embed(call, model, std::move(probe)));
         dimensions = static_cast<std::int64_t>(one.vectors[0].size());
       }
       co_return call.result(

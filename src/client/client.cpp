@@ -443,7 +443,7 @@ Status Client::finish_stream(std::uint32_t stream) {
   return send_unsent();
 }
 
-Result<Bytes> Client::read_stream(std::uint32_t stream, Millis wait) {
+Result<Bytes> Client::read_stream(std::uint32_t stream, Millis wait, std::size_t most) {
   const auto found = incoming_.find(stream);
   if (found == incoming_.end()) return Error::make(Code::not_found, "no such stream");
   Incoming& incoming = found->second;
@@ -451,7 +451,13 @@ Result<Bytes> Client::read_stream(std::uint32_t stream, Millis wait) {
       wait_for([&] { return !incoming.bytes.empty() || incoming.is_ended || incoming.error; }, steady_now() + wait));
   if (!came) return Error::make(Code::timeout, "nothing came on the stream in time");
   if (!incoming.bytes.empty()) {
-    Bytes bytes = std::exchange(incoming.bytes, Bytes());
+    Bytes bytes;
+    if (incoming.bytes.size() <= most) {
+      bytes = std::exchange(incoming.bytes, Bytes());
+    } else {
+      bytes.append(incoming.bytes.view().first(most));
+      incoming.bytes.erase_front(most);
+    }
     if (const std::uint32_t grant = book_.consumed(stream, static_cast<std::uint32_t>(bytes.size())); grant != 0) {
       TRY(notify("stream.credit", wire::to_json([&](wire::JsonWriter& json) {
                    json.begin_object().member("stream", stream).member("bytes", grant).end_object();

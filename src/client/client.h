@@ -103,8 +103,9 @@ class Client {
   Result<std::uint32_t> open_stream() { return book_.open(); }
   Status write_stream(std::uint32_t stream, ByteView bytes);  // waits for credit
   Status finish_stream(std::uint32_t stream);
-  // The next bytes of a stream that an answer named; empty at its good end.
-  Result<Bytes> read_stream(std::uint32_t stream, Millis wait = Millis(30'000));
+  // The next bytes of a stream that an answer named; empty at its good end. The peer is granted as much again: who
+  // uses them up slowly takes no more than `most` at once.
+  Result<Bytes> read_stream(std::uint32_t stream, Millis wait = Millis(30'000), std::size_t most = SIZE_MAX);
   void reset_stream(std::uint32_t stream, const Error& error);
 
   // Both sides must agree on it; before the first stream.

@@ -20,7 +20,10 @@ constexpr std::size_t kMostAtOnce = 4;
 // A worker that was sent away while a call waited for it is waited for again; one that dies at once is not.
 constexpr int kMostStarts = 2;
 
-bool is_serving(const Container& container) { return container.state == State::running && container.handle != 0; }
+// One that a `run` made for itself has none.
+bool is_serving(const Container& container) {
+  return container.state == State::running && (container.handle != 0 || !container.config.pod.empty());
+}
 
 Error unavailable(std::string_view why) { return Error::make(Code::unavailable, std::string(why)); }
 
@@ -121,6 +124,10 @@ Task<Status> Workers::await_session(std::shared_ptr<Container> container, std::s
 }
 
 Task<Status> Workers::start(std::shared_ptr<Container> container, std::shared_ptr<Slot> slot) {
+  if (!container->config.pod.empty()) {
+    const Status started = co_await start_in_pod(container->config.pod, slot);
+    co_return started;
+  }
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     co_return Error::from_errno("cannot make a socket pair", errno);
@@ -135,6 +142,25 @@ Task<Status> Workers::start(std::shared_ptr<Container> container, std::shared_pt
          ipc::Session::open(sessions_, std::move(ours), UniqueFd(), wire::Side::connecting, "worker/" + container->id));
   slot->session->keep_results();
   listen(slot->session, slot);
+  co_return ok();
+}
+
+// The connection to the pod's daemon becomes the worker's with the answer.
+Task<Status> Workers::start_in_pod(std::string pod, std::shared_ptr<Slot> slot) {
+  auto connected = co_await connect_pod_(pod);
+  if (!connected) co_return unavailable("the pod cannot be reached: " + connected.error().message);
+  const std::shared_ptr<ipc::Session> session = std::move(*connected);
+  listen(session, slot);
+  const auto answered = std::make_shared<ipc::OneShot<Result<wire::Message>>>();
+  CO_TRY(session->request("pod.worker", "{}", std::nullopt,
+                          [answered](Result<wire::Message> came) { answered->resolve(std::move(came)); }));
+  const Result<wire::Message> answer = co_await *answered;
+  if (!answer || answer->error) {
+    session->close();
+    co_return unavailable("the pod starts no file worker: " +
+                          (answer ? answer->error->message : answer.error().message));
+  }
+  slot->session = session;
   co_return ok();
 }
 

@@ -1,6 +1,7 @@
 // File workers, one per container, started when the first call needs one and again after one died.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,7 +16,11 @@ class Workers {
   struct Slot;
 
  public:
-  explicit Workers(Registry& registry, ipc::Sessions& sessions) : registry_(registry), sessions_(sessions) {}
+  // Connects to the daemon of the pod with this name. Its sandbox is its own, so the worker is started by it.
+  using ConnectPod = std::function<Task<Result<std::shared_ptr<ipc::Session>>>(std::string pod)>;
+
+  Workers(Registry& registry, ipc::Sessions& sessions, ConnectPod connect_pod)
+      : registry_(registry), sessions_(sessions), connect_pod_(std::move(connect_pod)) {}
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
@@ -47,10 +52,12 @@ class Workers {
   std::shared_ptr<Slot> slot_of(const std::shared_ptr<Container>& container);
   Task<Status> await_session(std::shared_ptr<Container> container, std::shared_ptr<Slot> slot);
   Task<Status> start(std::shared_ptr<Container> container, std::shared_ptr<Slot> slot);
+  Task<Status> start_in_pod(std::string pod, std::shared_ptr<Slot> slot);
   static Fire listen(std::shared_ptr<ipc::Session> session, std::shared_ptr<Slot> slot);
 
   Registry& registry_;
   ipc::Sessions& sessions_;
+  ConnectPod connect_pod_;
   std::map<std::string, std::shared_ptr<Slot>> slots_;  // by container
 };
 

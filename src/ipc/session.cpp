@@ -1,5 +1,6 @@
 #include "ipc/session.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -436,6 +437,20 @@ void Session::close() {
   }
   if (side_ == wire::Side::accepting) shared_.remove(*this);
   wake_reader();
+}
+
+Result<UniqueFd> Session::copy_connection() const {
+  UniqueFd copy{::fcntl(in_->fd(), F_DUPFD_CLOEXEC, 3)};
+  // Both share the mode; this side never waits, whatever it is.
+  if (!copy || ::fcntl(copy.get(), F_SETFL, ::fcntl(copy.get(), F_GETFL) & ~O_NONBLOCK) != 0) {
+    return Error::from_errno("cannot copy a connection", errno);
+  }
+  return copy;
+}
+
+void Session::let_go() {
+  is_socket_ = false;  // that would be shut down
+  close();
 }
 
 void Session::close_if_idle(SteadyTime now) {

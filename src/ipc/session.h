@@ -91,6 +91,10 @@ class Session : public std::enable_shared_from_this<Session> {
   // Stops reading, as finish() does, though the peer has not ended: for a shutdown that drains.
   void drain();
   void close();  // now; open calls are cancelled
+  // For a connection that goes on in other hands: a copy of its descriptor, which blocks; and the end of this session,
+  // but not of the connection.
+  Result<UniqueFd> copy_connection() const;
+  void let_go();
   bool is_closed() const { return is_closed_; }
   std::size_t unsent_bytes() const { return unsent_.size() - unsent_from_; }
 

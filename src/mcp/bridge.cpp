@@ -144,7 +144,7 @@ void Bridge::write_output() {
     }
     sent += static_cast<std::size_t>(count);
   }
-  output.erase_front(sent);
+  if (sent > 0) output.erase_front(sent);
 }
 
 }  // namespace sallyport::mcp

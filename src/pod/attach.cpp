@@ -102,6 +102,7 @@ class Attachment {
                                             json.end_object();
                                           })));
     output_ = stream_in(answer.value().get("output"));
+    position_ = answer.value().get("offset").as_uint().value_or(0);
     begin_repaint(answer.value().get("repaint").as_uint().value_or(0));
     return ok();
   }
@@ -119,7 +120,7 @@ class Attachment {
  private:
   struct Gap {
     std::uint32_t stream = 0;
-    std::uint64_t repaint = 0;
+    std::uint64_t offset = 0, repaint = 0;
   };
 
   Status turn(const RawTerminal& raw) {
@@ -138,6 +139,7 @@ class Attachment {
 
   // What came, as far as the terminal takes it: more is asked for only when that is written.
   Status show() {
+    if (gaps_to_drop_ > 0) drop_unshown();
     for (;;) {
       while (!pending_.empty()) {
         const ssize_t count = ::write(out_, pending_.data() + written_, pending_.size() - written_);
@@ -151,7 +153,8 @@ class Attachment {
         }
       }
       if (is_over_) return ok();
-      auto came = client_.read_stream(output_, Millis(0));
+      // Little at once: from what is granted again, the pod knows how fast this terminal is.
+      auto came = client_.read_stream(output_, Millis(0), wire::kPodWindow.grant_after);
       if (came && !came->empty()) {
         take_output(came->view());
       } else if (came) {
@@ -169,9 +172,29 @@ class Attachment {
     }
   }
 
+  // After an interrupt nobody wants to see what came before it. The pod told of it behind that stream's end.
+  void drop_unshown() {
+    end_.skipped += pending_.size() - written_;
+    pending_.clear();
+    written_ = 0;
+    for (; gaps_to_drop_ > 0; --gaps_to_drop_) {
+      for (auto came = client_.read_stream(output_, Millis(0)); came && !came->empty();) {
+        end_.skipped += came->size();
+        came = client_.read_stream(output_, Millis(0));
+      }
+      switch_over();
+    }
+  }
+
   // The repaint repeats what was asked long ago: nobody waits for answers to it.
   void take_output(ByteView bytes) {
-    if (!is_terminal_) return pending_.append(bytes);
+    if (!is_terminal_) {
+      // A file has all of it once.
+      const auto repeated = static_cast<std::size_t>(std::min<std::uint64_t>(repeated_, bytes.size()));
+      repeated_ -= repeated;
+      position_ += bytes.size() - repeated;
+      return pending_.append(bytes.subspan(repeated));
+    }
     const auto old = static_cast<std::size_t>(std::min<std::uint64_t>(repaint_left_, bytes.size()));
     filter_.set_queries(TerminalFilter::Queries::drop);
     filter_.feed(bytes.first(old), pending_);
@@ -191,13 +214,17 @@ class Attachment {
     gaps_.pop_front();
     output_ = gap.stream;
     has_ended_ = false;
+    repeated_ = position_ - std::min(position_, gap.offset);
+    position_ = std::max(position_, gap.offset);
     begin_repaint(gap.repaint);
   }
 
   void take_event(const wire::Message& event) {
     if (event.method == "pod.gap") {
       end_.skipped += event.params.get("skipped").as_uint().value_or(0);
-      gaps_.push_back({stream_in(event.params.get("output")), event.params.get("repaint").as_uint().value_or(0)});
+      gaps_.push_back({stream_in(event.params.get("output")), event.params.get("offset").as_uint().value_or(0),
+                       event.params.get("repaint").as_uint().value_or(0)});
+      if (is_terminal_ && event.params.get("interrupted").as_bool().value_or(false)) gaps_to_drop_ = gaps_.size();
     } else if (event.method == "pod.exit") {
       exit_code_ = static_cast<int>(event.params.get("exit_code").as_int().value_or(1));
     } else if (event.method == "pod.role") {
@@ -285,6 +312,9 @@ class Attachment {
   int out_;
   std::uint32_t input_ = 0, output_ = 0;
   std::deque<Gap> gaps_;
+  std::size_t gaps_to_drop_ = 0;  // with all that came before them
+  std::uint64_t position_ = 0;    // in the pod's output, where that is no terminal
+  std::uint64_t repeated_ = 0;    // of what comes next: known already
   std::optional<int> exit_code_;
   std::uint64_t repaint_left_ = 0;
   Bytes pending_;

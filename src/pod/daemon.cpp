@@ -15,9 +15,6 @@
 namespace sallyport::pod {
 namespace {
 
-// A command that closes its terminal may open it again.
-constexpr Millis kReopenPause{20};
-
 UniqueFd copy_of(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 3)); }
 
 }  // namespace
@@ -37,9 +34,10 @@ Daemon::Daemon(Startup startup, Claim claim, const Log& log, const Clock& clock)
 
 Daemon::~Daemon() = default;
 
-Result<std::unique_ptr<Daemon>> Daemon::start(Startup startup, Claim claim, const Log& log, const Clock& clock) {
+Result<std::unique_ptr<Daemon>> Daemon::start(Startup startup, Claim claim, sandbox::WorkerEntry worker, const Log& log,
+                                              const Clock& clock) {
   std::unique_ptr<Daemon> daemon(new Daemon(std::move(startup), std::move(claim), log, clock));
-  Status started = daemon->launch();
+  Status started = daemon->launch(worker);
   if (started) started = daemon->open_door();
   if (started) started = daemon->publish();
   if (started) started = daemon->watch_place();
@@ -70,11 +68,12 @@ Result<std::unique_ptr<Daemon>> Daemon::start(Startup startup, Claim claim, cons
   return daemon;
 }
 
-Status Daemon::launch() {
+Status Daemon::launch(sandbox::WorkerEntry worker) {
   TRY(Terminal terminal, open_terminal(size_));
   sandbox::LaunchOptions options;
   for (int& fd : options.stdio) fd = terminal.slave.get();
   options.wants_pid_namespace = true;
+  options.worker = worker;
   TRY(sandbox::Running running, sandbox::launch(startup_.spec, options));
   protections_ = running.protections().to_json();
   running_.emplace(std::move(running));
@@ -109,7 +108,7 @@ void Daemon::accept(UniqueFd connection, pid_t peer) {
   auto session = ipc::Session::open(sessions_, std::move(connection), UniqueFd(), wire::Side::accepting, name);
   if (!session) return log_.error("cannot open a session", {{"error", session.error().describe()}});
   (*session)->set_window(wire::kPodWindow);
-  peers_[session->get()] = peer;
+  peers_[session->get()].pid = peer;
   (*session)->on_close([this, closed = session->get()] {
     const auto outputs = outputs_;
     for (const OutputPtr& output : outputs) {
@@ -125,6 +124,7 @@ Fire Daemon::serve(std::shared_ptr<ipc::Session> session) {
   while (co_await session->receive()) {
     while (auto request = session->next_request()) Service::answer(*this, session, std::move(*request));
     session->end_turn();
+    if (std::exchange(has_typed_, false)) look_for_echo();
   }
   session->finish();
 }
@@ -155,9 +155,10 @@ void Daemon::reports_taken(std::uint64_t number) {
   if (has_ended_ && reports_.is_empty()) loop_.stop();
 }
 
-pid_t Daemon::peer_of(const ipc::Session& session) const {
+const Daemon::Peer& Daemon::peer_of(const ipc::Session& session) const {
+  static const Peer kNobody;
   const auto found = peers_.find(&session);
-  return found == peers_.end() ? -1 : found->second;
+  return found == peers_.end() ? kNobody : found->second;
 }
 
 // ---- the agent ----
@@ -174,6 +175,14 @@ Fire Daemon::watch_agent() {
       case sandbox::Event::Kind::ended:
         agent_ended(SIGKILL);
         break;
+      case sandbox::Event::Kind::started:
+        if (const auto node = starting_workers_.extract(event.job); !node.empty()) node.mapped()->resolve(ok());
+        break;
+      case sandbox::Event::Kind::failed:
+        if (const auto node = starting_workers_.extract(event.job); !node.empty()) {
+          node.mapped()->resolve(Error::from_errno("cannot start a file worker", event.value));
+        }
+        break;
       case sandbox::Event::Kind::over_memory:
         log_.warn("killed: it used more memory than its limit", {{"mib", event.value}});
         break;
@@ -181,6 +190,16 @@ Fire Daemon::watch_agent() {
         break;
     }
   }
+}
+
+Task<Status> Daemon::start_worker(int socket) {
+  if (!running_ || wait_status_) co_return Error::make(Code::conflict, "the pod's agent has ended");
+  const auto started = std::make_shared<ipc::OneShot<Status>>();
+  const std::uint32_t job = ++last_job_;
+  CO_TRY(running_->start_worker(job, socket));
+  starting_workers_.emplace(job, started);
+  const Status outcome = co_await *started;
+  co_return outcome;
 }
 
 Fire Daemon::watch_violations() {
@@ -214,6 +233,9 @@ void Daemon::agent_ended(int wait_status) {
   if (wait_status_) return;
   wait_status_ = wait_status;
   log_.info("agent ended", {{"wait_status", wait_status}});
+  for (const auto& [job, started] : std::exchange(starting_workers_, {})) {
+    started->resolve(Error::make(Code::conflict, "the pod's agent has ended"));
+  }
   loop_.after(kDrainSilence, [this, before = screen_.end()] { check_silence(before); });
   // The terminal's end may have been seen before; else whoever reads it will see it.
   if (is_terminal_closed_ && !pump()) is_drained_ = true;

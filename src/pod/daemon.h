@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/base.h"
+#include "base/glance.h"
 #include "egress/link.h"
 #include "ipc/ipc.h"
 #include "pod/device_queries.h"
@@ -38,8 +39,10 @@ Result<Claim> claim(const Startup& startup);
 
 class Daemon {
  public:
-  // Launches the agent, opens the door, publishes the record. On error nothing is left.
-  static Result<std::unique_ptr<Daemon>> start(Startup startup, Claim claim, const Log& log, const Clock& clock);
+  // Launches the agent, opens the door, publishes the record. On error nothing is left. `worker` is what serves files
+  // inside the agent's walls.
+  static Result<std::unique_ptr<Daemon>> start(Startup startup, Claim claim, sandbox::WorkerEntry worker,
+                                               const Log& log, const Clock& clock);
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
@@ -51,7 +54,7 @@ class Daemon {
   using OutputPtr = std::shared_ptr<Output>;
 
   Daemon(Startup startup, Claim claim, const Log& log, const Clock& clock);
-  Status launch();
+  Status launch(sandbox::WorkerEntry worker);
   Status open_egress();
   Status open_door();
   Status listen_unix();
@@ -66,6 +69,8 @@ class Daemon {
 
   // ---- the agent ----
   Fire watch_agent();
+  // A file worker in its sandbox, at the other end of this socket.
+  Task<Status> start_worker(int socket);
   Fire watch_violations();
   Fire watch_covers();
   void agent_ended(int wait_status);
@@ -83,7 +88,13 @@ class Daemon {
   void report(const std::function<void(wire::JsonWriter&)>& members);
   void reports_taken(std::uint64_t number);
   void wake_reporter();
-  pid_t peer_of(const ipc::Session& session) const;  // -1: not known, on loopback TCP
+  struct Peer {
+    pid_t pid = -1;       // not known on loopback TCP
+    std::string voucher;  // of a warden that passes on what others ask
+  };
+  const Peer& peer_of(const ipc::Session& session) const;
+  // Whoever takes the reports has written down what came through its own connections.
+  bool is_wardens(const Peer& peer) const { return !peer.voucher.empty() && peer.voucher == warden_voucher_; }
 
   // ---- the terminal ----
   Fire read_terminal();
@@ -91,6 +102,7 @@ class Daemon {
   void push_all();
   void type(ByteView bytes);
   Fire drain_input();
+  void look_for_echo();
   void resize(const Size& size);
   Fire nudge();
 
@@ -112,6 +124,8 @@ class Daemon {
   DeviceQueries queries_;
   std::unique_ptr<ipc::Watch> master_;
   std::optional<sandbox::Running> running_;
+  std::map<std::uint32_t, std::shared_ptr<ipc::OneShot<Status>>> starting_workers_;  // by job
+  std::uint32_t last_job_ = 0;
   std::string protections_;
   sandbox::ViolationLog violations_;
   std::unique_ptr<ipc::Watch> control_, violations_watch_, covers_watch_;
@@ -126,8 +140,8 @@ class Daemon {
   Reports reports_;
   std::shared_ptr<ipc::OneShot<bool>> reports_waiter_;
   std::weak_ptr<ipc::Session> warden_;  // that takes the reports
-  pid_t warden_pid_ = -1;
-  std::map<const ipc::Session*, pid_t> peers_;
+  std::string warden_voucher_;
+  std::map<const ipc::Session*, Peer> peers_;
 
   std::vector<OutputPtr> outputs_;
   OutputPtr controller_;
@@ -140,6 +154,8 @@ class Daemon {
 
   std::vector<std::shared_ptr<ipc::OneShot<bool>>> waiters_;
   std::optional<int> wait_status_;
+  Glance echo_;
+  bool has_typed_ = false;  // in this turn, and the terminal took it
   bool is_draining_input_ = false;
   bool is_nudging_ = false;
   bool is_terminal_closed_ = false;

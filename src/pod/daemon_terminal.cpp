@@ -118,12 +118,23 @@ Fire Daemon::drain_input() {
   is_draining_input_ = false;
 }
 
+// The line discipline, or a program that draws its own, answers a key within microseconds.
+void Daemon::look_for_echo() {
+  const std::uint64_t before = screen_.end();
+  echo_.wait([&] { return is_drained_ || !pump() || screen_.end() != before; });
+}
+
 // Credit is granted as input is taken, so a client that pastes more than the agent reads waits, and only it.
 Fire Daemon::read_input(OutputPtr output, std::shared_ptr<ipc::InStream> input) {
   for (;;) {
     auto typed = co_await input->read();
     if (!typed || typed->empty()) break;
-    if (controller_ == output) type(typed->view());
+    if (controller_ == output) {
+      const bool interrupts = output->has_backlog() && are_interrupting(master_->fd(), typed->view());
+      type(typed->view());
+      has_typed_ = input_.empty();
+      if (interrupts) output->interrupt();
+    }
     while (!input_.empty() && controller_ == output && !is_drained_) {
       co_await loop_.sleep(kFullInputPause);
     }
@@ -186,10 +197,10 @@ void Daemon::detach(const Output& output) {
   if (controller_ == gone) set_controller(nullptr);
   gone->stop();
   log_.info("detached", {{"session", gone->session().name()}, {"gaps", gone->gaps()}});
-  const pid_t peer = peer_of(gone->session());
-  if (gone->role() == Role::log || (peer > 0 && peer == warden_pid_)) return;
+  const Peer& peer = peer_of(gone->session());
+  if (gone->role() == Role::log || is_wardens(peer)) return;
   report([&](wire::JsonWriter& json) {
-    json.member("method", "pod.detach").member("session", gone->session().name()).member("peer_pid", peer);
+    json.member("method", "pod.detach").member("session", gone->session().name()).member("peer_pid", peer.pid);
   });
 }
 

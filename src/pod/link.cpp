@@ -113,6 +113,13 @@ Fire Link::listen() {
   pod->close();
 }
 
+void vouch(ipc::Session& pod, const std::string& voucher) {
+  const std::string params =
+      wire::to_json([&](wire::JsonWriter& json) { json.begin_object().member("voucher", voucher).end_object(); });
+  // Nothing depends on the answer: a pod that does not know it reports what it is asked.
+  [[maybe_unused]] const auto asked = pod.request("pod.link", params, std::nullopt, [](Result<wire::Message>) {});
+}
+
 Task<Result<wire::Message>> Link::ask(ipc::Call* call, std::string_view method, std::string params) {
   const auto shot = std::make_shared<ipc::OneShot<Result<wire::Message>>>();
   CO_TRY(const std::string id, pod_->request(method, params, std::nullopt,
@@ -203,6 +210,7 @@ void Link::take_event(const wire::Message& event) {
     notice.offset = event.params.get("offset").as_uint().value_or(0);
     notice.skipped = event.params.get("skipped").as_uint().value_or(0);
     notice.repaint = event.params.get("repaint").as_uint().value_or(0);
+    notice.is_interrupted = event.params.get("interrupted").as_bool().value_or(false);
   }
   flow->notices.push_back(std::move(notice));
   flow->has_notice->resolve(true);
@@ -243,7 +251,7 @@ Fire Link::relay(std::shared_ptr<Relay> flow, std::shared_ptr<Link> self) {
     flow->out = std::move(*out);
     flow->to->send_event(flow->id, notice.method, wire::to_json([&](wire::JsonWriter& json) {
                            json.begin_object().member("offset", notice.offset).member("skipped", notice.skipped);
-                           json.member("repaint", notice.repaint);
+                           json.member("repaint", notice.repaint).member("interrupted", notice.is_interrupted);
                            write_stream(json, "output", flow->out->number());
                            json.end_object();
                          }));

@@ -16,6 +16,9 @@ namespace sallyport::pod {
 // loopback TCP it must prove that it holds the token.
 Task<Result<std::shared_ptr<ipc::Session>>> connect_session(ipc::Sessions& sessions, Record record);
 
+// First of all on a connection: what is asked there is written down by the warden.
+void vouch(ipc::Session& pod, const std::string& voucher);
+
 // Passes requests to the pod, and its streams and events to who asked: in order, at the pace of the slower.
 class Link : public std::enable_shared_from_this<Link> {
  public:
@@ -44,6 +47,7 @@ class Link : public std::enable_shared_from_this<Link> {
       std::string method, params;
       std::shared_ptr<ipc::InStream> next;  // of a gap: what follows it
       std::uint64_t offset = 0, skipped = 0, repaint = 0;
+      bool is_interrupted = false;
     };
     std::deque<Notice> notices;  // come after what `in` still holds
     std::shared_ptr<ipc::OneShot<bool>> has_notice = std::make_shared<ipc::OneShot<bool>>();

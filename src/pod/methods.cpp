@@ -34,9 +34,14 @@ constexpr Field kStop[] = {kPod, {.name = "grace_ms", .type = Type::integer, .le
 constexpr Field kWait[] = {kPod, {.name = "collect", .type = Type::boolean}};
 constexpr Field kStatus[] = {kPod};
 
-// The two that only a warden asks for: what to write down, and what the net rules are now.
-constexpr Field kReports[] = {{.name = "after", .type = Type::integer, .least = 0},
-                              {.name = "knows_exit", .type = Type::boolean}};
+// What only a warden asks for: what to write down, which of its connections it writes down itself, and what the net
+// rules are now. The voucher is any secret of its own, the same in both.
+constexpr Field kVoucher{.name = "voucher", .type = Type::string, .required = true, .least = 16, .most = 64};
+constexpr Field kLink[] = {kVoucher};
+constexpr Field kReports[] = {
+    kVoucher, {.name = "after", .type = Type::integer, .least = 0}, {.name = "knows_exit", .type = Type::boolean}};
+// The connection becomes that of a file worker in the pod's sandbox: from the answer on it speaks the worker's methods.
+constexpr Schema kWorker;
 constexpr Field kNet[] = {{.name = "policy", .type = Type::object, .required = true}};
 
 struct Row {
@@ -44,7 +49,7 @@ struct Row {
   Schema schema;
   bool is_reported = false;
 };
-const std::array<Row, 10> kRows = {{{"pod.attach", kAttach, true},
+const std::array<Row, 12> kRows = {{{"pod.attach", kAttach, true},
                                     {"pod.log", kLog, true},
                                     {"pod.resize", kResize},
                                     {"pod.role", kRole, true},
@@ -53,6 +58,8 @@ const std::array<Row, 10> kRows = {{{"pod.attach", kAttach, true},
                                     {"pod.wait", kWait, true},
                                     {"pod.status", kStatus},
                                     {"pod.reports", kReports},
+                                    {"pod.link", kLink},
+                                    {"pod.worker", kWorker, true},
                                     {"pod.net", kNet}}};
 
 const Row* find_row(std::string_view method) {

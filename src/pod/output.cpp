@@ -94,26 +94,38 @@ bool Output::skip() {
   const std::uint64_t from =
       std::max(cursor_, role_ == Role::log ? screen_.begin() : screen_.repaint_from(kGapRepaintBytes));
   is_behind_ = false;
-  if (from == cursor_) return true;
+  if (from != cursor_) go_on_from(from, false);
+  return !is_over_;
+}
+
+bool Output::has_backlog() const { return !is_over_ && in_flight() > wire::kPodWindow.grant_after; }
+
+void Output::interrupt() {
+  if (last_ || !has_backlog()) return;
+  is_behind_ = false;
+  // Some of what was sent, but is not shown now, is shown again.
+  go_on_from(screen_.repaint_from(kGapRepaintBytes), true);
+  push();
+}
+
+void Output::go_on_from(std::uint64_t offset, bool is_interrupted) {
   stream_->on_credit({});
   stream_->finish();
   auto next = session_->streams().open();
   if (!next) {
     is_over_ = true;
-    session_->close();
-    return false;
+    return session_->close();
   }
-  const std::uint64_t skipped = from - cursor_;
-  cursor_ = from;
+  const std::uint64_t skipped = offset - std::min(offset, cursor_);
+  cursor_ = offset;
   ++gaps_;
   watch(std::move(*next));
   send_event("pod.gap", wire::to_json([&](wire::JsonWriter& json) {
-               json.begin_object().member("offset", from).member("skipped", skipped);
-               json.member("repaint", screen_.end() - from).key("output");
+               json.begin_object().member("offset", offset).member("skipped", skipped);
+               json.member("repaint", screen_.end() - offset).member("interrupted", is_interrupted).key("output");
                json.begin_object().member("$stream", stream_->number()).end_object().end_object();
              }));
   if (on_gap_) on_gap_();
-  return true;
 }
 
 }  // namespace sallyport::pod

@@ -36,6 +36,10 @@ class Output {
 
   // Sends what there is and what fits.
   void push();
+  // Its client typed an interrupt: what is on the way to it is old news, and must not stand before the answer. It is
+  // told of a gap at once, and that it may drop what it has not shown.
+  void interrupt();
+  bool has_backlog() const;  // enough for a person to notice
   // There will be no more output from `end` on: once the client has it all, the stream ends and `done` runs.
   void finish_at(std::uint64_t end, std::function<void()> done);
   void on_gap(std::function<void()> work) { on_gap_ = std::move(work); }
@@ -49,6 +53,7 @@ class Output {
   std::size_t in_flight() const { return wire::kPodWindow.credit - stream_->sendable(); }
   bool is_too_slow() const;
   bool skip();
+  void go_on_from(std::uint64_t offset, bool is_interrupted);
 
   const Screen& screen_;
   std::shared_ptr<ipc::Session> session_;

@@ -93,12 +93,21 @@ Task<Result<std::shared_ptr<Link>>> Roster::link(ipc::Session& asker, std::strin
   const auto keep = asker.shared_from_this();
   CO_TRY(auto session, co_await connect_session(sessions_, record));
   if (asker.is_closed()) co_return Error::make(Code::cancelled, "nobody asks any more");
+  vouch(*session, voucher_);
   auto made = std::make_shared<Link>(std::move(session));
   links_.insert_or_assign(key, made);
   asker.on_close([this, key] {
     if (const auto node = links_.extract(key); !node.empty()) node.mapped()->close();
   });
   co_return made;
+}
+
+Task<Result<std::shared_ptr<ipc::Session>>> Roster::connect_for_worker(std::string name) {
+  CO_TRY(const Record record, find(name));
+  CO_TRY(auto session, co_await connect_session(sessions_, record));
+  session->set_window({});
+  vouch(*session, voucher_);
+  co_return session;
 }
 
 Fire Roster::watch(std::string name, bool has_told_end) {
@@ -133,7 +142,11 @@ Task<bool> Roster::listen(std::shared_ptr<Watched> watched) {
   tell_net_policy(watched);
   while (!is_closed_) {
     const std::string params = wire::to_json([&](wire::JsonWriter& json) {
-      json.begin_object().member("after", watched->taken).member("knows_exit", watched->has_told_end).end_object();
+      json.begin_object()
+          .member("voucher", voucher_)
+          .member("after", watched->taken)
+          .member("knows_exit", watched->has_told_end)
+          .end_object();
     });
     const auto answer = co_await link->ask(nullptr, "pod.reports", params);
     if (!answer || is_closed_) break;

@@ -45,6 +45,8 @@ class Roster {
   Result<Record> find(const std::string& name) const;
   // The connection that this session uses for this pod; one per pair, gone with the session.
   Task<Result<std::shared_ptr<Link>>> link(ipc::Session& asker, std::string name);
+  // A connection for `pod.worker`: whatever is asked there is the warden's to write down.
+  Task<Result<std::shared_ptr<ipc::Session>>> connect_for_worker(std::string name);
   // Profiles were read anew: tells every pod that lives.
   void apply_net_policies();
 
@@ -70,6 +72,7 @@ class Roster {
   const Clock& clock_;
   std::string pods_dir_;
   RosterHooks hooks_;
+  const std::string voucher_ = random_hex(16);  // by which pods know this warden's connections
   std::map<std::string, std::weak_ptr<Watched>> watched_;
   std::map<std::pair<const ipc::Session*, std::string>, std::shared_ptr<Link>> links_;
   bool is_closed_ = false;

@@ -36,6 +36,8 @@ Task<Reply> Service::dispatch() {
   if (method == "pod.wait") co_return co_await wait();
   if (method == "pod.reports") co_return co_await reports();
   if (method == "pod.net") co_return net();
+  if (method == "pod.link") co_return link();
+  if (method == "pod.worker") co_return co_await worker();
   co_return status();
 }
 
@@ -183,9 +185,16 @@ Reply Service::net() {
   return done();
 }
 
+// What is asked on this connection is written down by who holds the voucher, if that is who takes the reports. Nobody
+// hides anything by it who could not take the reports themselves.
+Reply Service::link() {
+  pod_.peers_[&call_.session()].voucher = *call_.params().get("voucher").as_string();
+  return done();
+}
+
 // What comes through the warden stands in its records already, with who asked it.
 void Service::report(const Reply& reply) {
-  if (peer_ > 0 && peer_ == pod_.warden_pid_) return;
+  if (pod_.is_wardens(peer_)) return;
   const wire::Value params = call_.params();
   const bool is_attach = call_.message().method == "pod.attach";
   std::string detail(params.get("role").as_string().value_or(is_attach ? "control" : ""));
@@ -193,7 +202,7 @@ void Service::report(const Reply& reply) {
   if (const auto number = params.get("signal").as_int()) detail = "signal " + std::to_string(*number);
   pod_.report([&](JsonWriter& json) {
     json.member("method", call_.message().method).member("session", call_.session().name());
-    json.member("peer_pid", peer_).member("request_id", call_.message().id);
+    json.member("peer_pid", peer_.pid).member("request_id", call_.message().id);
     json.member("code", reply.error() ? to_string(reply.error()->code) : "OK").member("detail", detail);
   });
 }
@@ -201,7 +210,7 @@ void Service::report(const Reply& reply) {
 Task<Reply> Service::reports() {
   const bool knows_exit = call_.params().get("knows_exit").as_bool().value_or(false);
   pod_.warden_ = call_.share_session();
-  pod_.warden_pid_ = peer_;
+  pod_.warden_voucher_ = *call_.params().get("voucher").as_string();
   pod_.reports_taken(call_.params().get("after").as_uint().value_or(0));
   while (pod_.reports_.is_empty() && (knows_exit || !pod_.record_.wait_status)) {
     const auto shot = std::make_shared<ipc::OneShot<bool>>();
@@ -221,6 +230,16 @@ Task<Reply> Service::reports() {
     }
     json.end_object();
   });
+}
+
+Task<Reply> Service::worker() {
+  auto connection = call_.session().copy_connection();
+  if (!connection) co_return std::move(connection).error();
+  Status started = co_await pod_.start_worker(connection->get());
+  if (!started) co_return std::move(started).error();
+  // Who asked sends nothing before it has the answer, so nothing of what the worker shall read is read here.
+  call_.after_reply([session = call_.share_session()] { session->let_go(); });
+  co_return done();
 }
 
 Task<Reply> Service::wait() {

@@ -26,7 +26,9 @@ class Service {
   ipc::Reply stop();
   ipc::Reply status();
   ipc::Reply net();
+  ipc::Reply link();
   Task<ipc::Reply> wait();
+  Task<ipc::Reply> worker();
   // Answers when there is something to report, or when the agent has ended and who asks does not know it yet.
   Task<ipc::Reply> reports();
   void report(const ipc::Reply& reply);
@@ -36,7 +38,7 @@ class Service {
 
   Daemon& pod_;
   ipc::Call& call_;
-  pid_t peer_;  // while the session is there to tell
+  Daemon::Peer peer_;  // while the session is there to tell
 };
 
 }  // namespace sallyport::pod

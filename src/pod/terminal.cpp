@@ -5,6 +5,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 
@@ -51,6 +52,14 @@ void set_size(int master, const Size& size) {
   window.ws_row = static_cast<unsigned short>(size.rows);
   window.ws_col = static_cast<unsigned short>(size.columns);
   ::ioctl(master, TIOCSWINSZ, &window);
+}
+
+bool are_interrupting(int master, ByteView keys) {
+  termios modes{};
+  if (::tcgetattr(master, &modes) != 0 || (modes.c_lflag & ISIG) == 0 || (modes.c_lflag & NOFLSH) != 0) return false;
+  return std::any_of(keys.begin(), keys.end(), [&](std::uint8_t key) {
+    return key != _POSIX_VDISABLE && (key == modes.c_cc[VINTR] || key == modes.c_cc[VQUIT] || key == modes.c_cc[VSUSP]);
+  });
 }
 
 }  // namespace sallyport::pod

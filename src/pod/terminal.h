@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/base.h"
+#include "base/bytes.h"
 #include "wire/json.h"
 
 namespace sallyport::pod {
@@ -23,5 +24,7 @@ struct Terminal {
 };
 Result<Terminal> open_terminal(const Size& size);
 void set_size(int master, const Size& size);
+// Whether these keys, typed now, interrupt what runs: the terminal then throws away what was said and not read.
+bool are_interrupting(int master, ByteView keys);
 
 }  // namespace sallyport::pod

@@ -54,7 +54,7 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
                  mailbox_.remove(id);
                  engine_.remove_container(id);
                }}),
-      workers_(containers_, sessions_),
+      workers_(containers_, sessions_, [this](std::string pod) { return pods_.connect_for_worker(std::move(pod)); }),
       pods_(sessions_, clock, options_.paths.state_dir + "/pods",
             {.on_event = publisher(),
              .on_report = [this](const pod::Record& record,

@@ -33,6 +33,8 @@ class Attached {
       if (event.method == "pod.gap") {
         told->gaps.push_back(static_cast<std::uint32_t>(*event.params.get("output").get("$stream").as_int()));
         told->skipped += event.params.get("skipped").as_uint().value_or(0);
+        told->gap_offset = event.params.get("offset").as_uint().value_or(0);
+        if (event.params.get("interrupted").as_bool().value_or(false)) ++told->interrupts;
       } else if (event.method == "pod.exit") {
         told->exit_code = static_cast<int>(*event.params.get("exit_code").as_int());
         told->exit_offset = event.params.get("offset").as_uint().value_or(0);
@@ -88,7 +90,8 @@ class Attached {
 
   struct Told {
     std::vector<std::uint32_t> gaps;
-    std::uint64_t skipped = 0, exit_offset = 0;
+    std::uint64_t skipped = 0, exit_offset = 0, gap_offset = 0;
+    int interrupts = 0;
     std::optional<int> exit_code;
     std::string role;
   };
@@ -133,6 +136,14 @@ class Pods : public ::testing::Test {
   }
   std::optional<Attached> attach(const std::string& name, const std::string& params = "", Error* refusal = nullptr) {
     return Attached::to(connect(name), params, refusal);
+  }
+  // Its output has reached this offset.
+  bool has_said(const std::string& name, std::uint64_t offset) {
+    const auto client = connect(name);
+    return client && eventually([&] {
+             const auto status = client->call("pod.status");
+             return status && status->value().get("offset").as_uint().value_or(0) >= offset;
+           });
   }
   pod::Life life(const std::string& name) const { return pod::look(place(name)).life; }
   bool becomes(const std::string& name, pod::Life wanted) {

@@ -9,6 +9,8 @@
 #include <iterator>
 #include <thread>
 
+#include "e2e/site.h"
+#include "os/peer.h"
 #include "pod/limits.h"
 #include "pods.h"
 #include "support/client.h"
@@ -91,6 +93,63 @@ TEST_F(Pods, AreListedTruthfullyByAWardenThatStartsInTheMiddle) {
   EXPECT_EQ(called.output.find(R"("pod":"dead")"), std::string::npos) << "what the dead left is removed";
 }
 
+// The moment is swept over all of a pod's beginning: somewhere in it lies every step.
+TEST_F(Pods, AreThereOrNotWhereverTheWardenIsKilledWhileItMakesThem) {
+  constexpr int kMoments = 12;
+  for (int i = 0; i < kMoments; ++i) {
+    ASSERT_EQ(sallyport("up").status, 0);
+    const std::string name = "made" + std::to_string(i);
+    auto warden = sallyport::Client::connect_unix(root_.path() + "/run/warden.sock");
+    ASSERT_TRUE(warden);
+    const auto peer = os::identify_peer((*warden)->fd());
+    ASSERT_TRUE(peer);
+    const auto started = os::process_start_time(peer->identity.pid);
+    ASSERT_TRUE(started);
+    const std::string params = R"({"name":")" + name + R"(","command":["sleep","1000"]})";
+    if (i == kMoments - 1) {
+      ASSERT_TRUE((*warden)->call("pod.create", params));
+    } else {
+      ASSERT_TRUE((*warden)->start("pod.create", params, [](const Result<Answer>&) {}));
+      std::this_thread::sleep_for(std::chrono::milliseconds(i * i));
+    }
+    ::kill(peer->identity.pid, SIGKILL);
+    ASSERT_TRUE(eventually([&] { return !os::is_process_alive(peer->identity.pid, *started); }));
+  }
+  ASSERT_EQ(sallyport("up").status, 0);
+  // Whoever was being born went on by itself, or died and left nothing that is taken for alive.
+  const auto all = [&] { return pod::look_at_all(pods_dir()); };
+  ASSERT_TRUE(eventually([&] {
+    const auto seen = all();
+    return std::none_of(seen.begin(), seen.end(),
+                        [](const auto& each) { return each.second.life == pod::Life::starting; });
+  }));
+  std::size_t alive = 0;
+  for (const auto& [name, seen] : all()) {
+    if (seen.life != pod::Life::running) continue;
+    ++alive;
+    EXPECT_TRUE(has(sallyport("pod ls").output, name));
+    EXPECT_TRUE(attach(name, R"("role":"view")")) << name;
+    EXPECT_EQ(sallyport("pod kill " + name).status, 0) << name;
+    EXPECT_EQ(sallyport("pod wait " + name).status, 137) << name;
+  }
+  EXPECT_GT(alive, 0U) << "the last one was answered";
+}
+
+// Likewise over its end: the status is there whole, or the pod is lost.
+TEST_F(Pods, KeepTheirStatusOrAreLostWhereverTheirDaemonIsKilledAtTheEnd) {
+  ASSERT_EQ(sallyport("up").status, 0);
+  for (int i = 0; i < 12; ++i) {
+    const std::string name = "ending" + std::to_string(i);
+    make(name, "seq 1 20000; exit 7", i % 2 == 0 ? "" : "--tcp");
+    const pid_t daemon = daemon_pid(name);
+    std::this_thread::sleep_for(std::chrono::milliseconds(i * 3));
+    ::kill(daemon, SIGKILL);
+    ASSERT_TRUE(eventually([&] { return life(name) == pod::Life::lost || life(name) == pod::Life::collectable; })) << i;
+    const Ran waited = sallyport("pod wait " + name);
+    EXPECT_TRUE(waited.status == 7 || waited.status == 4) << i << ": " << waited.status << ' ' << waited.output;
+  }
+}
+
 // ---- output ----
 
 TEST_F(Pods, LoseNoByteBeforeTheExit) {
@@ -149,6 +208,45 @@ TEST_F(Pods, AnswerCtrlCBehindASlowClientBeforeItHasReadMuch) {
   read_slowly(10'000'000);
   ASSERT_NE(slow->output.find("the-prompt"), std::string::npos);
   EXPECT_LT(slow->output.find("the-prompt"), 512U << 10) << "at most the credit and a repaint stood before it";
+}
+
+TEST_F(Pods, TellWhoeverInterruptsOfAGapAtOnce) {
+  make("spam",
+       "trap 'trap - INT; printf \"the-%s\\n\" prompt; exec sleep 1000' INT; echo up; while :; do echo "
+       "0123456789012345678901234567890123456789012345678901234567890123456789; done");
+  auto stalled = attach("spam");
+  ASSERT_TRUE(stalled);
+  // Nothing is read, so all of its credit is on the way, and it has shown no pace.
+  ASSERT_TRUE(has_said("spam", 1U << 20));
+  stalled->type("\x03");
+  ASSERT_TRUE(eventually([&] { return stalled->client->dispatch(Millis(50)) && stalled->told->interrupts > 0; }));
+  EXPECT_EQ(stalled->told->interrupts, 1);
+  const std::uint64_t next = stalled->told->gap_offset, skipped = stalled->told->skipped;
+  const std::uint32_t first = stalled->stream;
+  while (stalled->stream == first) ASSERT_TRUE(stalled->read_some());
+  // The notice is true: what was sent ends where the gap begins, or some of it is repeated.
+  const std::uint64_t end = stalled->offset + stalled->output.size();
+  EXPECT_GE(stalled->output.size(), 200U << 10);
+  if (skipped > 0) {
+    EXPECT_EQ(next, end + skipped);
+  } else {
+    EXPECT_LE(next, end);
+  }
+  stalled->output.clear();
+  ASSERT_TRUE(stalled->sees("the-prompt"));
+  EXPECT_LT(stalled->output.size(), 192U << 10);
+}
+
+TEST_F(Pods, TakeCtrlCForAKeyWhereTheProgramDoes) {
+  make("keys",
+       "stty raw -echo; printf up; yes 012345678901234567890123456789 & dd bs=1 count=1 of=/dev/null status=none; kill "
+       "%1; wait; printf the-%s end; read x");
+  auto client = attach("keys");
+  ASSERT_TRUE(client);
+  ASSERT_TRUE(has_said("keys", 1U << 20));
+  client->type("\x03");
+  ASSERT_TRUE(client->sees("the-end"));
+  EXPECT_EQ(client->told->interrupts, 0);
 }
 
 TEST_F(Pods, RememberTheEndOfAHundredThousandLinesInBoundedMemory) {

@@ -15,7 +15,8 @@ constexpr const char* kAsk = R"(cat > ask.py <<'END'
 import json, os, socket, struct, sys
 door = socket.socket(socket.AF_UNIX)
 door.connect(os.environ["SALLYPORT_DOOR"])
-body = json.dumps({"id": "1", "type": "request", "method": sys.argv[1], "params": {}}).encode()
+params = json.loads(sys.argv[2] or "{}")
+body = json.dumps({"id": "1", "type": "request", "method": sys.argv[1], "params": params}).encode()
 door.sendall(struct.pack(">I", len(body)) + body)
 size = struct.unpack(">I", door.recv(4, socket.MSG_WAITALL))[0]
 print(door.recv(size, socket.MSG_WAITALL).decode())
@@ -25,11 +26,12 @@ END
 class PodsDoor : public Pods {
  protected:
   void make_asking(const std::string& name, const std::string& flags = "") {
-    make(name, std::string(kAsk) + "echo up; while read x; do python3 ask.py $x; echo \"asked $x\"; done", flags);
+    make(name, std::string(kAsk) + "echo up; while read -r m p; do python3 ask.py $m \"$p\"; echo \"asked $m\"; done",
+         flags);
   }
-  std::string asked(Attached& client, const std::string& method) {
+  std::string asked(Attached& client, const std::string& method, const std::string& params = "") {
     client.output.clear();
-    client.type(method + "\r");
+    client.type(method + (params.empty() ? "" : " " + params) + "\r");
     EXPECT_TRUE(client.sees("asked " + method)) << client.output;
     return client.output;
   }
@@ -62,6 +64,42 @@ TEST_F(PodsDoor, AnswersTheAgentAsItsContainerAlsoAfterTheWardenWasKilled) {
   EXPECT_EQ(sallyport("pod wait one").status, 137);
   EXPECT_TRUE(eventually([&] { return !has(sallyport("call container.list").output, id); }));
   EXPECT_FALSE(std::filesystem::exists(root_.path() + "/run/containers/" + id));
+}
+
+TEST_F(PodsDoor, ServesFilesByItsProfileAlsoAfterTheWardenWasKilled) {
+  for (const char* flags : {"", "--tcp"}) {
+    const std::string name = std::string("files") + (*flags == '\0' ? "" : "-tcp");
+    make_asking(name, flags);
+    const std::string id = record(name).container;
+    auto client = attach(name);
+    ASSERT_TRUE(client && client->sees("up"));
+    for (int life = 0; life < 2; ++life) {
+      const std::string file = name + std::to_string(life) + ".txt";
+      const std::string written =
+          asked(*client, "fs.write", R"({"path":")" + file + R"(","content":"said-by-)" + file + R"("})");
+      EXPECT_TRUE(has(written, R"("result")")) << written;
+      std::ifstream content(root_.path() + "/project/" + file);
+      EXPECT_EQ(std::string(std::istreambuf_iterator<char>(content), {}), "said-by-" + file) << "not inside its walls";
+      EXPECT_TRUE(has(asked(*client, "fs.read", R"({"path":")" + file + R"("})"), "said-by-" + file));
+      // What the profile hides from the agent its worker does not find either.
+      const std::string hidden = asked(*client, "fs.read", R"({"path":")" + pods_dir() + "/" + name + R"(/pod.json"})");
+      EXPECT_TRUE(has(hidden, R"("error")") && !has(hidden, "token")) << hidden;
+      EXPECT_TRUE(has(asked(*client, "env.get", R"({"names":["SALLYPORT_CONTAINER"]})"), id));
+      // The host names the container.
+      EXPECT_TRUE(has(sallyport("call fs.read '{\"container\":\"" + id + "\",\"path\":\"" + file + "\"}'").output,
+                      "said-by-" + file));
+      const std::string reads = recorded("fs.read", id);
+      EXPECT_FALSE(has(sallyport("--json audit query --method pod.worker").output, R"("stage":"event")"))
+          << "the warden's own business";
+      kill_warden();
+      ASSERT_EQ(sallyport("up").status, 0);
+    }
+    // No worker outlives the agent.
+    client->type("\x04");
+    ASSERT_TRUE(becomes(name, pod::Life::exited));
+    const Ran late = sallyport("call fs.read '{\"container\":\"" + id + "\",\"path\":\"" + name + "0.txt\"}'");
+    EXPECT_NE(late.status, 0) << late.output;
+  }
 }
 
 TEST_F(PodsDoor, IsForgottenWhenThePodDiedWithoutAWarden) {
@@ -141,13 +179,30 @@ TEST_F(PodsDoor, RecordsWhatHappenedWhileNoWardenRan) {
 }
 
 TEST_F(PodsDoor, RecordsOnceWhatCameThroughTheWarden) {
-  make("one", "echo up; read x");
-  EXPECT_EQ(sallyport("call pod.signal '{\"pod\":\"one\",\"signal\":28}'").status, 0);
-  recorded("pod.signal", R"("stage":"outcome")");
-  // What the pod itself reports comes in order: when this is there, nothing of the signal is missing.
-  ASSERT_TRUE(attach("one", R"("role":"view")"));
-  recorded("pod.attach", R"("rule":"view")");
-  EXPECT_FALSE(has(sallyport("--json audit query --method pod.signal").output, R"("stage":"event")"));
+  for (const char* flags : {"", "--tcp"}) {
+    const std::string name = std::string("one") + (*flags == '\0' ? "" : "-tcp");
+    make(name, "echo up; read x", flags);
+    const auto detaches = [&] {
+      const std::string records = sallyport("--json audit query --method pod.detach").output;
+      std::size_t count = 0;
+      for (std::size_t at = 0; (at = records.find("pod/" + name + "/", at)) != std::string::npos; ++at) ++count;
+      return count;
+    };
+    for (std::size_t life = 1; life <= 2; ++life) {
+      EXPECT_EQ(sallyport("call pod.signal '{\"pod\":\"" + name + "\",\"signal\":28}'").status, 0);
+      auto warden = sallyport::Client::connect_unix(root_.path() + "/run/warden.sock");
+      ASSERT_TRUE(warden && (*warden)->call("pod.attach", R"({"pod":")" + name + R"(","role":"view"})"));
+      warden->reset();
+      // What the pod itself reports comes in order: when this is there, nothing of the others is missing.
+      ASSERT_TRUE(attach(name, R"("role":"view")"));
+      ASSERT_TRUE(eventually([&] { return detaches() >= life; }));
+      EXPECT_EQ(detaches(), life) << "only of those that came directly";
+      EXPECT_FALSE(has(sallyport("--json audit query --method pod.signal").output, R"("stage":"event")")) << name;
+      // The pod knows the next warden by another voucher.
+      kill_warden();
+      ASSERT_EQ(sallyport("up").status, 0);
+    }
+  }
 }
 
 // ---- the network ----

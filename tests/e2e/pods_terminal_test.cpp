@@ -112,34 +112,109 @@ TEST_F(PodsInTmux, LeaveTheTerminalUsableWhenTheirDaemonIsKilled) {
 
 class PodsOnATerminal : public Pods {
  protected:
-  // Runs `sallyport pod attach NAME` on a pseudo-terminal of this test and returns what it was sent, up to the
-  // pod's end.
-  std::string attached_output(const std::string& name) {
-    auto terminal = pod::open_terminal({24, 80});
-    EXPECT_TRUE(terminal);
+  // `sallyport pod attach NAME` with these as its standard descriptors.
+  pid_t start_attach(const std::string& name, int in, int out, bool is_terminal) {
     const pid_t child = ::fork();
     if (child == 0) {
       ::setsid();
-      for (int fd = 0; fd < 3; ++fd) ::dup2(terminal->slave.get(), fd);
-      ::ioctl(0, TIOCSCTTY, 0);
+      ::dup2(in, 0);
+      ::dup2(out, 1);
+      ::dup2(out, 2);
+      if (is_terminal) ::ioctl(0, TIOCSCTTY, 0);
       const std::string command = environment() + "exec " SALLYPORT_CLI " pod attach " + name;
       ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
       ::_exit(127);
     }
-    terminal->slave.reset();
+    return child;
+  }
+  // What comes, up to its end or up to this text.
+  static std::string read_all(int fd, const std::string& until = "") {
     std::string output;
     for (;;) {
-      pollfd ready{terminal->master.get(), POLLIN, 0};
+      pollfd ready{fd, POLLIN, 0};
       if (::poll(&ready, 1, static_cast<int>(kPatience.count())) <= 0) break;
       char block[4096];
-      const ssize_t count = ::read(terminal->master.get(), block, sizeof block);
+      const ssize_t count = ::read(fd, block, sizeof block);
       if (count <= 0) break;
       output.append(block, static_cast<std::size_t>(count));
+      if (!until.empty() && output.find(until) != std::string::npos) break;
     }
+    return output;
+  }
+  // Runs it on a pseudo-terminal of this test and returns what it was sent, up to the pod's end.
+  std::string attached_output(const std::string& name) {
+    auto terminal = pod::open_terminal({24, 80});
+    EXPECT_TRUE(terminal);
+    const pid_t child = start_attach(name, terminal->slave.get(), terminal->slave.get(), true);
+    terminal->slave.reset();
+    const std::string output = read_all(terminal->master.get());
     ::waitpid(child, nullptr, 0);
     return output;
   }
+  // Says this many lines, or lines without end. Interrupted, it notes so beside its script and ends.
+  void make_flood(const std::string& name, const std::string& lines) {
+    make(name, "trap 'trap - INT; touch " + name +
+                   ".interrupted; printf \"the-%s\\n\" prompt; exit 4' INT; i=100000; " +
+                   "while [ $i -lt $((100000 + " + lines + ")) ]; do echo \"line $i of a flood that nobody reads for " +
+                   "now\"; i=$((i + 1)); done; while :; do sleep 0.1; done");
+  }
+  bool is_interrupted(const std::string& name) {
+    return eventually([&] { return std::filesystem::exists(root_.path() + "/project/" + name + ".interrupted"); });
+  }
 };
+
+TEST_F(PodsOnATerminal, ShowThePromptSoonAfterCtrlCThoughNothingWasReadForLong) {
+  make_flood("flood", "100000000");
+  auto terminal = pod::open_terminal({24, 80});
+  ASSERT_TRUE(terminal);
+  const pid_t child = start_attach("flood", terminal->slave.get(), terminal->slave.get(), true);
+  terminal->slave.reset();
+  const std::string begun = read_all(terminal->master.get(), "line 100100 ");
+  ASSERT_NE(begun.find("line 100100 "), std::string::npos);
+  ASSERT_TRUE(has_said("flood", 1U << 20));
+  ASSERT_EQ(::write(terminal->master.get(), "\x03", 1), 1);
+  ASSERT_TRUE(is_interrupted("flood"));
+  const std::string output = read_all(terminal->master.get());
+  EXPECT_NE(output.find("the-prompt"), std::string::npos);
+  EXPECT_LT(output.find("the-prompt"), 192U << 10) << "what the terminal held, and a repaint";
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 4);
+}
+
+TEST_F(PodsOnATerminal, WriteEachByteOnceIntoAPipeAlsoWhenInterrupted) {
+  // Some of it is lost on whoever does not read, and told so; or all of it was on the way already.
+  for (const bool is_endless : {true, false}) {
+    const std::string name = is_endless ? "endless" : "short";
+    make_flood(name, is_endless ? "100000000" : "5000");
+    std::array<int, 2> in{}, out{};
+    ASSERT_EQ(::pipe2(in.data(), O_CLOEXEC), 0);
+    ASSERT_EQ(::pipe2(out.data(), O_CLOEXEC), 0);
+    UniqueFd keys{in[1]}, shown{out[0]};
+    const pid_t child = start_attach(name, in[0], out[1], false);
+    ::close(in[0]);
+    ::close(out[1]);
+    ASSERT_TRUE(has_said(name, is_endless ? 1'000'000 : 5000 * 50));
+    ASSERT_EQ(::write(keys.get(), "\x03", 1), 1);
+    ASSERT_TRUE(is_interrupted(name));
+    const std::string output = read_all(shown.get());
+    ::waitpid(child, nullptr, 0);
+    EXPECT_NE(output.find("the-prompt"), std::string::npos);
+    long last = 99'999;
+    std::size_t lines = 0;
+    for (std::size_t at = output.find("line "); at != std::string::npos; at = output.find("line ", at + 1)) {
+      const long number = std::strtol(output.c_str() + at + 5, nullptr, 10);
+      if (number < 100'000) continue;  // cut where a gap begins
+      ASSERT_GT(number, last) << "repeated";
+      last = number;
+      ++lines;
+    }
+    EXPECT_GT(lines, 1000U);
+    if (!is_endless) {
+      EXPECT_EQ(lines, 5000U) << "nothing of it was lost";
+    }
+  }
+}
 
 TEST_F(PodsOnATerminal, ShowNoClipboardReadTitleReportOrPassThrough) {
   make("hostile",

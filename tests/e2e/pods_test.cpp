@@ -186,6 +186,13 @@ TEST_F(Pods, WorkForAnOrdinaryUser) {
   ASSERT_EQ(std::system((become.empty() ? "true" : "chown -R 65534:65534 '" + root + "'").c_str()), 0);
   const std::string here = "cd '" + root + "/project' && " + become + "env " + environment() + root + "/bin/sallyport ";
   EXPECT_EQ(std::system((here + "pod new --name mine -- sh -c 'read x; exit $x' >/dev/null").c_str()), 0);
+  // Its door's files too, from inside its walls.
+  std::ofstream(root + "/project/note") << "read-in-the-pod";
+  EXPECT_EQ(std::system(("id=$(" + here + "call pod.list | grep -o 'pod-mine-[0-9a-f]*' | head -n 1) && (" + here +
+                         "call fs.read \"{\\\"container\\\":\\\"$id\\\",\\\"path\\\":\\\"note\\\"}\") | grep -q "
+                         "read-in-the-pod")
+                            .c_str()),
+            0);
   EXPECT_EQ(WEXITSTATUS(std::system(("echo 9 | (" + here + "pod attach mine >/dev/null)").c_str())), 9);
   EXPECT_EQ(std::system((here + "pod new --name tcp --tcp -- sh -c 'exit 3' >/dev/null").c_str()), 0);
   EXPECT_EQ(WEXITSTATUS(std::system((here + "pod wait tcp >/dev/null").c_str())), 3);

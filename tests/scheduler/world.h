@@ -185,7 +185,7 @@ class World : public ::testing::Test {
                     .session_of = [this](const std::string& group) { return groups.session_dir(group); },
                     .on_prepared = [](const auto&) { return ok(); },
                     .on_removed = [](const std::string&) {}}),
-          workers(registry, sessions),
+          workers(registry, sessions, {}),
           pods(sessions, world.clock_, world.path("/pods"),
                {.on_event = world.publisher(),
                 .on_report = [](const pod::Record&, wire::Value) {},
