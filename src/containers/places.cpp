@@ -83,6 +83,8 @@ Status Places::make(const std::string& id) {
 
 void Places::refill() {
   if (!is_open_ || spares_.size() >= kSpares) return;
+  // Whoever took the directories away under a warden that runs shall not find them made again.
+  if (::access(doors_.c_str(), F_OK) != 0 || ::access(mailboxes_.c_str(), F_OK) != 0) return;
   const std::string name = kSparePrefix + std::to_string(++made_);
   // Whoever needs a place and cannot have one says so.
   if (!make_trees(name)) return remove_trees(name);
