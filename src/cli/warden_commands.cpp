@@ -6,17 +6,15 @@
 #include <chrono>
 #include <iostream>
 #include <iterator>
-#include <thread>
 
 #include "cli/command.h"
 #include "cli/warden_link.h"
-#include "os/process.h"
+#include "os/peer.h"
 
 namespace sallyport::cli {
 namespace {
 
 constexpr Millis kDownTimeout{15'000};
-constexpr Millis kDownPoll{2};
 
 void print_json_or(const Context& context, const std::string& json, std::string_view text) {
   print(context.wants_json ? std::string_view(json) : text);
@@ -42,19 +40,16 @@ Status down(Context& context) {
     return ok();
   }
   if (!client) return std::move(client).error();
-  TRY(const Answer status, (*client)->call("warden.status"));
-  const auto pid = static_cast<pid_t>(status.value().get("pid").as_int().value_or(0));
-  const auto start_time = os::process_start_time(pid);
+  TRY(const os::Peer warden, os::identify_peer((*client)->fd()));
   TRY((*client)->call("warden.shutdown"));
   // It hangs up after everything in flight was answered, and is down when its ledger is closed too.
   pollfd event{(*client)->fd(), POLLIN | POLLRDHUP, 0};
   if (::poll(&event, 1, static_cast<int>(kDownTimeout.count())) == 0) {
     return Error::make(Code::timeout, "the warden is still busy; it will stop when its requests are done");
   }
-  const auto until = std::chrono::steady_clock::now() + kDownTimeout;
-  while (start_time && os::is_process_alive(pid, *start_time)) {
-    if (std::chrono::steady_clock::now() > until) return Error::make(Code::timeout, "the warden does not end");
-    std::this_thread::sleep_for(kDownPoll);
+  pollfd end{warden.process_fd.get(), POLLIN, 0};
+  if (::poll(&end, 1, static_cast<int>(kDownTimeout.count())) == 0) {
+    return Error::make(Code::timeout, "the warden does not end");
   }
   print_json_or(context, R"({"was_running":true})", "warden is down");
   return ok();

@@ -29,7 +29,7 @@ class CommandLine : public ::testing::Test {
     std::filesystem::create_directories(root_.path() + "/project");
     std::filesystem::create_directories(root_.path() + "/home");
   }
-  void TearDown() override { sallyport("down"); }
+  void TearDown() override { EXPECT_EQ(sallyport("down").status, 0); }
 
   TemporaryDirectory root_;
 };
