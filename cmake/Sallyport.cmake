@@ -28,7 +28,8 @@ add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Structured bindings and coroutine frames set these off without cause in g++ 12.
   add_compile_options(-fcoroutines -Wno-maybe-uninitialized -Wno-subobject-linkage
-                      $<$<CONFIG:Release>:-Wno-restrict$<SEMICOLON>-Wno-array-bounds>)
+                      $<$<CONFIG:Release>:-Wno-restrict$<SEMICOLON>-Wno-array-bounds>
+                      $<$<BOOL:${SALLYPORT_SANITIZE}>:-Wno-array-bounds>)
   if(CCACHE)
     add_compile_options(-fpch-preprocess)
   endif()

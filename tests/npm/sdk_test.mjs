@@ -175,7 +175,10 @@ test("a profile without container.exec offers no exec", async () => {
 });
 
 test("a container that ends is replaced with the next call", async () => {
-  const [container] = place.containers().filter((other) => other.state === "running");
+  const running = () => place.containers().filter((other) => other.state === "running");
+  // That of the client before may still be going.
+  await eventually(async () => running().length === 1);
+  const [container] = running();
   assert.equal(place.cli("container", "stop", container.container).status, 0);
   await eventually(async () => !(await call("read", { path: "twice.txt" })).isError);
   assert.ok(place.containers().some((other) => other.container !== container.container && other.state === "running"));
