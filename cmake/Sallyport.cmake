@@ -29,7 +29,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Structured bindings and coroutine frames set these off without cause in g++ 12.
   add_compile_options(-fcoroutines -Wno-maybe-uninitialized -Wno-subobject-linkage
                       $<$<CONFIG:Release>:-Wno-restrict$<SEMICOLON>-Wno-array-bounds>
-                      $<$<BOOL:${SALLYPORT_SANITIZE}>:-Wno-array-bounds>)
+                      $<$<BOOL:${SALLYPORT_SANITIZE}>:-Wno-array-bounds$<SEMICOLON>-Wno-stringop-overflow>)
   if(CCACHE)
     add_compile_options(-fpch-preprocess)
   endif()
