@@ -50,8 +50,9 @@ Status create_tables(Database& database) {
   if (found == kVersion) return ok();
   if (found > kVersion) return Error::make(Code::conflict, "the ledger was made by another version of Sallyport");
   TRY(database.execute("BEGIN IMMEDIATE"));
+  Status status;
   // Version 1 had a journal that nothing was ever written to.
-  Status status = database.execute("DROP TABLE IF EXISTS journal");
+  if (found == 1) status = database.execute("DROP TABLE IF EXISTS journal");
   if (status) status = database.execute(kTables);
   if (status) status = database.execute("COMMIT");
   if (!status && database.is_in_transaction()) {
