@@ -22,8 +22,8 @@ void print_json_or(const Context& context, const std::string& json, std::string_
 
 Status up(Context& context) {
   TRY(const Started started, ensure_warden(context.paths));
-  TRY(const Answer status, started.client->call("warden.status"));
-  const std::int64_t pid = status.value().get("pid").as_int().value_or(0);
+  TRY(const os::Peer warden, os::identify_peer(started.client->fd()));
+  const pid_t pid = warden.identity.pid;
   const std::string json = wire::to_json([&](wire::JsonWriter& writer) {
     writer.begin_object().member("pid", pid).member("was_running", started.was_running);
     writer.member("socket", context.paths.control_socket()).end_object();

@@ -57,6 +57,7 @@ TEST_F(CommandLine, ExitCodesTellDeniedFromFailedFromWrongUsage) {
   const Ran denied = sallyport("call warden.status");
   EXPECT_EQ(denied.status, 3);
   EXPECT_NE(denied.output.find("POLICY_DENIED"), std::string::npos);
+  EXPECT_EQ(sallyport("up").status, 0) << "who it is the kernel says";
 }
 
 TEST_F(CommandLine, AnUnknownCommandSuggestsTheNearest) {
