@@ -52,7 +52,6 @@ void compare(wire::Message& first, wire::Message& second) {
 void check(wire::Decoder& decoder, std::string_view text) {
   Bytes body;
   body.append(text);
-  body.reserve(text.size() + 1);
   auto message = wire::decode_message(decoder, body.view());
   if (!message) {
     demand(is_plain(message.malformed().id, wire::kMaxIdBytes));

@@ -45,7 +45,7 @@ class JsonReader {
         at_(text.data()),
         end_(at_ + text.size()),
         findings_(findings),
-        keep_(keep) {}
+        keep_(findings == nullptr ? Keep::nothing : keep) {}
 
   // What is wrong with it, or null.
   const char* read() {

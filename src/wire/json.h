@@ -135,7 +135,8 @@ class Document {
   std::vector<std::uint64_t> words_;
 };
 
-// Which member of the root object is kept as the text that it is: one that names no stream. Needs Findings.
+// Which member of the root object is kept as the text that it is: one that names no stream. Without Findings,
+// which would tell, none is.
 enum class Keep : std::uint8_t { nothing, result };
 
 // What the check of a document found besides its being valid.

@@ -39,13 +39,10 @@ inline std::string chunk_frame(std::uint32_t stream, std::string_view data) {
   return text_of(out);
 }
 
-// Decodes a body that is not yet padded as a FrameReader's is. The message owns what it points to.
+// The message owns what it points to.
 inline wire::MessageResult decode(std::string_view body, wire::Keep keep = wire::Keep::nothing) {
   static thread_local wire::Decoder decoder;
-  Bytes padded;
-  padded.append(body);
-  padded.reserve(body.size() + 1);
-  return wire::decode_message(decoder, padded.view(), keep);
+  return wire::decode_message(decoder, as_bytes(body), keep);
 }
 
 // The code that a body is refused with; fails the test if it is accepted.
