@@ -11,9 +11,9 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
-#include <utility>
 
 namespace sallyport {
 
@@ -23,41 +23,42 @@ class SpinChoice {
   using Nanos = std::chrono::nanoseconds;
   // Of one spin: long enough for an answer that passes several processes which do not spin yet.
   static constexpr Nanos kLongest = std::chrono::microseconds(200);
-  // Waits that are tried each way, and how many follow before both are tried again: twice as many each
-  // time that the answer is the same.
+  // Waits that are tried each way, and how many follow before both are tried again: twice as many each time
+  // that the answer is the same, where asking costs something.
   static constexpr std::uint32_t kTried = 16, kFirstKept = 1024, kLastKept = 64 * 1024;
 
   bool should_spin() const { return is_spinning_; }
 
-  void learn(Nanos waited) {
-    // Nobody hurries during a long wait: its length must not hide what the short ones say.
-    total_ += std::min(waited, kLongWait);
-    ++waits_;
-    // A neighbour that took the CPU for a whole time slice has said enough.
-    const bool is_settled = stage_ == Stage::try_spinning && total_ > slept_ * kTried;
+  // `was_starved`: the event came while somebody else had the CPU, for longer than a whole spin.
+  void learn(Nanos waited, bool was_starved = false) {
+    recent_[waits_++ % kTried] = waited;
+    // A neighbour that takes the CPU for a whole time slice has said enough.
+    const bool is_settled = stage_ == Stage::try_spinning && was_starved;
     if (waits_ % kTried != 0 && !is_settled) return;
-    const Nanos mean = std::exchange(total_, Nanos(0)) / kTried;
+    // Not the mean: nobody hurries during a long wait, and its length must not hide what most of them say.
+    const auto middle = recent_.begin() + kTried / 2;
+    std::nth_element(recent_.begin(), middle, recent_.end());
     switch (stage_) {
       case Stage::try_sleeping:
-        slept_ = mean;
+        slept_ = *middle;
         return enter(Stage::try_spinning, true);
       case Stage::try_spinning: {
         // It burns a CPU, so it must be clearly better.
-        const bool is_better = mean * 5 < slept_ * 4;
-        kept_ = is_better == was_better_ ? std::min(kept_ * 2, kLastKept) : kFirstKept;
+        const bool is_better = !is_settled && *middle * 10 < slept_ * 9;
+        const bool was_dear = is_better || is_settled;
+        kept_ = was_dear && is_better == was_better_ ? std::min(kept_ * 2, kLastKept) : kFirstKept;
         was_better_ = is_better;
         return enter(Stage::keep, is_better);
       }
       case Stage::keep: {
         // Neighbours came, or the events stay away.
-        const bool is_regretted = is_spinning_ && mean > slept_;
+        const bool is_regretted = is_spinning_ && *middle > slept_;
         if (is_regretted || waits_ >= kept_) enter(Stage::try_sleeping, false);
       }
     }
   }
 
  private:
-  static constexpr Nanos kLongWait = std::chrono::milliseconds(2);
   enum class Stage : std::uint8_t { try_sleeping, try_spinning, keep };
 
   void enter(Stage stage, bool spins) {
@@ -69,7 +70,8 @@ class SpinChoice {
   Stage stage_ = Stage::try_sleeping;
   bool is_spinning_ = false, was_better_ = false;
   std::uint32_t waits_ = 0, kept_ = kFirstKept / 2;
-  Nanos total_{0}, slept_{0};
+  std::array<Nanos, kTried> recent_{};
+  Nanos slept_{0};
 };
 
 class Spinner {
@@ -81,19 +83,28 @@ class Spinner {
   template <typename Look, typename Sleep>
   void wait(Look&& look, Sleep&& sleep) {
     if (!is_useful_) return static_cast<void>(sleep());
-    const auto begin = std::chrono::steady_clock::now();
-    if (!choice_.should_spin() || !spin(look, begin + SpinChoice::kLongest)) sleep();
-    choice_.learn(std::chrono::steady_clock::now() - begin);
+    const auto begin = Clock::now();
+    bool was_starved = false;
+    if (!choice_.should_spin() || !spin(look, begin, was_starved)) sleep();
+    choice_.learn(Clock::now() - begin, was_starved);
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   template <typename Look>
-  static bool spin(Look& look, std::chrono::steady_clock::time_point until) {
-    do {
-      if (look()) return true;
+  static bool spin(Look& look, Clock::time_point begin, bool& was_starved) {
+    for (auto last = begin; !look();) {
       ::sched_yield();
-    } while (std::chrono::steady_clock::now() < until);
-    return false;
+      const auto now = Clock::now();
+      if (now - begin > SpinChoice::kLongest) {
+        const bool is_there = look();
+        was_starved = is_there && now - last > SpinChoice::kLongest;
+        return is_there;
+      }
+      last = now;
+    }
+    return true;
   }
 
   bool is_useful_;
