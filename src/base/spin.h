@@ -14,6 +14,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <numeric>
 
 namespace sallyport {
 
@@ -31,20 +32,22 @@ class SpinChoice {
 
   // `was_starved`: the event came while somebody else had the CPU, for longer than a whole spin.
   void learn(Nanos waited, bool was_starved = false) {
-    recent_[waits_++ % kTried] = waited;
+    // Nobody hurries during a long wait.
+    recent_[waits_++ % kTried] = std::min(waited, kLongWait);
     // A neighbour that takes the CPU for a whole time slice has said enough.
     const bool is_settled = stage_ == Stage::try_spinning && was_starved;
     if (waits_ % kTried != 0 && !is_settled) return;
-    // Not the mean: nobody hurries during a long wait, and its length must not hide what most of them say.
-    const auto middle = recent_.begin() + kTried / 2;
-    std::nth_element(recent_.begin(), middle, recent_.end());
+    // The mean of most of them: a pause now and then must not hide what the others say.
+    constexpr auto kMost = kTried - kTried / 4;
+    std::nth_element(recent_.begin(), recent_.begin() + kMost, recent_.end());
+    const Nanos mean = std::accumulate(recent_.begin(), recent_.begin() + kMost, Nanos(0)) / kMost;
     switch (stage_) {
       case Stage::try_sleeping:
-        slept_ = *middle;
+        slept_ = mean;
         return enter(Stage::try_spinning, true);
       case Stage::try_spinning: {
         // It burns a CPU, so it must be clearly better.
-        const bool is_better = !is_settled && *middle * 10 < slept_ * 9;
+        const bool is_better = !is_settled && mean * 10 < slept_ * 9;
         const bool was_dear = is_better || is_settled;
         kept_ = was_dear && is_better == was_better_ ? std::min(kept_ * 2, kLastKept) : kFirstKept;
         was_better_ = is_better;
@@ -52,13 +55,14 @@ class SpinChoice {
       }
       case Stage::keep: {
         // Neighbours came, or the events stay away.
-        const bool is_regretted = is_spinning_ && *middle > slept_;
+        const bool is_regretted = is_spinning_ && mean > slept_;
         if (is_regretted || waits_ >= kept_) enter(Stage::try_sleeping, false);
       }
     }
   }
 
  private:
+  static constexpr Nanos kLongWait = std::chrono::milliseconds(2);
   enum class Stage : std::uint8_t { try_sleeping, try_spinning, keep };
 
   void enter(Stage stage, bool spins) {
