@@ -131,7 +131,13 @@ struct Running::State {
   ~State() { end(); }
   void let_go() {
     // A control group can only be removed when pid 1 is gone from it too.
-    if (is_all_dead && cgroup.join_fds().empty() && !plan.is_weak) pid = -1;
+    if (is_all_dead && cgroup.join_fds().empty() && !plan.is_weak) {
+      pid = -1;
+      // The control socket last: pid 1 waits for its end, and then takes apart what nobody else holds any more.
+      for (UniqueFd* fd : {&violations, &mount_info, &mount_namespace, &user_namespace, &pid_namespace, &control}) {
+        fd->reset();
+      }
+    }
     end();
   }
   void end() {

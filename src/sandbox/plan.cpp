@@ -9,17 +9,17 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string_view>
 
+#include "base/unique_fd.h"
 #include "os/landlock.h"
 #include "sandbox/tracer.h"
 
@@ -389,18 +389,24 @@ namespace {
 
 // Where the kernel shows /proc/<pid>/cmdline from: fields 48 and 49 of stat.
 std::span<char> own_command_line() {
-  std::ifstream file("/proc/self/stat");
-  std::string text;
-  std::getline(file, text);
+  const UniqueFd file(::open("/proc/self/stat", O_RDONLY | O_CLOEXEC));
+  std::array<char, 1024> buffer{};
+  const ssize_t length = file ? ::read(file.get(), buffer.data(), buffer.size()) : -1;
+  std::string_view text(buffer.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
   // The name in field 2 may contain anything, but ends at the last parenthesis.
   const std::size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return {};
-  std::istringstream words(text.substr(name_end + 1));
-  std::string skipped;
-  for (int field = 3; field < 48; ++field) words >> skipped;
-  std::uintptr_t start = 0;
-  std::uintptr_t end = 0;
-  if (!(words >> start >> end) || start == 0 || end <= start) return {};
+  if (name_end == std::string_view::npos) return {};
+  text.remove_prefix(name_end + 1);
+  std::array<std::uintptr_t, 2> bounds{};
+  for (int field = 3; field <= 49; ++field) {
+    const std::size_t word = text.find_first_not_of(' ');
+    if (word == std::string_view::npos) return {};
+    text.remove_prefix(word);
+    if (field >= 48) std::from_chars(text.data(), text.data() + text.size(), bounds[field == 49 ? 1 : 0]);
+    text.remove_prefix(std::min(text.find(' '), text.size()));
+  }
+  const auto [start, end] = bounds;
+  if (start == 0 || end <= start) return {};
   return {reinterpret_cast<char*>(start), end - start};
 }
 
