@@ -49,7 +49,8 @@ void apply_landlock(const Plan& plan, const Reporter& reporter) {
     if (place < 0) continue;  // what is not there needs no right
     struct stat info{};
     reporter.must(Step::landlock, ::fstat(place, &info), i);
-    const std::uint64_t rights = S_ISDIR(info.st_mode) ? rule.rights : rule.rights & landlock::kFileRights;
+    const std::uint64_t rights =
+        plan.landlock_handled & (S_ISDIR(info.st_mode) ? rule.rights : rule.rights & landlock::kFileRights);
     if (rights != 0) reporter.must(Step::landlock, landlock::allow_beneath(ruleset, place, rights), i);
     ::close(place);
   }

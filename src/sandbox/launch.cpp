@@ -11,10 +11,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <optional>
 
 #include "sandbox/tracer.h"
@@ -267,6 +269,13 @@ Status check_streams(const LaunchOptions& options) {
   return ok();
 }
 
+// Through /proc/self/fd it could be opened again, or be cut, on the host's own mount.
+bool is_file_to_read(int fd) {
+  struct stat info{};
+  const bool is_file = fd >= 0 && ::fstat(fd, &info) == 0 && (S_ISREG(info.st_mode) || S_ISBLK(info.st_mode));
+  return is_file && (::fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
+}
+
 }  // namespace
 
 Result<Running> launch(const Spec& spec, const LaunchOptions& options) {
@@ -287,6 +296,9 @@ Result<Running> launch(const Spec& spec, const LaunchOptions& options) {
   if (!plan.findings.placeholder.empty()) {
     state->placeholder = UniqueFd(::open(plan.findings.placeholder.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (state->placeholder) ::flock(state->placeholder.get(), LOCK_SH | LOCK_NB);
+  }
+  if (std::none_of(std::begin(options.stdio), std::end(options.stdio), is_file_to_read)) {
+    plan.landlock_handled &= ~plan.landlock_for_files_to_read;
   }
   if (needs_cgroup(spec.limits, plan)) TRY(make_cgroup(spec, options, state->cgroup));
   if (state->cgroup.in_force().memory_bytes == 0 && !plan.is_weak) plan.supervised_memory = spec.limits.memory_bytes;
@@ -422,6 +434,12 @@ Status Running::to_foreground(std::uint32_t job) {
 Status Running::exec(std::uint32_t job, const Command& command) {
   if (command.arguments.empty()) return Error::invalid_param("command", "is empty");
   if (command.fds.size() < 3 || command.fds.size() > kMaxPassedFds) return Error::invalid_param("fds", "wrong number");
+  const Plan& plan = state_->plan;
+  const bool is_unguarded = (plan.landlock_for_files_to_read & ~plan.landlock_handled) != 0;
+  if (is_unguarded && std::any_of(command.fds.begin(), command.fds.end(), is_file_to_read)) {
+    return Error::invalid_param("fds",
+                                "a file that can only be read: the sandbox was not made to guard one, use a pipe");
+  }
   std::string bytes = bytes_of({Request::Kind::exec, job, 0, static_cast<std::uint32_t>(command.arguments.size()),
                                 static_cast<std::uint32_t>(command.environment.size())});
   bytes.append(command.directory).push_back('\0');

@@ -56,7 +56,9 @@ struct Command {
   std::vector<std::string> arguments;
   std::vector<std::string> environment;
   std::string directory;  // "": where the first command started
-  std::vector<int> fds;   // at least three; become 0, 1, 2, ...
+  // At least three; become 0, 1, 2, ... A file that can only be read is refused, unless the sandbox was launched with
+  // one as a stream: a pipe will do.
+  std::vector<int> fds;
 };
 
 // Something that pid 1 said. `exited` of job 0 means that the sandbox is ending.

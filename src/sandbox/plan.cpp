@@ -314,6 +314,7 @@ void add_landlock(const Spec& spec, const RootTree& tree, Plan& plan) {
   for (const char* loader : kLoaders) allow(loader, landlock::kExecute);
   if (!all) {
     allow("/", changes);
+    plan.landlock_for_files_to_read = changes & landlock::kTruncate;
     return;
   }
   const std::uint64_t read = landlock::kReadFile | landlock::kReadDir;
