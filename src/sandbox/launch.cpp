@@ -144,10 +144,9 @@ struct Running::State {
     // A control group can only be removed when pid 1 is gone from it too.
     if (is_all_dead && cgroup.join_fds().empty() && !plan.is_weak) {
       pid = -1;
-      // The control socket last: pid 1 waits for its end, and then takes apart what nobody else holds any more.
-      for (UniqueFd* fd : {&violations, &mount_info, &mount_namespace, &user_namespace, &pid_namespace, &control}) {
-        fd->reset();
-      }
+      for (UniqueFd* fd : {&violations, &mount_info, &mount_namespace, &user_namespace, &pid_namespace}) fd->reset();
+      // Left to the caller's exit: pid 1 waits for its end, and then takes apart what nobody else holds any more.
+      (void)control.release();
     }
     end();
   }

@@ -149,8 +149,11 @@ class RootTree {
               {has_own_place ? Action::own_scratch : Action::new_scratch, {}, target, entry.attributes, entry.mode});
           break;
         case Kind::bind:
-          if (has_own_place && is_directory(entry.source)) make_one(path, made, out, 0755);
-          if (has_own_place && !is_directory(entry.source)) out.push_back({Action::make_file, {}, target});
+          if (has_own_place && is_directory(entry.source)) {
+            make_one(path, made, out, 0755);
+          } else if (has_own_place) {
+            out.push_back({Action::make_file, {}, target});
+          }
           out.push_back({Action::bind, entry.source, target, entry.attributes});
           break;
       }
