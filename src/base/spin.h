@@ -24,9 +24,9 @@ class SpinChoice {
   using Nanos = std::chrono::nanoseconds;
   // Of one spin: long enough for an answer that passes several processes which do not spin yet.
   static constexpr Nanos kLongest = std::chrono::microseconds(200);
-  // Waits that are tried each way, and how many follow before both are tried again: twice as many each time
-  // that the answer is the same, where asking costs something.
-  static constexpr std::uint32_t kTried = 16, kFirstKept = 1024, kLastKept = 64 * 1024;
+  // Waits that are tried each way, and how many follow before both are tried again. Few, where sleeping is as good: the
+  // next question costs little. Else more, and twice as many each time that the answer is the same.
+  static constexpr std::uint32_t kTried = 16, kKeptSoon = 128, kFirstKept = 1024, kLastKept = 64 * 1024;
 
   bool should_spin() const { return is_spinning_; }
 
@@ -49,7 +49,8 @@ class SpinChoice {
         // It burns a CPU, so it must be clearly better.
         const bool is_better = !is_settled && mean * 10 < slept_ * 9;
         const bool was_dear = is_better || is_settled;
-        kept_ = was_dear && is_better == was_better_ ? std::min(kept_ * 2, kLastKept) : kFirstKept;
+        const bool is_same = is_better == was_better_ && kept_ >= kFirstKept;
+        kept_ = !was_dear ? kKeptSoon : is_same ? std::min(kept_ * 2, kLastKept) : kFirstKept;
         was_better_ = is_better;
         return enter(Stage::keep, is_better);
       }
@@ -73,7 +74,7 @@ class SpinChoice {
 
   Stage stage_ = Stage::try_sleeping;
   bool is_spinning_ = false, was_better_ = false;
-  std::uint32_t waits_ = 0, kept_ = kFirstKept / 2;
+  std::uint32_t waits_ = 0, kept_ = 0;
   std::array<Nanos, kTried> recent_{};
   Nanos slept_{0};
 };
