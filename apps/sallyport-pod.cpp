@@ -46,7 +46,7 @@ int main() {
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);
   ::umask(077);
-  auto claim = pod::claim(*startup);
+  auto claim = pod::take_over(*startup);
   if (!claim) return give_up(STDERR_FILENO, claim.error());
   // From here on, what it and those it starts say is for its own log; the creator hears the outcome and sees the
   // pipe's end.

@@ -28,8 +28,10 @@ add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Structured bindings and coroutine frames set these off without cause in g++ 12.
   add_compile_options(-fcoroutines -Wno-maybe-uninitialized -Wno-subobject-linkage
-                      $<$<CONFIG:Release>:-Wno-restrict$<SEMICOLON>-Wno-array-bounds>
-                      $<$<BOOL:${SALLYPORT_SANITIZE}>:-Wno-array-bounds$<SEMICOLON>-Wno-stringop-overflow>)
+                      $<$<CONFIG:Release>:-Wno-restrict$<SEMICOLON>-Wno-array-bounds>)
+  if(SALLYPORT_SANITIZE)
+    add_compile_options(-Wno-array-bounds -Wno-stringop-overflow)
+  endif()
   if(CCACHE)
     add_compile_options(-fpch-preprocess)
   endif()

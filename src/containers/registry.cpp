@@ -120,12 +120,7 @@ Result<std::vector<std::shared_ptr<Container>>> Registry::open() {
     container->mailbox_dir = directories_.mailboxes + "/" + container->id;
     if (container->config.group.empty()) container->session_dir = container->mailbox_dir + "/session";
     if (container->state == State::lost && container->config.should_restart) to_restart.push_back(container);
-    if (container->state == State::lost && container->ended_unix_ms == 0) {
-      // Nobody saw when it ended. Known from now on, and so recorded once.
-      container->ended_unix_ms = clock_.unix_millis();
-      save(*container);
-      hooks_.on_incident(end_of(*container));
-    }
+    if (container->config.pod.empty()) record_loss(*container);
     containers_.emplace(container->id, std::move(container));
   }
   for (const std::string& fault : faults) sessions_.log().warn("unreadable container record", {{"error", fault}});
@@ -134,6 +129,13 @@ Result<std::vector<std::shared_ptr<Container>>> Registry::open() {
     if (entry.path().filename().string().starts_with(kGonePrefix)) delete_slowly(entry.path());
   }
   return to_restart;
+}
+
+void Registry::record_loss(Container& container) {
+  if (container.state != State::lost || container.ended_unix_ms != 0) return;
+  container.ended_unix_ms = clock_.unix_millis();
+  save(container);
+  hooks_.on_incident(end_of(container));
 }
 
 // ---- making ----

@@ -77,8 +77,10 @@ class Registry {
   void release(Container& container, int wait_status);
   // A call, or `count` of them, that its seccomp filter refused: counted, published and recorded.
   void report(Container& container, const sandbox::Violation& violation);
-  // A pod's, which an earlier warden adopted and which still lives: its door is opened anew where it was.
+  // A pod's, which an earlier warden made and which still lives: its door is opened anew where it was.
   Status adopt_again(Container& container, const Adopted& adopted);
+  // Nobody saw when it ended. Known from now on, and so recorded once. Of a pod's, whoever knows of pods says so.
+  void record_loss(Container& container);
 
   // Takes what its command has written so far, and what waits in the pipe: whoever wrote something and then
   // spoke over the door expects it to be known.

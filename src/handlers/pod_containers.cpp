@@ -13,6 +13,11 @@ containers::Registry::Adopted place_of(const pod::Record& record) {
           .pid_namespace = record.pid_namespace};
 }
 
+void forget(Host& host, const std::string& id) {
+  if (const auto container = host.containers.find(id)) host.containers.record_loss(*container);
+  host.mailbox.when_idle(id, [&host, id] { [[maybe_unused]] const Status removed = host.containers.remove(id); });
+}
+
 }  // namespace
 
 void adopt_pod(Host& host, const pod::Record& record) {
@@ -24,15 +29,22 @@ void adopt_pod(Host& host, const pod::Record& record) {
   }
 }
 
-void adopt_pods(Host& host) {
+void adopt_pod_again(Host& host, const pod::Record& record) {
+  const auto container = host.containers.find(record.container);
+  if (!container || container->config.pod != record.name || !containers::is_over(container->state) ||
+      record.wait_status) {
+    return;
+  }
+  if (const Status adopted = host.containers.adopt_again(*container, place_of(record)); !adopted) {
+    host.sessions.log().error("a pod has no door any more",
+                              {{"pod", record.name}, {"error", adopted.error().describe()}});
+  }
+  set_policy(host, *container);
+}
+
+void forget_ended_pods(Host& host, const std::string& name) {
   for (const auto& [id, container] : host.containers.all()) {
-    if (container->config.pod.empty()) continue;
-    const auto record = host.pods.find(container->config.pod);
-    if (!record || record->container != id || record->wait_status) continue;
-    if (const Status adopted = host.containers.adopt_again(*container, place_of(*record)); !adopted) {
-      host.sessions.log().error("a pod has no door any more",
-                                {{"pod", record->name}, {"error", adopted.error().describe()}});
-    }
+    if (container->config.pod == name && containers::is_over(container->state)) forget(host, id);
   }
 }
 
@@ -41,7 +53,7 @@ void end_pod(Host& host, const std::string& id, int wait_status) {
   if (!container) return;
   host.containers.release(*container, wait_status);
   set_policy(host, *container);
-  host.mailbox.when_idle(id, [&host, id] { [[maybe_unused]] const Status removed = host.containers.remove(id); });
+  forget(host, id);
 }
 
 void record_pod(Host& host, const pod::Record& record, wire::Value report) {

@@ -11,8 +11,10 @@ namespace sallyport::handlers {
 
 // The pod runs: whoever comes to its door from its sandbox is that container.
 void adopt_pod(Host& host, const pod::Record& record);
-// At the warden's start: those that lived on are adopted again; the others are over.
-void adopt_pods(Host& host);
+// One that lived on without the warden that made it, or came to life since, is adopted again.
+void adopt_pod_again(Host& host, const pod::Record& record);
+// What is left of pods of this name that are over. What they have dropped in their mailboxes is still answered.
+void forget_ended_pods(Host& host, const std::string& name);
 // Its agent is over. What it has dropped in its mailbox is still answered, then the container is forgotten.
 void end_pod(Host& host, const std::string& container, int wait_status);
 

@@ -12,7 +12,7 @@ namespace sallyport::os {
 
 // In clock ticks since boot: with the pid it names one process of this boot. NOT_FOUND if there is none.
 Result<std::uint64_t> process_start_time(pid_t pid);
-// Whether that very process still runs. A zombie does not, though its pid still answers signals.
+// Whether any thread of that very process still runs. A zombie does not, though its pid still answers signals.
 bool is_process_alive(pid_t pid, std::uint64_t start_time);
 
 // Differs after every boot.

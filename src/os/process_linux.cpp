@@ -47,7 +47,11 @@ Result<std::uint64_t> process_start_time(pid_t pid) {
 
 bool is_process_alive(pid_t pid, std::uint64_t start_time) {
   const auto fields = stat_fields(pid);
-  if (!fields || (*fields)[0] == "Z" || (*fields)[0] == "X") return false;
+  if (!fields) return false;
+  // A first thread that has ended is a zombie until the others have; as long, the process has its files and locks.
+  const bool has_ended = (*fields)[0] == "Z" || (*fields)[0] == "X";
+  const auto threads = parse_number((*fields)[17]);
+  if (has_ended && (!threads || *threads <= 1)) return false;
   const auto started = parse_number((*fields)[19]);
   return started && *started == start_time;
 }

@@ -34,8 +34,8 @@ struct Claim {
   Place place;
   UniqueFd directory, lock, log;
 };
-// CONFLICT if a pod of this name lives, or left a status that nobody has collected.
-Result<Claim> claim(const Startup& startup);
+// What the creator claimed and handed over.
+Result<Claim> take_over(const Startup& startup);
 
 class Daemon {
  public:

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cerrno>
-#include <thread>
 
 #include "os/files.h"
 #include "os/process.h"
@@ -16,10 +15,6 @@
 
 namespace sallyport::pod {
 namespace {
-
-// Whoever looks at a pod's life holds its lock for an instant.
-constexpr int kLockTries = 50;
-constexpr Millis kLockPause{5};
 
 // What happens when somebody takes a pod's files away.
 constexpr std::uint32_t kRemovals = IN_DELETE | IN_MOVED_FROM | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
@@ -34,32 +29,12 @@ bool is_linked(int fd) {
   return ::fstat(fd, &info) == 0 && info.st_nlink > 0;
 }
 
-Error taken(const Startup& startup, bool is_alive) {
-  return Error::make(Code::conflict, is_alive ? "a pod named '" + startup.name + "' is running"
-                                              : "a pod named '" + startup.name +
-                                                    "' has ended and its status was not collected; run: sallyport "
-                                                    "pod wait " +
-                                                    startup.name);
-}
-
 }  // namespace
 
-Result<Claim> claim(const Startup& startup) {
-  Claim claim{Place(startup.pods_dir, startup.name), {}, {}, {}};
-  for (int i = 0;; ++i) {
-    TRY(claim.directory, os::open_private_directory(claim.place.path()));
-    auto lock = claim.place.lock();
-    // One that was removed between our opening and locking it protects nothing.
-    if (lock && is_linked(lock->get())) {
-      claim.lock = std::move(*lock);
-      break;
-    }
-    if (i == kLockTries)
-      return lock ? taken(startup, true) : lock.error().code == Code::conflict ? taken(startup, true) : lock.error();
-    std::this_thread::sleep_for(kLockPause);
-  }
-  if (const auto left = claim.place.read(); left && left->wait_status) return taken(startup, false);
-  ::unlink(claim.place.record_path().c_str());
+Result<Claim> take_over(const Startup& startup) {
+  Claim claim{Place(startup.pods_dir, startup.name), {}, UniqueFd(kLockFd), {}};
+  if (::fcntl(kLockFd, F_SETFD, FD_CLOEXEC) != 0) return Error::from_errno("the pod was handed no lock", errno);
+  TRY(claim.directory, os::open_private_directory(claim.place.path()));
   claim.log = UniqueFd(
       ::open(claim.place.log_path().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!claim.log) return Error::from_errno("cannot open the pod's log", errno);

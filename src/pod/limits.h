@@ -41,6 +41,9 @@ inline constexpr Millis kDefaultGrace{10'000};
 // outside any pid namespace still holds it.
 inline constexpr Millis kDrainSilence{500};
 
+// Whoever looks at a pod's life holds its lock for an instant: it is asked for again this often, this many times.
+inline constexpr int kLockTries = 50;
+inline constexpr Millis kLockPause{5};
 // Later clients look for the state file this often, this many times.
 inline constexpr int kFindTries = 50;
 inline constexpr Millis kFindPause{100};

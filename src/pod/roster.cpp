@@ -28,7 +28,7 @@ Status Roster::open() {
     if (!has_daemon(seen.life)) continue;
     sessions_.log().info("pod adopted", {{"pod", name}});
     // An end that came before this warden is no news.
-    watch(name, seen.life == Life::exited);
+    watch(name, From::found, seen.life == Life::exited);
   }
   return ok();
 }
@@ -41,10 +41,28 @@ Fire Roster::reap(pid_t pid) {
   }
 }
 
+Task<Result<UniqueFd>> Roster::claim_for(const Startup& startup) {
+  for (int i = 0; i < kLockTries; ++i) {
+    CO_TRY(std::optional<UniqueFd> lock, claim(startup));
+    if (lock) co_return std::move(*lock);
+    co_await sessions_.loop().sleep(kLockPause);
+  }
+  co_return Error::make(Code::conflict, "a pod named '" + startup.name + "' is running");
+}
+
 Task<Result<Record>> Roster::create(Startup startup) {
   clean_up(pods_dir_, clock_.unix_millis());
   fill_random(startup.token);
-  CO_TRY(Launched launched, spawn(startup));
+  auto lock = co_await claim_for(startup);
+  if (!lock) co_return std::move(lock).error();
+  auto spawned = spawn(startup, *lock);
+  if (!spawned) {
+    Place(pods_dir_, startup.name).remove();
+    co_return std::move(spawned).error();
+  }
+  // From here on it is the pod that holds it.
+  lock->reset();
+  Launched launched = std::move(*spawned);
   reap(launched.pid);
   CO_TRY(const auto pipe, ipc::Watch::open(sessions_.loop(), std::move(launched.pipe)));
   const auto timer = sessions_.loop().after(kStartTimeout, [&pipe] { pipe->cancel(); });
@@ -63,8 +81,14 @@ Task<Result<Record>> Roster::create(Startup startup) {
   if (!is_whole) co_return Error::make(Code::timeout, "the pod's daemon was not ready in time");
   CO_TRY(outcome(said));
   CO_TRY(Record record, verify(startup));
-  watch(startup.name);
+  watch(startup.name, From::created);
   co_return record;
+}
+
+bool Roster::is_starting(const std::string& name) const {
+  const auto found = watched_.find(name);
+  const auto watched = found == watched_.end() ? nullptr : found->second.lock();
+  return watched && !watched->record;
 }
 
 Result<Record> Roster::find(const std::string& name) const {
@@ -110,7 +134,7 @@ Task<Result<std::shared_ptr<ipc::Session>>> Roster::connect_for_worker(std::stri
   co_return session;
 }
 
-Fire Roster::watch(std::string name, bool has_told_end) {
+Fire Roster::watch(std::string name, From from, bool has_told_end) {
   const Place place(pods_dir_, name);
   const auto watched = std::make_shared<Watched>(Watched{.name = name, .record = {}, .link = {}});
   watched->has_told_end = has_told_end;
@@ -125,11 +149,13 @@ Fire Roster::watch(std::string name, bool has_told_end) {
       co_return;
     }
     if (seen.record) {
+      const bool is_new = !watched->record;
       watched->record = std::move(seen.record);
+      if (is_new && from == From::found) hooks_.on_found(*watched->record);
       const bool was_reached = co_await listen(watched);
       if (!was_reached) sessions_.log().warn("cannot reach a pod", {{"pod", name}});
     }
-    if (!is_closed_) co_await sessions_.loop().sleep(kWatchPause);
+    if (!is_closed_) co_await sessions_.loop().sleep(watched->record ? kWatchPause : kFindPause);
   }
 }
 
@@ -175,7 +201,7 @@ void Roster::tell_end(Watched& watched, std::optional<int> wait_status) {
                     if (wait_status) write_exit(json, *wait_status);
                     json.end_object();
                   }));
-  if (watched.record) hooks_.on_end(*watched.record, wait_status);
+  hooks_.on_end(watched.name, watched.record, wait_status);
 }
 
 Fire Roster::tell_net_policy(std::shared_ptr<Watched> watched) {

@@ -21,8 +21,10 @@ struct RosterHooks {
   std::function<void(std::string_view event, const std::string& params)> on_event;
   // Something for the records: a report (see pod/reports.h), or "lost": how many there were before it.
   std::function<void(const Record&, wire::Value report)> on_report;
-  // Its agent is over; the status, unless the pod was lost.
-  std::function<void(const Record&, std::optional<int> wait_status)> on_end;
+  // One that this warden did not make is there: at the warden's start, or as soon as it has published itself.
+  std::function<void(const Record&)> on_found;
+  // Its agent is over; the status, unless the pod was lost. No record: it died before it had published one.
+  std::function<void(const std::string& name, const std::optional<Record>&, std::optional<int> wait_status)> on_end;
   // The net rules of its profile as they are now, for its proxy.
   std::function<policy::NetPolicy(const Record&)> net_policy;
 };
@@ -41,6 +43,8 @@ class Roster {
   const std::string& pods_dir() const { return pods_dir_; }
   // Returns when the pod is published, or with its last words.
   Task<Result<Record>> create(Startup startup);
+  // One that this warden found, and that may yet publish itself.
+  bool is_starting(const std::string& name) const;
   // NOT_FOUND, or UNAVAILABLE with the last words of one that died. Does not wait for one that is starting.
   Result<Record> find(const std::string& name) const;
   // The connection that this session uses for this pod; one per pair, gone with the session.
@@ -61,7 +65,9 @@ class Roster {
   };
   // Takes its reports until it is gone, and tells when its agent ends. A connection that fails says nothing about
   // the pod: only its lock and its process do.
-  Fire watch(std::string name, bool has_told_end = false);
+  enum class From : std::uint8_t { created, found };
+  Fire watch(std::string name, From from, bool has_told_end = false);
+  Task<Result<UniqueFd>> claim_for(const Startup& startup);
   Task<bool> listen(std::shared_ptr<Watched> watched);
   void take(Watched& watched, wire::Value answer);
   void tell_end(Watched& watched, std::optional<int> wait_status);

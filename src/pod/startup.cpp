@@ -1,12 +1,14 @@
 #include "pod/startup.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 
 #include "egress/protocol.h"
+#include "os/files.h"
 #include "os/memory_file.h"
 #include "os/paths.h"
 #include "os/spawn.h"
@@ -77,7 +79,24 @@ Result<Startup> decode_startup(ByteView bytes) {
   return startup;
 }
 
-Result<Launched> spawn(const Startup& startup) {
+Result<std::optional<UniqueFd>> claim(const Startup& startup) {
+  const Place place(startup.pods_dir, startup.name);
+  TRY(const UniqueFd directory, os::open_private_directory(place.path()));
+  auto lock = place.lock();
+  if (!lock && lock.error().code != Code::conflict && lock.error().code != Code::not_found) return lock.error();
+  struct stat info{};
+  // One that was removed between our opening and locking it protects nothing.
+  if (!lock || ::fstat(lock->get(), &info) != 0 || info.st_nlink == 0) return std::optional<UniqueFd>();
+  if (const auto left = place.read(); left && left->wait_status) {
+    return Error::make(Code::conflict, "a pod named '" + startup.name +
+                                           "' has ended and its status was not collected; run: sallyport pod wait " +
+                                           startup.name);
+  }
+  ::unlink(place.record_path().c_str());
+  return std::optional<UniqueFd>(std::move(*lock));
+}
+
+Result<Launched> spawn(const Startup& startup, const UniqueFd& lock) {
   TRY(const std::string program, os::sibling_program("sallyport-pod"));
   TRY(const Bytes content, encode(startup));
   TRY(const UniqueFd handed, os::sealed_file(as_text(content.view())));
@@ -85,6 +104,9 @@ Result<Launched> spawn(const Startup& startup) {
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return Error::from_errno("cannot make a pipe", errno);
   Launched launched{UniqueFd(ends[0])};
   const UniqueFd theirs{ends[1]};
+  // Out of the way of the numbers that are given out below.
+  const UniqueFd held{::fcntl(lock.get(), F_DUPFD_CLOEXEC, kLockFd + 1)};
+  if (!held) return Error::from_errno("cannot hand over the pod's lock", errno);
   ::fcntl(launched.pipe.get(), F_SETFL, O_NONBLOCK);
 
   os::SpawnPlan plan(os::SpawnPlan::Place::own_session);
@@ -92,7 +114,8 @@ Result<Launched> spawn(const Startup& startup) {
   plan.give(STDIN_FILENO, STDOUT_FILENO);
   plan.give(theirs.get(), STDERR_FILENO);
   plan.give(handed.get(), kStartupFd);
-  plan.close_from(kStartupFd + 1);
+  plan.give(held.get(), kLockFd);
+  plan.close_from(kLockFd + 1);
   plan.start_in("/");
   char* no_variables = nullptr;
   TRY(launched.pid, plan.spawn(program, {"sallyport-pod"}, &no_variables));

@@ -32,16 +32,21 @@ Result<Startup> decode_startup(ByteView bytes);
 
 // In the new program, descriptor 2 is the creator's pipe until the pod has a log of its own: whatever it says until
 // then are its last words, and so is an error later on; a success ends with this byte. Descriptor 3 holds the encoded
-// Startup.
-inline constexpr int kStartupFd = 3;
+// Startup, descriptor 4 the lock of the pod's directory: held from before the spawn to the pod's end, whoever dies
+// meanwhile, so that a pod which is on its way can always be told from one that is gone.
+inline constexpr int kStartupFd = 3, kLockFd = 4;
 inline constexpr char kReadyByte = '\x06';
+
+// The lock of a new pod's directory; nothing while somebody else has it: a pod that lives, or for an instant whoever
+// looks whether one does. CONFLICT if a pod left a status there that nobody has collected.
+Result<std::optional<UniqueFd>> claim(const Startup& startup);
 
 struct Launched {
   UniqueFd pipe;   // readable when something was said; at its end the outcome is known
   pid_t pid = -1;  // of the intermediate process, which ends at once; to be reaped
 };
 // Starts `sallyport-pod` detached: a session of its own, no terminal, no inherited descriptors or variables.
-Result<Launched> spawn(const Startup& startup);
+Result<Launched> spawn(const Startup& startup, const UniqueFd& lock);
 // What all that came through the pipe says: ok, or why the daemon died.
 Status outcome(std::string_view said);
 // The record the new daemon published. A token other than ours means that somebody tampered with it.

@@ -15,9 +15,6 @@
 namespace sallyport::warden {
 namespace {
 
-constexpr const char* kSocketName = "warden.sock";
-constexpr const char* kLockName = "warden.lock";
-
 // What one container may take of the warden; the host's own limits are its configuration's.
 constexpr std::size_t kContainerConnections = 256;
 constexpr std::size_t kContainerRequests = 1024;
@@ -59,9 +56,16 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
             {.on_event = publisher(),
              .on_report = [this](const pod::Record& record,
                                  wire::Value report) { handlers::record_pod(host_, record, report); },
+             .on_found =
+                 [this](const pod::Record& record) {
+                   handlers::adopt_pod_again(host_, record);
+                   handlers::forget_ended_pods(host_, record.name);
+                 },
              .on_end =
-                 [this](const pod::Record& record, std::optional<int> wait_status) {
-                   handlers::end_pod(host_, record.container, wait_status.value_or(SIGKILL));
+                 [this](const std::string& name, const std::optional<pod::Record>& record,
+                        std::optional<int> wait_status) {
+                   if (!record) return handlers::forget_ended_pods(host_, name);
+                   handlers::end_pod(host_, record->container, wait_status.value_or(SIGKILL));
                  },
              .net_policy =
                  [this](const pod::Record& record) { return handlers::net_policy_of(host_, record.container); }}),
@@ -157,32 +161,10 @@ Result<std::unique_ptr<Warden>> Warden::start(Options options, const Log& log, c
   warden->watch_for_signals();
   TRY(warden->open_control_door(std::move(verifier)));
   TRY(warden->open_containers());
-  TRY(warden->pods_.open());
   if (warden->options_.with_loopback) TRY(warden->open_loopback_door());
   if (warden->options_.with_stdio) TRY(warden->open_stdio_door());
+  warden->watch_place();
   return warden;
-}
-
-// First of all: whoever holds the lock is this user's warden, and only it may touch what follows.
-Result<Warden::Claim> Warden::claim(const os::Paths& paths) {
-  Claim claim;
-  TRY(claim.directory, os::open_private_directory(paths.runtime_dir));
-  auto lock = os::lock_file(claim.directory.get(), kLockName);
-  if (!lock && lock.error().code == Code::conflict) {
-    return Error::make(Code::conflict, "another warden is running in " + paths.runtime_dir);
-  }
-  TRY(claim.lock, std::move(lock));
-  return claim;
-}
-
-Status Warden::open_control_door(std::optional<ipc::PeerVerifier> verifier) {
-  // Holding the lock, whatever socket is there belongs to a dead warden.
-  TRY(UniqueFd listening, os::listen_unix(claim_.directory.get(), kSocketName));
-  verifier_ = verifier ? std::move(*verifier) : ipc::host_verifier(config_.require_pidfd);
-  TRY(control_listener_, ipc::Listener::open(sessions_, std::move(listening), control_.name, [this](UniqueFd fd) {
-        pipeline_.accept(std::move(fd), control_, verifier_);
-      }));
-  return ok();
 }
 
 Status Warden::open_containers() {
@@ -191,9 +173,16 @@ Status Warden::open_containers() {
   for (const std::string& fault : groups_.faults()) log_.error("unreadable group", {{"error", fault}});
   TRY(const auto lost, containers_.open());
   open_scheduler();
-  handlers::adopt_pods(host_);
-  apply(config_);
   for (const auto& [id, container] : containers_.all()) take_up_mailbox(*container);
+  // Those that lived on are containers again.
+  TRY(pods_.open());
+  apply(config_);
+  for (const auto& [id, container] : containers_.all()) {
+    const bool may_come = pods_.is_starting(container->config.pod);
+    if (!container->config.is_temporary || !containers::is_over(container->state) || may_come) continue;
+    containers_.record_loss(*container);
+    remove_when_idle(id);
+  }
   mailbox_.start();
   for (const auto& container : lost) restart(container);
   return ok();
@@ -220,7 +209,6 @@ void Warden::take_up_mailbox(const containers::Container& container) {
   if (const Status added = mailbox_.add(container.id, container.mailbox_dir); !added) {
     log_.warn("a mailbox cannot be opened", {{"container", container.id}, {"error", added.error().describe()}});
   }
-  if (container.config.is_temporary && containers::is_over(container.state)) remove_when_idle(container.id);
 }
 
 void Warden::remove_when_idle(const std::string& id) {
@@ -428,9 +416,7 @@ void Warden::shut_down() {
   events_.publish("warden.stopping", "{}");
   control_listener_.reset();
   loopback_listener_.reset();
-  // The socket goes while the lock is held: nobody else's can be in its place.
-  ::unlinkat(claim_.directory.get(), kSocketName, 0);
-  if (options_.with_loopback) ::unlink(options_.paths.loopback_file().c_str());
+  leave_place();
   sessions_.for_each([](ipc::Session& session) { session.drain(); });
   sessions_.when_empty([this] { loop_.stop(); });
   loop_.after(config_.drain_timeout, [this] {

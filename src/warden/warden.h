@@ -66,6 +66,9 @@ class Warden {
   Status open_loopback_door();
   Status open_stdio_door();
   void watch_for_signals();
+  Fire watch_place();
+  bool holds_place() const;  // whether its lock still keeps others out
+  void leave_place();
   Status open_containers();
   void open_container_connection(UniqueFd connection, const std::shared_ptr<containers::Container>& container);
   void take_up_mailbox(const containers::Container& container);

@@ -184,6 +184,25 @@ TEST_F(LifeCycle, AWardenKilledWhileStartingIsReplacedWithoutAHuman) {
   ASSERT_TRUE(daemon_->start()) << daemon_->log();
 }
 
+TEST_F(LifeCycle, AWardenWhoseDirectoryIsRemovedStops) {
+  ASSERT_TRUE(connect().pings());
+  std::filesystem::remove_all(daemon().runtime_dir());
+  EXPECT_EQ(daemon().wait(), 0);
+}
+
+TEST_F(LifeCycle, AWardenWhoseLockIsRemovedStopsAndLeavesTheNextOneAlone) {
+  // Something is in flight, so that the first is still there when the next one comes.
+  Client client = connect();
+  ASSERT_TRUE(client.send_request("work", "test.sleep", R"({"ms":700})"));
+  ASSERT_TRUE(eventually([&] { return status_number(daemon().socket_path(), {"in_flight"}) == 2; }));
+  ASSERT_EQ(::unlink((daemon().runtime_dir() + "/warden.lock").c_str()), 0);
+  Daemon next({.runtime_dir = daemon().runtime_dir()});
+  ASSERT_TRUE(next.start());
+  EXPECT_EQ(code_of(client.next_message()), "OK") << "what was begun is finished";
+  EXPECT_EQ(daemon().wait(), 0);
+  EXPECT_TRUE(connect().pings()) << "the next one's socket is there";
+}
+
 TEST_F(LifeCycle, AStaleSocketIsReplaced) {
   daemon_ = std::make_unique<Daemon>();
   ASSERT_EQ(::mkdir(daemon_->runtime_dir().c_str(), 0700), 0);

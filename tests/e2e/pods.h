@@ -179,7 +179,8 @@ class Pods : public ::testing::Test {
       ::kill(static_cast<pid_t>(seen.record->binding.pid), SIGKILL);
       EXPECT_TRUE(eventually([&, pod = name] { return bool(place(pod).lock()); }));
     }
-    sallyport("down");
+    const Ran down = sallyport("down");
+    EXPECT_EQ(down.status, 0) << down.output;
   }
 
   // What the ledger has of a method, as JSON; waits for it to have `part`.

@@ -102,6 +102,58 @@ TEST_F(PodsDoor, ServesFilesByItsProfileAlsoAfterTheWardenWasKilled) {
   }
 }
 
+// A pod whose warden died while it came to life, at the moment in which the next warden looks: it holds its lock and
+// has not said yet where it can be reached.
+class PodsDoorOfALateComer : public PodsDoor {
+ protected:
+  void SetUp() override {
+    PodsDoor::SetUp();
+    make_asking("late");
+    found_ = record("late");
+    client_ = attach("late");
+    ASSERT_TRUE(client_ && client_->sees("up"));
+    kill_warden();
+    ASSERT_EQ(::kill(daemon(), SIGSTOP), 0);
+    std::filesystem::rename(place("late").record_path(), aside());
+    ASSERT_EQ(life("late"), pod::Life::starting);
+    const Ran up = sallyport("up");
+    ASSERT_EQ(up.status, 0) << up.output;
+  }
+  void TearDown() override {
+    // So that it is found there.
+    std::error_code ignored;
+    std::filesystem::rename(aside(), place("late").record_path(), ignored);
+    PodsDoor::TearDown();
+  }
+  pid_t daemon() const { return static_cast<pid_t>(found_.binding.pid); }
+  std::string aside() const { return root_.path() + "/aside.json"; }
+  bool is_listed() { return has(sallyport("call container.list").output, found_.container); }
+
+  pod::Record found_;
+  std::optional<Attached> client_;
+};
+
+TEST_F(PodsDoorOfALateComer, IsOpenedAsSoonAsItIsPublished) {
+  // Later than any look of the start-up.
+  EXPECT_TRUE(is_listed()) << "it may yet come";
+  std::filesystem::rename(aside(), place("late").record_path());
+  ASSERT_EQ(::kill(daemon(), SIGCONT), 0);
+  EXPECT_TRUE(eventually([&] {
+    return has(sallyport("call container.inspect '{\"container\":\"" + found_.container + "\"}'").output,
+               R"("state":"running")");
+  }));
+  EXPECT_TRUE(has(asked(*client_, "test.ping"), R"("pong":true)"));
+  EXPECT_TRUE(has(asked(*client_, "warden.hello"), "container/" + found_.container));
+  EXPECT_FALSE(has(sallyport("--json audit query --method container.lost").output, found_.container));
+}
+
+TEST_F(PodsDoorOfALateComer, IsForgottenWhenItNeverComes) {
+  ::kill(daemon(), SIGKILL);
+  EXPECT_TRUE(eventually([&] { return !is_listed(); }));
+  EXPECT_FALSE(std::filesystem::exists(root_.path() + "/run/containers/" + found_.container));
+  recorded("container.lost", found_.container);
+}
+
 TEST_F(PodsDoor, IsForgottenWhenThePodDiedWithoutAWarden) {
   make_asking("one");
   const std::string id = record("one").container;

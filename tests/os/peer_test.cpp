@@ -1,12 +1,18 @@
 #include "os/peer.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
+#include <fstream>
+#include <iterator>
+#include <thread>
 
 #include "os/files.h"
 #include "os/process.h"
@@ -176,6 +182,35 @@ TEST(Process, AZombieIsNotAlive) {
   EXPECT_FALSE(is_process_alive(child, *started));
   ::waitpid(child, nullptr, 0);
   EXPECT_FALSE(process_start_time(child));
+}
+
+TEST(Process, OneWhoseFirstThreadEndedIsAliveUntilTheLastHas) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  UniqueFd theirs{ends[0]}, ours{ends[1]};
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ours.reset();
+    std::thread([&theirs] {
+      char byte = 0;
+      [[maybe_unused]] const ssize_t count = ::read(theirs.get(), &byte, 1);
+      ::_exit(0);
+    }).detach();
+    ::syscall(SYS_exit, 0);  // this thread alone
+  }
+  const auto started = process_start_time(child);
+  ASSERT_TRUE(started);
+  const std::string status = "/proc/" + std::to_string(child) + "/status";
+  ASSERT_TRUE(eventually([&] {
+    std::ifstream file(status);
+    return std::string(std::istreambuf_iterator<char>(file), {}).find("State:\tZ") != std::string::npos;
+  }));
+  EXPECT_TRUE(is_process_alive(child, *started));
+  ours.reset();
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_FALSE(is_process_alive(child, *started));
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST(Process, ANameFullOfParenthesesAndSpacesDoesNotConfuseIt) {
