@@ -11,9 +11,10 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
-#include <utility>
+#include <numeric>
 
 namespace sallyport {
 
@@ -23,28 +24,33 @@ class SpinChoice {
   using Nanos = std::chrono::nanoseconds;
   // Of one spin: long enough for an answer that passes several processes which do not spin yet.
   static constexpr Nanos kLongest = std::chrono::microseconds(200);
-  // Waits that are tried each way, and how many follow before both are tried again: twice as many each
-  // time that the answer is the same.
-  static constexpr std::uint32_t kTried = 16, kFirstKept = 1024, kLastKept = 64 * 1024;
+  // Waits that are tried each way, and how many follow before both are tried again. Few, where sleeping is as good: the
+  // next question costs little. Else more, and twice as many each time that the answer is the same.
+  static constexpr std::uint32_t kTried = 16, kKeptSoon = 128, kFirstKept = 1024, kLastKept = 64 * 1024;
 
   bool should_spin() const { return is_spinning_; }
 
-  void learn(Nanos waited) {
-    // Nobody hurries during a long wait: its length must not hide what the short ones say.
-    total_ += std::min(waited, kLongWait);
-    ++waits_;
-    // A neighbour that took the CPU for a whole time slice has said enough.
-    const bool is_settled = stage_ == Stage::try_spinning && total_ > slept_ * kTried;
+  // `was_starved`: the event came while somebody else had the CPU, for longer than a whole spin.
+  void learn(Nanos waited, bool was_starved = false) {
+    // Nobody hurries during a long wait.
+    recent_[waits_++ % kTried] = std::min(waited, kLongWait);
+    // A neighbour that takes the CPU for a whole time slice has said enough.
+    const bool is_settled = stage_ == Stage::try_spinning && was_starved;
     if (waits_ % kTried != 0 && !is_settled) return;
-    const Nanos mean = std::exchange(total_, Nanos(0)) / kTried;
+    // The mean of most of them: a pause now and then must not hide what the others say.
+    constexpr auto kMost = kTried - kTried / 4;
+    std::nth_element(recent_.begin(), recent_.begin() + kMost, recent_.end());
+    const Nanos mean = std::accumulate(recent_.begin(), recent_.begin() + kMost, Nanos(0)) / kMost;
     switch (stage_) {
       case Stage::try_sleeping:
         slept_ = mean;
         return enter(Stage::try_spinning, true);
       case Stage::try_spinning: {
         // It burns a CPU, so it must be clearly better.
-        const bool is_better = mean * 5 < slept_ * 4;
-        kept_ = is_better == was_better_ ? std::min(kept_ * 2, kLastKept) : kFirstKept;
+        const bool is_better = !is_settled && mean * 10 < slept_ * 9;
+        const bool was_dear = is_better || is_settled;
+        const bool is_same = is_better == was_better_ && kept_ >= kFirstKept;
+        kept_ = !was_dear ? kKeptSoon : is_same ? std::min(kept_ * 2, kLastKept) : kFirstKept;
         was_better_ = is_better;
         return enter(Stage::keep, is_better);
       }
@@ -68,8 +74,9 @@ class SpinChoice {
 
   Stage stage_ = Stage::try_sleeping;
   bool is_spinning_ = false, was_better_ = false;
-  std::uint32_t waits_ = 0, kept_ = kFirstKept / 2;
-  Nanos total_{0}, slept_{0};
+  std::uint32_t waits_ = 0, kept_ = 0;
+  std::array<Nanos, kTried> recent_{};
+  Nanos slept_{0};
 };
 
 class Spinner {
@@ -81,19 +88,28 @@ class Spinner {
   template <typename Look, typename Sleep>
   void wait(Look&& look, Sleep&& sleep) {
     if (!is_useful_) return static_cast<void>(sleep());
-    const auto begin = std::chrono::steady_clock::now();
-    if (!choice_.should_spin() || !spin(look, begin + SpinChoice::kLongest)) sleep();
-    choice_.learn(std::chrono::steady_clock::now() - begin);
+    const auto begin = Clock::now();
+    bool was_starved = false;
+    if (!choice_.should_spin() || !spin(look, begin, was_starved)) sleep();
+    choice_.learn(Clock::now() - begin, was_starved);
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   template <typename Look>
-  static bool spin(Look& look, std::chrono::steady_clock::time_point until) {
-    do {
-      if (look()) return true;
+  static bool spin(Look& look, Clock::time_point begin, bool& was_starved) {
+    for (auto last = begin; !look();) {
       ::sched_yield();
-    } while (std::chrono::steady_clock::now() < until);
-    return false;
+      const auto now = Clock::now();
+      if (now - begin > SpinChoice::kLongest) {
+        const bool is_there = look();
+        was_starved = is_there && now - last > SpinChoice::kLongest;
+        return is_there;
+      }
+      last = now;
+    }
+    return true;
   }
 
   bool is_useful_;

@@ -1,11 +1,14 @@
 #include "containers/launch_spec.h"
 
+#include <dirent.h>
+#include <fnmatch.h>
 #include <glob.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <memory>
 
 #include "containers/container.h"
@@ -23,30 +26,63 @@ std::optional<std::string> real_path(const std::string& path) {
   return std::string(resolved.get());
 }
 
-// A path of a profile in this machine's terms; several where it has wildcards, none where it speaks of a
-// workspace and there is none.
-std::vector<std::string> expand(std::string path, const LaunchContext& context) {
-  if (path.starts_with(kWorkspace)) {
-    if (context.workspace.empty()) return {};
-    path = context.workspace + path.substr(kWorkspace.size());
-  } else if (path == "~" || path.starts_with("~/")) {
-    path = context.home + path.substr(1);
-  }
-  if (path.find_first_of("*?[") == std::string::npos) return {path};
-  glob_t found{};
-  std::vector<std::string> paths;
-  if (::glob(path.c_str(), GLOB_NOSORT, nullptr, &found) == 0) {
-    paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  }
-  ::globfree(&found);
-  return paths;
-}
+// What a profile's paths are in this machine's terms. A directory is read once, however many of them have their
+// wildcards in it.
+class Expander {
+ public:
+  explicit Expander(const LaunchContext& context) : context_(context) {}
 
-void append_expanded(std::vector<std::string>& to, const std::vector<std::string>& from, const LaunchContext& context) {
-  for (const std::string& path : from) {
-    for (std::string& expanded : expand(path, context)) to.push_back(std::move(expanded));
+  void append(std::vector<std::string>& to, const std::vector<std::string>& from) {
+    for (const std::string& path : from) {
+      for (std::string& expanded : expand(path)) to.push_back(std::move(expanded));
+    }
   }
-}
+
+ private:
+  // Several where it has wildcards, none where it speaks of a workspace and there is none.
+  std::vector<std::string> expand(std::string path) {
+    if (path.starts_with(kWorkspace)) {
+      if (context_.workspace.empty()) return {};
+      path = context_.workspace + path.substr(kWorkspace.size());
+    } else if (path == "~" || path.starts_with("~/")) {
+      path = context_.home + path.substr(1);
+    }
+    const std::size_t wildcard = path.find_first_of("*?[");
+    if (wildcard == std::string::npos) return {path};
+    const std::size_t name = path.rfind('/') + 1;
+    return wildcard < name || name == 0 ? globbed(path) : matching(path.substr(0, name), path.substr(name));
+  }
+
+  static std::vector<std::string> globbed(const std::string& pattern) {
+    glob_t found{};
+    std::vector<std::string> paths;
+    if (::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found) == 0) {
+      paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+    }
+    ::globfree(&found);
+    return paths;
+  }
+
+  std::vector<std::string> matching(const std::string& directory, const std::string& pattern) {
+    std::vector<std::string> paths;
+    for (const std::string& name : names_in(directory)) {
+      if (::fnmatch(pattern.c_str(), name.c_str(), FNM_PERIOD) == 0) paths.push_back(directory + name);
+    }
+    return paths;
+  }
+
+  const std::vector<std::string>& names_in(const std::string& directory) {
+    const auto [place, is_new] = listings_.try_emplace(directory);
+    if (DIR* listing = is_new ? ::opendir(directory.c_str()) : nullptr) {
+      while (const dirent* entry = ::readdir(listing)) place->second.emplace_back(entry->d_name);
+      ::closedir(listing);
+    }
+    return place->second;
+  }
+
+  const LaunchContext& context_;
+  std::map<std::string, std::vector<std::string>> listings_;
+};
 
 // DIR/* and DIR/** both mean everything below DIR: the kernel's rule is for a whole tree.
 std::string without_stars(const std::string& path) {
@@ -133,8 +169,9 @@ Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchCont
     TRY(context.workspace, check_workspace(given));
   }
   sandbox::Spec spec;
-  append_expanded(spec.read, profile.fs_read, context);
-  append_expanded(spec.write, profile.fs_write, context);
+  Expander expander(context);
+  expander.append(spec.read, profile.fs_read);
+  expander.append(spec.write, profile.fs_write);
   const auto take_workspace = [&](std::vector<std::string>& list) {
     return !context.workspace.empty() && std::erase(list, context.workspace) > 0;
   };
@@ -145,10 +182,10 @@ Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchCont
     if (path.starts_with("**/")) {
       spec.deny_names.push_back(path.substr(3));
     } else {
-      append_expanded(spec.deny, {path}, context);
+      expander.append(spec.deny, {path});
     }
   }
-  for (const std::string& path : profile.exec) append_expanded(spec.exec, {without_stars(path)}, context);
+  for (const std::string& path : profile.exec) expander.append(spec.exec, {without_stars(path)});
   spec.home = context.home;
   spec.environment = make_environment(profile, context);
   spec.command = profile.command;

@@ -25,6 +25,9 @@ bool is_socket(int fd) {
 // Below this, the bytes of an unfinished frame are moved out of a shared-size buffer while they wait.
 constexpr std::size_t kSmallRemainder = 4096;
 
+// From here on, copying a chunk to send it with others costs more than a system call of its own.
+constexpr std::size_t kLargeChunk = 16U << 10;
+
 }  // namespace
 
 Result<std::shared_ptr<Session>> Session::open(Sessions& shared, UniqueFd in, UniqueFd out, wire::Side side,
@@ -306,17 +309,23 @@ void Session::send(Bytes frame) {
 
 void Session::send_chunk(std::uint32_t stream, ByteView data) {
   if (is_closed_) return;
-  std::size_t sent = 0;
   const wire::ChunkHead head = wire::chunk_head(stream, data.size());
-  if (unsent_.empty() && !is_in_turn_ && !is_draining_output_ && is_output_socket_) {
-    // Straight from the caller's memory; only what the socket does not take at once is copied.
-    std::array<iovec, 2> parts{{{const_cast<std::uint8_t*>(head.data()), head.size()},    // NOLINT(*-const-cast)
+  std::size_t sent = 0;
+  const bool is_worth_a_call = !is_in_turn_ || data.size() >= kLargeChunk;
+  if (is_worth_a_call && !is_draining_output_ && is_output_socket_ && on_sent_.empty()) {
+    // Straight from the caller's memory, behind what waits; only what the socket does not take at once is copied.
+    std::array<iovec, 3> parts{{{unsent_.data() + unsent_from_, unsent_bytes()},
+                                {const_cast<std::uint8_t*>(head.data()), head.size()},    // NOLINT(*-const-cast)
                                 {const_cast<std::uint8_t*>(data.data()), data.size()}}};  // NOLINT(*-const-cast)
     msghdr message{};
     message.msg_iov = parts.data();
     message.msg_iovlen = parts.size();
     const ssize_t count = ::sendmsg(output().fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    sent = count > 0 ? static_cast<std::size_t>(count) : 0;  // an error shows again when the rest is flushed
+    const std::size_t taken = count > 0 ? static_cast<std::size_t>(count) : 0;  // an error shows again at the flush
+    const std::size_t waited = std::min(taken, unsent_bytes());
+    unsent_from_ += waited;
+    if (unsent_bytes() == 0) forget_sent();
+    sent = taken - waited;
     if (sent == head.size() + data.size()) return;
   }
   if (unsent_.empty()) unsent_ = shared_.take_buffer();
@@ -361,11 +370,15 @@ bool Session::write_some() {
     }
     unsent_from_ += static_cast<std::size_t>(count);
   }
+  forget_sent();
+  for (const auto& work : std::exchange(on_sent_, {})) work();
+  return true;
+}
+
+void Session::forget_sent() {
   unsent_from_ = 0;
   unsent_.clear();
   shared_.give_buffer(std::exchange(unsent_, Bytes()));
-  for (const auto& work : std::exchange(on_sent_, {})) work();
-  return true;
 }
 
 void Session::when_sent(std::function<void()> work) {

@@ -126,6 +126,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void slip(std::string_view id, const Error& error);
   void break_off(const Error& error);
   bool write_some();
+  void forget_sent();  // gives back the buffer of what was sent
   Fire drain_output();
   Fire watch_for_hangup();
   void maybe_done();

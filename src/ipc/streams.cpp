@@ -34,16 +34,20 @@ InStream::~InStream() {
 Result<Bytes> InStream::take() {
   if (!buffer_.empty()) {
     Bytes taken = std::exchange(buffer_, Bytes());
-    const std::uint32_t grant = session_->streams().book_.consumed(number_, static_cast<std::uint32_t>(taken.size()));
-    if (grant != 0) {
-      session_->send_event({}, "stream.credit", wire::to_json([&](wire::JsonWriter& json) {
-                             json.begin_object().member("stream", number_).member("bytes", grant).end_object();
-                           }));
-    }
+    session_->streams().consumed(number_, taken.size());
     return taken;
   }
   if (error_) return *error_;
   return Bytes();
+}
+
+void InStream::arrive(ByteView bytes) {
+  // Whoever takes it may end this stream.
+  const std::shared_ptr<Session> session = session_;
+  const std::uint32_t number = number_;
+  if (waiter_ && on_chunk_ && on_chunk_(bytes)) return session->streams().consumed(number, bytes.size());
+  buffer_.append(bytes);
+  wake();
 }
 
 void InStream::wake() {
@@ -128,11 +132,19 @@ Status StreamHub::arrive(const wire::Chunk& chunk) {
   if (arrival == wire::Streams::Arrival::end) {
     stream.is_ended_ = true;
     inbound_.erase(found);
+    stream.wake();
   } else {
-    stream.buffer_.append(chunk.data);
+    stream.arrive(chunk.data);
   }
-  stream.wake();
   return ok();
+}
+
+void StreamHub::consumed(std::uint32_t stream, std::size_t bytes) {
+  const std::uint32_t grant = book_.consumed(stream, static_cast<std::uint32_t>(bytes));
+  if (grant == 0) return;
+  session_.send_event({}, "stream.credit", wire::to_json([&](wire::JsonWriter& json) {
+                        json.begin_object().member("stream", stream).member("bytes", grant).end_object();
+                      }));
 }
 
 Status StreamHub::credit(wire::Value params) {
@@ -210,6 +222,12 @@ void StreamHub::end(std::uint32_t stream, const Error* tell_peer) {
 }
 
 Fire relay(std::shared_ptr<InStream> from, std::shared_ptr<OutStream> to) {
+  from->on_chunk([to](ByteView chunk) {
+    if (chunk.size() > std::min(to->sendable(), kPieceBytes)) return false;
+    const auto kept = to;  // this function may be gone before it is sent
+    kept->send(chunk);
+    return true;
+  });
   for (;;) {
     auto piece = co_await from->read();
     if (!piece) {

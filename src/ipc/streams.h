@@ -31,10 +31,14 @@ class InStream {
     Result<Bytes> await_resume() { return stream.take(); }
   };
   Read read() { return {*this}; }
+  // Offered each chunk that comes while a read waits and nothing else does, so that it need not be copied. False: it
+  // does not want it, and the read gets it.
+  void on_chunk(std::function<bool(ByteView)> take) { on_chunk_ = std::move(take); }
 
  private:
   friend class StreamHub;
   Result<Bytes> take();
+  void arrive(ByteView bytes);
   void wake();
 
   std::shared_ptr<Session> session_;
@@ -43,6 +47,7 @@ class InStream {
   bool is_ended_ = false;
   std::optional<Error> error_;
   std::coroutine_handle<> waiter_;
+  std::function<bool(ByteView)> on_chunk_;
 };
 
 // Bytes to the peer. Dropping it before finish() resets it.
@@ -102,6 +107,7 @@ class StreamHub {
  private:
   friend class InStream;
   friend class OutStream;
+  void consumed(std::uint32_t stream, std::size_t bytes);  // grants credit for them
   // Ends a stream and, unless the peer did it, tells the peer why.
   void end(std::uint32_t stream, const Error* tell_peer);
 

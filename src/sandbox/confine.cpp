@@ -14,6 +14,7 @@
 
 #include "os/landlock.h"
 #include "sandbox/child.h"
+#include "sandbox/raw_call.h"
 
 namespace sallyport::sandbox {
 namespace {
@@ -28,9 +29,8 @@ void drop_capabilities(const Plan& plan, const Reporter& reporter) {
                                       SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
     reporter.must(Step::capabilities, ::prctl(PR_SET_SECUREBITS, kNoRoot, 0, 0, 0));
   }
-  // Ends at EINVAL, past the last one; without namespaces an ordinary user gets EPERM at the first,
-  // and no_new_privs alone keeps capabilities away.
-  for (unsigned long capability = 0; ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0;) ++capability;
+  // An ordinary user gets EPERM for it, and no_new_privs alone keeps capabilities away.
+  if (plan.is_weak) empty_bounding_set();
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   const __user_cap_data_struct nothing[2] = {};
   reporter.must(Step::capabilities, ::syscall(SYS_capset, &header, nothing));
@@ -49,7 +49,8 @@ void apply_landlock(const Plan& plan, const Reporter& reporter) {
     if (place < 0) continue;  // what is not there needs no right
     struct stat info{};
     reporter.must(Step::landlock, ::fstat(place, &info), i);
-    const std::uint64_t rights = S_ISDIR(info.st_mode) ? rule.rights : rule.rights & landlock::kFileRights;
+    const std::uint64_t rights =
+        plan.landlock_handled & (S_ISDIR(info.st_mode) ? rule.rights : rule.rights & landlock::kFileRights);
     if (rights != 0) reporter.must(Step::landlock, landlock::allow_beneath(ruleset, place, rights), i);
     ::close(place);
   }
@@ -69,6 +70,11 @@ void apply_landlock(const Plan& plan, const Reporter& reporter) {
 }
 
 }  // namespace
+
+void empty_bounding_set() {
+  // Ends at EINVAL, past the last one.
+  for (unsigned long capability = 0; raw_call(SYS_prctl, PR_CAPBSET_DROP, capability, 0, 0, 0) == 0;) ++capability;
+}
 
 void drop_rights(const Plan& plan, const Reporter& reporter) {
   for (std::size_t i = 0; i < plan.limits.size(); ++i) {

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <new>
 
 #include "sandbox/child.h"
 #include "sandbox/job.h"
@@ -40,6 +41,7 @@ class Init {
     ::sigaddset(&children, SIGCHLD);
     const int deaths = ::signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
     if (deaths < 0) context_.reporter->fail(Step::ready, errno);
+    last_memory_check_ = now_ms();
     if (plan_.command.empty()) {
       say({Notice::Kind::started, Step::none, 0, 0, 1, 0, 0}, true);
       for (int fd = 0; fd < 3; ++fd) ::close(fd);
@@ -85,6 +87,15 @@ class Init {
     if (!hands_over) return;
     for (std::size_t i = 0; i < count; ++i) ::close(context_.handed_fds[i]);
     context_.handed = 0;
+  }
+
+  // Whoever lets go of the mount namespace last has to take it apart, which waits for all cores. The maker, who is
+  // waited for, closes what it holds of it and then this socket; so it is us.
+  [[noreturn]] void finish_last() {
+    ::shutdown(kControlFd, SHUT_WR);
+    while (!plan_.is_weak && ::recv(kControlFd, buffer_, sizeof(buffer_), 0) > 0) {
+    }
+    finish();
   }
 
   [[noreturn]] void finish() {
@@ -135,7 +146,7 @@ class Init {
         job.pid = 0;
         if (job.id == 0) end_everything();
         say({Notice::Kind::exited, Step::none, job.id, status, pid, 0, 0});
-        if (job.id == 0) finish();
+        if (job.id == 0) finish_last();
         break;
       }
     }
@@ -144,6 +155,8 @@ class Init {
   // So that "the first command has exited" means that nothing of the sandbox runs any more.
   void end_everything() {
     if (plan_.is_weak) return;
+    // Everything inside is a descendant, and orphans are ours: without a child there is nobody to kill.
+    if (::waitpid(-1, nullptr, WNOHANG | __WALL) < 0 && errno == ECHILD) return;
     ::kill(-1, SIGKILL);
     while (::waitpid(-1, nullptr, __WALL) > 0 || errno == EINTR) {
     }
@@ -161,11 +174,15 @@ class Init {
     if (::sendmsg(kControlFd, &message, MSG_NOSIGNAL) < 0) finish();
   }
 
-  void check_memory() {
-    // By the clock: a sandbox that keeps pid 1 busy must not escape it.
+  static std::int64_t now_ms() {
     timespec now{};
     ::clock_gettime(CLOCK_MONOTONIC, &now);
-    const std::int64_t millis = std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+    return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+  }
+
+  void check_memory() {
+    // By the clock: a sandbox that keeps pid 1 busy must not escape it.
+    const std::int64_t millis = now_ms();
     if (millis - last_memory_check_ < kMemoryPollMs) return;
     last_memory_check_ = millis;
     const std::uint64_t used = tree_memory(plan_.supervised_memory);
@@ -324,8 +341,9 @@ class Init {
 }  // namespace
 
 void run_init(InitContext& context) {
-  Init init(context);
-  init.run();
+  // Not on the stack, every page of which would be touched for its buffers: most launches need none of them.
+  alignas(Init) static char place[sizeof(Init)];
+  (new (place) Init(context))->run();
 }
 
 }  // namespace sallyport::sandbox

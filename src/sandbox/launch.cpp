@@ -11,10 +11,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <optional>
 
 #include "sandbox/tracer.h"
@@ -23,20 +25,29 @@ namespace sallyport::sandbox {
 namespace {
 
 // The network namespace follows in the child, which makes it beside its other work.
-constexpr std::uint64_t kNamespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
+constexpr std::uint64_t kNamespaces =
+    CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
 
-struct Cloned {
-  pid_t pid = -1;
-  UniqueFd pidfd;
-};
-
-// As fork: returns twice.
-long clone_process(std::uint64_t flags, int* pidfd) {
+// Pid 1 without anything made ahead.
+Result<Ahead::Made> make_process(ChildContext& context) {
+  std::array<int, 2> pair{-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()) != 0) {
+    return Error::from_errno("cannot make the control socket", errno);
+  }
+  Ahead::Made made;
+  made.control = UniqueFd(pair[0]);
+  const UniqueFd far_end(pair[1]);
+  context.control = far_end.get();
+  int pidfd = -1;
   clone_args arguments{};
-  arguments.flags = flags | CLONE_PIDFD | CLONE_CLEAR_SIGHAND;
-  arguments.pidfd = reinterpret_cast<std::uint64_t>(pidfd);
+  arguments.flags = CLONE_PIDFD | CLONE_CLEAR_SIGHAND | (context.plan->is_weak ? 0 : kNamespaces);
+  arguments.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);
   arguments.exit_signal = SIGCHLD;
-  return ::syscall(SYS_clone3, &arguments, sizeof(arguments));
+  made.pid = static_cast<pid_t>(::syscall(SYS_clone3, &arguments, sizeof(arguments)));
+  if (made.pid == 0) run_child(context, nullptr);
+  if (made.pid < 0) made.error = errno;
+  made.pidfd = UniqueFd(pidfd);
+  return made;
 }
 
 std::string item_name(const Plan& plan, Step step, std::uint32_t index) {
@@ -131,7 +142,12 @@ struct Running::State {
   ~State() { end(); }
   void let_go() {
     // A control group can only be removed when pid 1 is gone from it too.
-    if (is_all_dead && cgroup.join_fds().empty() && !plan.is_weak) pid = -1;
+    if (is_all_dead && cgroup.join_fds().empty() && !plan.is_weak) {
+      pid = -1;
+      for (UniqueFd* fd : {&violations, &mount_info, &mount_namespace, &user_namespace, &pid_namespace}) fd->reset();
+      // Left to the caller's exit: pid 1 waits for its end, and then takes apart what nobody else holds any more.
+      (void)control.release();
+    }
     end();
   }
   void end() {
@@ -252,58 +268,62 @@ Status check_streams(const LaunchOptions& options) {
   return ok();
 }
 
+// Through /proc/self/fd it could be opened again, or be cut, on the host's own mount.
+bool is_file_to_read(int fd) {
+  struct stat info{};
+  const bool is_file = fd >= 0 && ::fstat(fd, &info) == 0 && (S_ISREG(info.st_mode) || S_ISBLK(info.st_mode));
+  return is_file && (::fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
+}
+
 }  // namespace
 
 Result<Running> launch(const Spec& spec, const LaunchOptions& options) {
   if (options.faults.fail_at == Step::plan) return Error::from_errno("cannot plan the sandbox", options.faults.error);
+  if (options.faults.fail_at == Step::socket)
+    return Error::from_errno("cannot make the control socket", options.faults.error);
   TRY(check_streams(options));
-  auto state = std::make_unique<Running::State>();
   if (!options.machine.has_user_namespaces && !spec.allow_weak) {
     return Error::make(Code::unavailable, "user namespaces are not available; a weak sandbox was not accepted",
                        "would be lost: " + joined(weak_losses(options.machine)));
   }
+  Ahead own;
+  Ahead& ahead = options.ahead != nullptr ? *options.ahead : own;
+  if (options.machine.has_user_namespaces && !ahead.has_begun()) ahead.begin(options.faults);
+  auto state = std::make_unique<Running::State>();
   TRY(state->plan, make_plan(spec, options.machine));
   Plan& plan = state->plan;
   if (!plan.findings.placeholder.empty()) {
     state->placeholder = UniqueFd(::open(plan.findings.placeholder.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (state->placeholder) ::flock(state->placeholder.get(), LOCK_SH | LOCK_NB);
   }
+  if (std::none_of(std::begin(options.stdio), std::end(options.stdio), is_file_to_read)) {
+    plan.landlock_handled &= ~plan.landlock_for_files_to_read;
+  }
   if (needs_cgroup(spec.limits, plan)) TRY(make_cgroup(spec, options, state->cgroup));
   if (state->cgroup.in_force().memory_bytes == 0 && !plan.is_weak) plan.supervised_memory = spec.limits.memory_bytes;
 
-  std::array<int, 2> pair{-1, -1};
-  if (options.faults.fail_at == Step::socket)
-    return Error::from_errno("cannot make the control socket", options.faults.error);
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()) != 0) {
-    return Error::from_errno("cannot make the control socket", errno);
-  }
-  state->control = UniqueFd(pair[0]);
-  UniqueFd far_end(pair[1]);
-
   ChildContext context{&plan,
-                       far_end.get(),
+                       ahead.control(),
                        {options.stdio[0], options.stdio[1], options.stdio[2]},
                        state->cgroup.join_fds().data(),
                        static_cast<std::uint32_t>(state->cgroup.join_fds().size()),
                        options.terminal,
                        0,
                        options.faults,
-                       options.worker};
+                       options.worker,
+                       UserMap::to_itself()};
   if (options.wants_pid_namespace) context.wanted_handover |= kPidNamespace;
   if (!plan.covers.empty()) context.wanted_handover |= kUserNamespace | kMountNamespace | kMountInfo;
-  // With a version 1 group the namespace of groups is entered after joining, or it would show the join.
-  const std::uint64_t flags =
-      plan.is_weak ? 0 : kNamespaces | (context.cgroup_count == 0 ? std::uint64_t{CLONE_NEWCGROUP} : 0);
-  int pidfd = -1;
-  long pid = -1;
+  Ahead::Made made;
   if (options.faults.fail_at == Step::clone) {
-    errno = options.faults.error;
+    made.error = options.faults.error;
+  } else if (ahead.has_begun() && !plan.is_weak) {
+    made = ahead.finish(context);
   } else {
-    pid = clone_process(flags, &pidfd);
+    TRY(made, make_process(context));
   }
-  if (pid == 0) run_child(context);
-  if (pid < 0) {
-    const int error = errno;
+  if (made.error != 0) {
+    const int error = made.error;
     const bool is_forbidden = error == EPERM || error == ENOSPC || error == EUSERS || error == EINVAL;
     if (is_forbidden && !plan.is_weak && spec.allow_weak && options.faults.fail_at != Step::clone) {
       LaunchOptions weak = options;
@@ -316,9 +336,9 @@ Result<Running> launch(const Spec& spec, const LaunchOptions& options) {
     if (is_forbidden && !plan.is_weak) failed.detail = "user namespaces are refused here; see max_user_namespaces";
     return failed;
   }
-  state->pid = static_cast<pid_t>(pid);
-  state->pidfd = UniqueFd(pidfd);
-  far_end.reset();
+  state->pid = made.pid;
+  state->pidfd = std::move(made.pidfd);
+  state->control = std::move(made.control);
 
   const std::optional<Notice> first = state->receive();
   if (!first) return Error::make(Code::unavailable, "the sandbox ended while it was being built");
@@ -413,6 +433,12 @@ Status Running::to_foreground(std::uint32_t job) {
 Status Running::exec(std::uint32_t job, const Command& command) {
   if (command.arguments.empty()) return Error::invalid_param("command", "is empty");
   if (command.fds.size() < 3 || command.fds.size() > kMaxPassedFds) return Error::invalid_param("fds", "wrong number");
+  const Plan& plan = state_->plan;
+  const bool is_unguarded = (plan.landlock_for_files_to_read & ~plan.landlock_handled) != 0;
+  if (is_unguarded && std::any_of(command.fds.begin(), command.fds.end(), is_file_to_read)) {
+    return Error::invalid_param("fds",
+                                "a file that can only be read: the sandbox was not made to guard one, use a pipe");
+  }
   std::string bytes = bytes_of({Request::Kind::exec, job, 0, static_cast<std::uint32_t>(command.arguments.size()),
                                 static_cast<std::uint32_t>(command.environment.size())});
   bytes.append(command.directory).push_back('\0');

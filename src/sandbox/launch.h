@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "os/cgroup.h"
+#include "sandbox/ahead.h"
 #include "sandbox/child.h"
 #include "sandbox/plan.h"
 #include "sandbox/spec.h"
@@ -45,6 +46,7 @@ struct LaunchOptions {
   bool wants_pid_namespace = false;  // for comparing peers of the container's door
   Machine machine = Machine::probe();
   const os::CgroupParent* cgroups = nullptr;  // null: looked up, which costs two reads of /proc
+  Ahead* ahead = nullptr;                     // what the caller has begun; null: launch() begins
   Faults faults;
   WorkerEntry worker = nullptr;  // what start_worker() runs
 };
@@ -54,7 +56,9 @@ struct Command {
   std::vector<std::string> arguments;
   std::vector<std::string> environment;
   std::string directory;  // "": where the first command started
-  std::vector<int> fds;   // at least three; become 0, 1, 2, ...
+  // At least three; become 0, 1, 2, ... A file that can only be read is refused, unless the sandbox was launched with
+  // one as a stream: a pipe will do.
+  std::vector<int> fds;
 };
 
 // Something that pid 1 said. `exited` of job 0 means that the sandbox is ending.

@@ -9,17 +9,17 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string_view>
 
+#include "base/unique_fd.h"
 #include "os/landlock.h"
 #include "sandbox/tracer.h"
 
@@ -32,8 +32,6 @@ constexpr std::uint64_t kSafe = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 
 // Directories that a merged /usr turns into links; elsewhere they are directories of their own.
 constexpr std::array<const char*, 6> kSystemLinks = {"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"};
-
-constexpr std::array<const char*, 6> kDevices = {"null", "zero", "full", "random", "urandom", "tty"};
 
 // The kernel opens these for execution when a dynamic program starts.
 constexpr std::array<const char*, 5> kLoaders = {"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1",
@@ -135,7 +133,7 @@ class RootTree {
 
   std::vector<Item> items() const {
     std::vector<Item> out;
-    std::map<std::string, bool> made;  // directories of the new root
+    std::map<std::string, bool> made = {{"/dev", true}};  // directories of the new root
     for (const auto& [path, entry] : entries_) {
       const Entry* parent = above(path);
       const bool has_own_place = parent == nullptr || parent->kind != Kind::bind;
@@ -151,8 +149,11 @@ class RootTree {
               {has_own_place ? Action::own_scratch : Action::new_scratch, {}, target, entry.attributes, entry.mode});
           break;
         case Kind::bind:
-          if (has_own_place && is_directory(entry.source)) make_one(path, made, out, 0755);
-          if (has_own_place && !is_directory(entry.source)) out.push_back({Action::make_file, {}, target});
+          if (has_own_place && is_directory(entry.source)) {
+            make_one(path, made, out, 0755);
+          } else if (has_own_place) {
+            out.push_back({Action::make_file, {}, target});
+          }
           out.push_back({Action::bind, entry.source, target, entry.attributes});
           break;
       }
@@ -190,11 +191,6 @@ void add_system(const Spec& spec, RootTree& tree) {
     }
   }
   tree.link("/var/tmp", "/tmp");
-  tree.link("/dev/fd", "/proc/self/fd");
-  tree.link("/dev/stdin", "/proc/self/fd/0");
-  tree.link("/dev/stdout", "/proc/self/fd/1");
-  tree.link("/dev/stderr", "/proc/self/fd/2");
-  tree.link("/dev/ptmx", "pts/ptmx");
   tree.scratch("/tmp", 01777, 0);
   tree.scratch("/dev/shm", 01777, MOUNT_ATTR_NOEXEC);
 }
@@ -321,6 +317,7 @@ void add_landlock(const Spec& spec, const RootTree& tree, Plan& plan) {
   for (const char* loader : kLoaders) allow(loader, landlock::kExecute);
   if (!all) {
     allow("/", changes);
+    plan.landlock_for_files_to_read = changes & landlock::kTruncate;
     return;
   }
   const std::uint64_t read = landlock::kReadFile | landlock::kReadDir;
@@ -389,18 +386,24 @@ namespace {
 
 // Where the kernel shows /proc/<pid>/cmdline from: fields 48 and 49 of stat.
 std::span<char> own_command_line() {
-  std::ifstream file("/proc/self/stat");
-  std::string text;
-  std::getline(file, text);
+  const UniqueFd file(::open("/proc/self/stat", O_RDONLY | O_CLOEXEC));
+  std::array<char, 1024> buffer{};
+  const ssize_t length = file ? ::read(file.get(), buffer.data(), buffer.size()) : -1;
+  std::string_view text(buffer.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
   // The name in field 2 may contain anything, but ends at the last parenthesis.
   const std::size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return {};
-  std::istringstream words(text.substr(name_end + 1));
-  std::string skipped;
-  for (int field = 3; field < 48; ++field) words >> skipped;
-  std::uintptr_t start = 0;
-  std::uintptr_t end = 0;
-  if (!(words >> start >> end) || start == 0 || end <= start) return {};
+  if (name_end == std::string_view::npos) return {};
+  text.remove_prefix(name_end + 1);
+  std::array<std::uintptr_t, 2> bounds{};
+  for (int field = 3; field <= 49; ++field) {
+    const std::size_t word = text.find_first_not_of(' ');
+    if (word == std::string_view::npos) return {};
+    text.remove_prefix(word);
+    if (field >= 48) std::from_chars(text.data(), text.data() + text.size(), bounds[field == 49 ? 1 : 0]);
+    text.remove_prefix(std::min(text.find(' '), text.size()));
+  }
+  const auto [start, end] = bounds;
+  if (start == 0 || end <= start) return {};
   return {reinterpret_cast<char*>(start), end - start};
 }
 
@@ -435,10 +438,6 @@ Result<Plan> make_plan(const Spec& spec, const Machine& machine) {
                        "a sandbox without user namespaces has no network of its own to allow hosts in");
   }
   plan.has_proxy = spec.has_proxy;
-  const std::string uid = std::to_string(::geteuid());
-  const std::string gid = std::to_string(::getegid());
-  plan.uid_map = uid + " " + uid + " 1";
-  plan.gid_map = gid + " " + gid + " 1";
   plan.scratch_options_size = std::to_string(spec.limits.scratch_bytes);
   plan.hostname = spec.hostname;
   plan.directory = spec.directory;
@@ -461,9 +460,6 @@ Result<Plan> make_plan(const Spec& spec, const Machine& machine) {
   }
   tree.drop_redundant();
   plan.items = tree.items();
-  for (const char* device : kDevices) {
-    if (::access((std::string("/dev/") + device).c_str(), F_OK) == 0) plan.devices.push_back(device);
-  }
   if (plan.directory.empty()) plan.directory = "/";
   TRY(add_covers(plan));
   add_landlock(spec, tree, plan);

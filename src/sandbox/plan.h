@@ -46,16 +46,20 @@ struct ExecRule {
   std::uint64_t rights;
 };
 
+inline constexpr const char* kDevices[] = {"null", "zero", "full", "random", "urandom", "tty"};  // in /dev
+
 struct Plan {
   bool is_weak = false;
-  std::string uid_map, gid_map, scratch_options_size, hostname, directory, path_list, workspace;
+  std::string scratch_options_size, hostname, directory, path_list, workspace;
   bool is_proc_read_only = false;
   std::span<char> command_line;
   std::vector<Item> items;
-  std::vector<std::string> devices;  // names in /dev
   std::vector<Cover> covers;
   int landlock_abi = 0;
   std::uint64_t landlock_handled = 0;
+  // Of these, what is only needed where a stream is a file of the host that can only be read: truncate. With it every
+  // open walks up its whole path to see what the descriptor may do later, a tenth of a file-heavy command's time.
+  std::uint64_t landlock_for_files_to_read = 0;
   std::vector<ExecRule> landlock_rules;
   Filter filter = Filter::command;
   std::vector<std::pair<int, rlimit>> limits;

@@ -26,15 +26,21 @@ Channel::Channel(UniqueFd socket) : socket_(std::move(socket)) {}
 ssize_t Channel::receive_bytes(Wait wait) {
   const auto room = reader_.writable();
   ssize_t count = -1;
-  const auto once = [&](int flags) {
-    do count = ::recv(socket_.get(), room.data(), room.size(), flags);
+  const auto look = [&] {
+    do count = ::recv(socket_.get(), room.data(), room.size(), MSG_DONTWAIT);
     while (count < 0 && errno == EINTR);
     return count >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
   };
+  const auto sleep = [&] {
+    // Not a receive that blocks: the kernel would wake it for nothing each time the peer takes what we sent.
+    pollfd event{socket_.get(), POLLIN, 0};
+    do ::poll(&event, 1, -1);
+    while (!look());
+  };
   if (wait == Wait::no) {
-    once(MSG_DONTWAIT);
+    look();
   } else {
-    spinner_.wait([&] { return once(MSG_DONTWAIT); }, [&] { once(0); });
+    spinner_.wait(look, sleep);
   }
   return count;
 }

@@ -46,6 +46,9 @@ class Source {
     is_whole_ = true;
     return ok();
   }
+  // A range of a whole file stays valid; as long as who takes its memory keeps that.
+  bool is_whole() const { return is_whole_; }
+  Bytes take_whole() { return std::move(whole_); }
   // At most `count` bytes from `at`; valid until the next call.
   Result<std::string_view> range(std::uint64_t at, std::uint64_t count) {
     if (is_whole_) return as_text(whole_.view()).substr(std::min<std::uint64_t>(at, whole_.size()), count);
@@ -142,7 +145,7 @@ class Page {
       if (lines_ == 0) add_part(line);
       return false;
     }
-    content_ += shown;
+    content_.append(shown);
     room_ -= cost;
     cut_lines_ += is_long ? 1 : 0;
     at_.byte += line.size();
@@ -151,7 +154,7 @@ class Page {
     return true;
   }
 
-  std::string& content() { return content_; }
+  Bytes& content() { return content_; }
   std::uint64_t lines() const { return lines_; }
   std::uint64_t cut_lines() const { return cut_lines_; }
   const Position& position() const { return at_; }
@@ -160,7 +163,7 @@ class Page {
   // A line longer than a page, in pieces: no mark, so that the pieces join to the whole.
   void add_part(std::string_view line) {
     const std::size_t count = std::max<std::size_t>(fitting_prefix(line, room_), 1);
-    content_ += line.substr(0, count);
+    content_.append(line.substr(0, count));
     at_.byte += count;
   }
 
@@ -168,10 +171,20 @@ class Page {
   Position at_;
   std::size_t room_;
   std::size_t longest_;
-  std::string content_;
+  Bytes content_;
   std::uint64_t lines_ = 0;
   std::uint64_t cut_lines_ = 0;
 };
+
+void set_content(ReadAnswer& answer, Bytes bytes) {
+  answer.memory = std::move(bytes);
+  answer.content = as_text(answer.memory.view());
+}
+Bytes copy_of(std::string_view text) {
+  Bytes bytes;
+  bytes.append(text);
+  return bytes;
+}
 
 Status fill_base64(Source& source, const ReadRequest& request, Position at, ReadAnswer& answer) {
   const std::uint64_t end =
@@ -179,7 +192,7 @@ Status fill_base64(Source& source, const ReadRequest& request, Position at, Read
   const std::uint64_t wanted = end > at.byte ? end - at.byte : 0;
   const std::uint64_t fits = std::max<std::uint64_t>(request.max_bytes / 4 * 3, 3);
   TRY(const std::string_view bytes, source.range(at.byte, std::min(wanted, fits)));
-  answer.content = to_base64(bytes);
+  set_content(answer, copy_of(to_base64(bytes)));
   answer.is_base64 = true;
   if (wanted > fits) answer.cursor = to_cursor({at.byte + bytes.size(), 0});
   return ok();
@@ -193,7 +206,11 @@ Status fill_text(Source& source, const ReadRequest& request, Position at, std::u
   if (is_plain && end - at.byte <= request.max_bytes) {
     TRY(const std::string_view all, source.range(at.byte, end - at.byte));
     if (escaped_size(all) <= request.max_bytes) {
-      answer.content = all;
+      if (source.is_whole()) {
+        answer.content = all;
+      } else {
+        set_content(answer, copy_of(all));
+      }
       return ok();
     }
   }
@@ -224,7 +241,7 @@ Status fill_text(Source& source, const ReadRequest& request, Position at, std::u
     }
     pending.erase(0, pending.size() - text.size());
   }
-  answer.content = std::move(page.content());
+  set_content(answer, std::move(page.content()));
   answer.cut_lines = page.cut_lines();
   if (is_full && page.position().byte < end) answer.cursor = to_cursor(page.position());
   return ok();
@@ -294,6 +311,7 @@ Result<ReadAnswer> read_file(const Roots& roots, const ReadRequest& request) {
   }
   // A hash says "this is all of it": only given unasked when it is.
   if (!is_asked && !answer.cursor.empty()) answer.sha256.clear();
+  if (answer.memory.empty()) answer.memory = source.take_whole();
   return answer;
 }
 

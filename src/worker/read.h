@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "base/bytes.h"
 #include "base/result.h"
 #include "worker/limits.h"
 #include "worker/root.h"
@@ -29,7 +31,8 @@ struct ReadRequest {
 };
 
 struct ReadAnswer {
-  std::string content;
+  std::string_view content;  // in `memory`, or in a part of it
+  Bytes memory;
   bool is_base64 = false;
   std::uint64_t size = 0;
   std::optional<std::uint64_t> lines;  // of the whole file; absent if it was not counted

@@ -1,6 +1,7 @@
 // Streams over the real daemon: an echo of several megabytes, credit, resets; and events.
 #include <csignal>
 #include <random>
+#include <thread>
 
 #include "door.h"
 
@@ -93,6 +94,29 @@ TEST_F(StreamsOverTheWire, ChunksOfTheLargestSizeComeBackUnchanged) {
   EchoStream stream(client, 1);
   const std::string data = noise(5'000'001);
   EXPECT_TRUE(stream.exchange(data, wire::kMaxChunkBytes) == data);
+}
+
+TEST_F(StreamsOverTheWire, SmallAndLargeChunksKeepTheirOrder) {
+  Client client = connect();
+  EchoStream stream(client, 1);
+  const std::string data = noise(wire::kInitialCredit);
+  std::string frames;
+  std::mt19937 random(1);
+  for (std::size_t at = 0; at < data.size();) {
+    // From a few bytes to more than what is passed on in one piece, in one write with other messages between them.
+    const std::size_t size = std::size_t{1} << random() % 18;
+    frames += chunk_frame(1, data.substr(at, size)) + request_frame("p" + std::to_string(at), "test.ping", "{}");
+    at += size;
+  }
+  std::thread sender([&] { client.send(frames); });
+  std::string echoed;
+  while (echoed.size() < data.size()) {
+    const auto body = client.next_body();
+    if (!body) break;
+    if (body->front() == 1) echoed += body->substr(wire::kChunkHeaderBytes);
+  }
+  sender.join();
+  EXPECT_TRUE(echoed == data);
 }
 
 TEST_F(StreamsOverTheWire, AnEmptyStreamEndsWell) {

@@ -103,6 +103,12 @@ int open_by_handle(const Arguments&) {
   return judge(static_cast<long>(::open_by_handle_at(here, handle, O_RDONLY)));
 }
 
+// Both need no descriptor that can be written.
+int cut_input(const Arguments&) {
+  const int opened = ::open("/proc/self/fd/0", O_RDONLY | O_TRUNC | O_CLOEXEC);
+  return judge(opened < 0 ? static_cast<long>(::truncate("/proc/self/fd/0", 0)) : 0L);
+}
+
 int large_file(const Arguments& args) {
   ::signal(SIGXFSZ, SIG_IGN);
   const int file = ::open(args[0].c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
@@ -154,6 +160,7 @@ constexpr Attack kAttacks[] = {
     {"read-through-symlink", 1, through_symlink},
     {"write-through-symlink", 1, write_through_symlink},
     {"open-by-handle", 0, open_by_handle},
+    {"cut-input", 0, cut_input},
     {"large-file", 2, large_file},
     {"fill", 2, fill_disk},
     {"exec", 1, execute},

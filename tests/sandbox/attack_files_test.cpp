@@ -213,6 +213,14 @@ TEST_P(FileAttack, OpensItsInputAgainForWriting) {
   EXPECT_TRUE(is_refused(run(attacked, [&] { ::dup2(::open(input.c_str(), O_RDONLY), 0); })));
 }
 
+TEST_P(FileAttack, CutsItsInput) {
+  const std::string input = write("home/input", "before");
+  Spec attacked = spec();
+  attacked.command = {probe_, "cut-input"};
+  EXPECT_TRUE(is_refused(run(attacked, [&] { ::dup2(::open(input.c_str(), O_RDONLY), 0); })));
+  EXPECT_EQ(read(input), "before");
+}
+
 TEST_P(FileAttack, IsGivenADirectoryAsItsInput) {
   Spec attacked = spec();
   attacked.command = {"true"};

@@ -145,6 +145,16 @@ TEST_P(LauncherTest, ExecutesFurtherCommandsWithTheirOwnStreams) {
   ::close(output[0]);
 }
 
+// What Landlock would have to guard it with is settled at launch.
+TEST_P(LauncherTest, GivesFurtherCommandsNoFileOfTheHostToRead) {
+  const std::string input = write("home/input", "before");
+  const UniqueFd file(::open(input.c_str(), O_RDONLY | O_CLOEXEC));
+  start(1, spec());
+  ask(ExecRequest{1, 5, {probe_, "cut-input"}, {"PATH=/usr/bin"}, ""}, {file.get(), null_.get(), null_.get()});
+  EXPECT_NE(next<LaunchFailed>().message.find("use a pipe"), std::string::npos);
+  EXPECT_EQ(read(input), "before");
+}
+
 TEST_P(LauncherTest, ConfinesFurtherCommandsAsTheFirst) {
   start(1, spec());
   execute(1, 2, {probe_, "privileges"});
