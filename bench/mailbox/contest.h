@@ -1,7 +1,9 @@
 // Files dropped into mailboxes and answers waited for; the same for us and for every peer.
 #pragma once
 
+#include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace sallyport::bench {
@@ -29,6 +31,20 @@ class Ground {
 
  private:
   std::string root_;
+};
+
+// Keeps every CPU from falling asleep while it lives, without taking time from anybody: on a virtual machine waking one
+// costs tens of microseconds, which are the machine's and nobody's program.
+class Awake {
+ public:
+  Awake();
+  ~Awake();
+  Awake(const Awake&) = delete;
+  Awake& operator=(const Awake&) = delete;
+
+ private:
+  std::atomic<bool> is_over_{false};
+  std::vector<std::thread> spinners_;
 };
 
 // One message at a time, `per_second` of them, each until its answer is there.

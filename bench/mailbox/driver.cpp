@@ -28,19 +28,20 @@ struct Settings {
 
 // Everything that one contender showed, a value per round.
 struct Scores {
-  std::vector<Paced> paced;
+  std::vector<Paced> paced, awake;
   std::vector<Bulk> burst, sweep, overflow;
 
   int lost() const {
     int total = 0;
     for (const Paced& each : paced) total += each.lost;
+    for (const Paced& each : awake) total += each.lost;
     for (const auto* all : {&burst, &sweep, &overflow}) {
       for (const Bulk& each : *all) total += each.lost;
     }
     return total;
   }
   int sent(const Settings& settings) const {
-    int total = settings.paced * static_cast<int>(paced.size());
+    int total = settings.paced * static_cast<int>(paced.size() + awake.size());
     for (const auto* all : {&burst, &sweep, &overflow}) {
       for (const Bulk& each : *all) total += each.sent;
     }
@@ -80,6 +81,10 @@ std::map<std::string, Scores> run_all(const Ground& ground, std::vector<Contende
       std::fprintf(stderr, "bench mailbox: round %d of %d, %s\n", round + 1, settings.rounds, each.name.c_str());
       Scores& score = scores[each.name];
       score.paced.push_back(run_paced(ground, each, settings.paced, 150));
+      {
+        const Awake awake;
+        score.awake.push_back(run_paced(ground, each, settings.paced, 150));
+      }
       score.burst.push_back(run_burst(ground, each, settings.burst_boxes, settings.per_box));
       score.sweep.push_back(run_sweep(ground, each, settings.sweep_boxes, settings.per_box - settings.more_per_box,
                                       settings.more_per_box));
@@ -251,8 +256,14 @@ int main(int argc, char** argv) {
       scores, "drop to response, p50 at 150/s", "us", &Scores::paced, [](const Paced& it) { return it.p50_us; }, false,
       8));
   rows.push_back(compare(
+      scores, "  with CPUs kept from falling asleep", "us", &Scores::awake, [](const Paced& it) { return it.p50_us; },
+      false, 8));
+  // Where each message comes alone, most of it is to fall asleep and to be woken; where they come together, to work.
+  rows.push_back(compare(
       scores, "CPU per file with response, at 150/s", "us", &Scores::paced, [](const Paced& it) { return it.cpu_us; },
       false, 15));
+  rows.push_back(
+      compare(scores, "  in the burst", "us", &Scores::burst, [](const Bulk& it) { return it.cpu_us; }, false, 15));
   rows.push_back(compare(
       scores, "durable handled/s, burst of " + std::to_string(burst), "/s", &Scores::burst,
       [](const Bulk& it) { return it.per_second; }, true, 8));

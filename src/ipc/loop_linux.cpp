@@ -14,7 +14,6 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -86,7 +85,7 @@ struct Loop::Impl {
   std::mutex posted_mutex;
   std::vector<std::function<void()>> posted;
   std::atomic<bool> has_posted = false;
-  std::atomic<std::thread::id> runner = {};  // who runs the loop, and looks for posted work before it sleeps
+  std::atomic<bool> is_asleep = false;  // or about to be: set before it looks for posted work a last time
 
   // The turn's events, so that a Watch that goes meanwhile is not called.
   std::array<epoll_event, kEventsPerTurn> events{};
@@ -122,7 +121,7 @@ struct Loop::Impl {
     if (has_posted) {
       event_count = look(0);
     } else {
-      spinner.wait([this] { return (event_count = look(0)) != 0; }, [this] { event_count = look(-1); });
+      spinner.wait([this] { return has_posted || (event_count = look(0)) != 0; }, [this] { sleep(); });
     }
     // What a stop leaves unhandled is reported again.
     for (next_event = 0; next_event < event_count && !is_stopped;) {
@@ -140,6 +139,12 @@ struct Loop::Impl {
     }
   }
 
+  void sleep() {
+    is_asleep = true;
+    event_count = look(has_posted ? 0 : -1);
+    is_asleep = false;
+  }
+
   void forget(const Watch::Impl* watch) {
     for (std::size_t i = next_event; i < event_count; ++i) {
       if (events.at(i).data.ptr == watch) events.at(i).data.ptr = nullptr;
@@ -150,7 +155,8 @@ struct Loop::Impl {
     {
       const std::lock_guard lock(posted_mutex);
       posted.push_back(std::move(work));
-      if (has_posted.exchange(true) || runner == std::this_thread::get_id()) return;
+      // Whoever is awake looks for it before it sleeps.
+      if (has_posted.exchange(true) || !is_asleep) return;
     }
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = ::write(wake_fd.get(), &one, sizeof one);
@@ -205,9 +211,7 @@ Loop::~Loop() = default;
 
 void Loop::run() {
   impl_->is_stopped = false;
-  impl_->runner = std::this_thread::get_id();
   while (!impl_->is_stopped) impl_->turn();
-  impl_->runner = std::thread::id();
 }
 
 void Loop::stop() { impl_->is_stopped = true; }

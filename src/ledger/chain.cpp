@@ -7,7 +7,7 @@
 namespace sallyport::ledger {
 namespace {
 
-constexpr std::int64_t kVersion = 2;
+constexpr std::int64_t kVersion = 3;
 
 constexpr const char* kTables =
     "CREATE TABLE IF NOT EXISTS meta(name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;"
@@ -26,10 +26,18 @@ constexpr const char* kTables =
     " payload BLOB NOT NULL, original BLOB, rule TEXT NOT NULL DEFAULT '', deputy TEXT NOT NULL DEFAULT '',"
     " human TEXT NOT NULL DEFAULT '', answer BLOB, accepted_ms INTEGER NOT NULL, changed_ms INTEGER NOT NULL) STRICT;"
     "CREATE UNIQUE INDEX IF NOT EXISTS journal_by_request ON journal(container, request);"
-    // Only what is open or answered is ever looked for otherwise; tombstones are in neither.
-    "CREATE INDEX IF NOT EXISTS journal_open ON journal(number) WHERE is_open = 1;"
-    "CREATE INDEX IF NOT EXISTS journal_answered ON journal(number) WHERE answer IS NOT NULL;"
-    "PRAGMA user_version = 2;";
+    // Apart from the journal, which stays as small as what is open or answered: it is read through at a start.
+    "CREATE TABLE IF NOT EXISTS tombstones(container TEXT, request TEXT, state TEXT NOT NULL, sha256 BLOB NOT NULL,"
+    " PRIMARY KEY(container, request)) STRICT, WITHOUT ROWID;"
+    "PRAGMA user_version = 3;";
+
+// Version 1 had a journal that nothing was ever written to; version 2 kept its tombstones there, and two indices that
+// told what is open and what is answered from them.
+constexpr const char* kDropFirstJournal = "DROP TABLE IF EXISTS journal;";
+constexpr const char* kMoveTombstones =
+    "INSERT INTO tombstones SELECT container, request, state, sha256 FROM journal WHERE is_open = 0 AND answer IS NULL;"
+    "DELETE FROM journal WHERE is_open = 0 AND answer IS NULL;"
+    "DROP INDEX IF EXISTS journal_open; DROP INDEX IF EXISTS journal_answered;";
 
 template <typename Array>
 void copy_blob(ByteView from, Array& to) {
@@ -51,9 +59,9 @@ Status create_tables(Database& database) {
   if (found > kVersion) return Error::make(Code::conflict, "the ledger was made by another version of Sallyport");
   TRY(database.execute("BEGIN IMMEDIATE"));
   Status status;
-  // Version 1 had a journal that nothing was ever written to.
-  if (found == 1) status = database.execute("DROP TABLE IF EXISTS journal");
+  if (found == 1) status = database.execute(kDropFirstJournal);
   if (status) status = database.execute(kTables);
+  if (status && found == 2) status = database.execute(kMoveTombstones);
   if (status) status = database.execute("COMMIT");
   if (!status && database.is_in_transaction()) {
     [[maybe_unused]] const Status undone = database.execute("ROLLBACK");
@@ -76,10 +84,10 @@ Status Chain::load() {
   return ok();
 }
 
-Result<Record> Chain::append(const Entry& entry) {
+Result<Record> Chain::append(Entry entry) {
   Record record;
   record.seq = tip_.seq + 1;
-  record.entry = entry;
+  record.entry = std::move(entry);
   record.prev = tip_.hash;
   record.hash = hash_of(record);
   const Entry& facts = record.entry;

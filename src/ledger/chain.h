@@ -30,7 +30,7 @@ class Chain {
   Status load();
 
   // Adds a record of an entry that is normalised; after every kCheckpointEvery-th a checkpoint too.
-  Result<Record> append(const Entry& entry);
+  Result<Record> append(Entry entry);
   // Signs the present end, and keeps it.
   Result<Checkpoint> checkpoint(std::int64_t now_ms);
 

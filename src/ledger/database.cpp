@@ -9,6 +9,8 @@
 #include <climits>
 #include <cstdlib>
 
+#include "ledger/log_vfs.h"
+
 namespace sallyport::ledger {
 namespace {
 
@@ -139,7 +141,8 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path, Access
   sqlite3* handle = nullptr;
   const int flags =
       (writes ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
-  const int code = ::sqlite3_open_v2(real.c_str(), &handle, flags, vfs.empty() ? nullptr : vfs.c_str());
+  TRY(const std::string over, register_log_vfs(vfs));
+  const int code = ::sqlite3_open_v2(real.c_str(), &handle, flags, over.c_str());
   std::unique_ptr<Database> database(new Database(handle));
   if (code != SQLITE_OK) return database->fail(code, "cannot open the ledger");
   ::sqlite3_extended_result_codes(handle, 1);
@@ -189,6 +192,7 @@ Status Database::execute(const char* sql) {
 }
 
 int Database::changes() const { return ::sqlite3_changes(handle_); }
+std::int64_t Database::all_changes() const { return ::sqlite3_total_changes64(handle_); }
 std::int64_t Database::last_row() const { return sqlite3_last_insert_rowid(handle_); }
 
 bool Database::is_in_transaction() const { return ::sqlite3_get_autocommit(handle_) == 0; }

@@ -66,9 +66,10 @@ class Database {
 
   // A statement, prepared at its first use. `sql` must be a literal: it is remembered by address.
   Result<Statement> prepare(const char* sql);
-  Status execute(const char* sql);  // one or many statements without parameters
-  int changes() const;              // rows the last statement changed
-  std::int64_t last_row() const;    // that was inserted
+  Status execute(const char* sql);   // one or many statements without parameters
+  int changes() const;               // rows the last statement changed
+  std::int64_t all_changes() const;  // rows that were changed since it was opened
+  std::int64_t last_row() const;     // that was inserted
 
   bool is_in_transaction() const;
   // Whether the disk or the file failed since this was last asked: the transaction as a whole is in

@@ -26,6 +26,11 @@ void bind_optional(Statement& statement, const std::optional<std::string_view>& 
   }
 }
 
+// A blob of another length is a changed one: it stays zeros, and nothing has that hash.
+void copy_digest(ByteView from, Digest& to) {
+  if (from.size() == to.size()) std::copy(from.begin(), from.end(), to.begin());
+}
+
 JournalRow read_row(const Statement& select) {
   JournalRow row;
   row.number = select.integer(0);
@@ -33,9 +38,7 @@ JournalRow read_row(const Statement& select) {
   row.subject = select.text(3);
   row.state = select.text(4);
   row.is_open = select.integer(5) != 0;
-  // A blob of another length is a changed one: it stays zeros, and nothing has that hash.
-  const ByteView digest = select.blob(6);
-  if (digest.size() == row.sha256.size()) std::copy(digest.begin(), digest.end(), row.sha256.begin());
+  copy_digest(select.blob(6), row.sha256);
   row.payload = as_text(select.blob(7));
   if (!select.is_null(8)) row.original = as_text(select.blob(8));
   row.rule = select.text(9);
@@ -56,11 +59,33 @@ Result<std::vector<JournalRow>> read_rows(Statement& select) {
   }
 }
 
+Result<std::optional<JournalRow>> find_tombstone(Database& database, const JournalKey& key) {
+  TRY(Statement select, database.prepare("SELECT state, sha256 FROM tombstones WHERE container = ? AND request = ?"));
+  select.bind(key.container).bind(key.request_id);
+  TRY(const bool has_row, select.step());
+  if (!has_row) return std::optional<JournalRow>();
+  JournalRow row;
+  row.key = key;
+  row.state = select.text(0);
+  row.is_open = false;
+  copy_digest(select.blob(1), row.sha256);
+  return std::optional<JournalRow>(std::move(row));
+}
+
+Result<Accepted> accept_again(JournalRow known, const Digest& sha256) {
+  if (known.sha256 != sha256) {
+    return Error::make(Code::conflict, "this request id was used before, with other content");
+  }
+  return Accepted{.is_new = false, .row = std::move(known)};
+}
+
 }  // namespace
 
 Result<Accepted> accept(Transaction& transaction, JournalRow row, Entry entry) {
   row.accepted_ms = row.changed_ms = transaction.now_ms();
   Database& database = transaction.database();
+  TRY(auto buried, find_tombstone(database, row.key));
+  if (buried) return accept_again(std::move(*buried), row.sha256);
   {
     // Most are new: one statement for them, and a second look only at those that are not.
     TRY(Statement insert, database.prepare("INSERT OR IGNORE INTO journal(container, request, subject, state, is_open,"
@@ -74,10 +99,7 @@ Result<Accepted> accept(Transaction& transaction, JournalRow row, Entry entry) {
   if (database.changes() == 0) {
     TRY(auto known, find_row(database, row.key));
     if (!known) return Error::make(Code::internal_error, "the journal cannot make up its mind");
-    if (known->sha256 != row.sha256) {
-      return Error::make(Code::conflict, "this request id was used before, with other content");
-    }
-    return Accepted{.is_new = false, .row = std::move(*known)};
+    return accept_again(std::move(*known), row.sha256);
   }
   row.number = database.last_row();
   TRY(transaction.record(std::move(entry)));
@@ -122,15 +144,20 @@ Status forget(Transaction& transaction, const JournalKey& key, std::string_view 
 }
 
 Status forget_container(Transaction& transaction, std::string_view container, std::string_view except) {
-  TRY(Statement remove, transaction.database().prepare("DELETE FROM journal WHERE container = ? AND state <> ?"));
-  return remove.bind(container).bind(except).run();
+  Database& database = transaction.database();
+  TRY(Statement remove, database.prepare("DELETE FROM journal WHERE container = ? AND state <> ?"));
+  TRY(remove.bind(container).bind(except).run());
+  TRY(Statement unbury, database.prepare("DELETE FROM tombstones WHERE container = ?"));
+  return unbury.bind(container).run();
 }
 
 Status entomb(Transaction& transaction, const JournalKey& key, std::string_view state) {
-  TRY(Statement update,
-      transaction.database().prepare("UPDATE journal SET state = ?, payload = x'', original = NULL, answer = NULL"
-                                     " WHERE container = ? AND request = ? AND is_open = 0"));
-  return update.bind(state).bind(key.container).bind(key.request_id).run();
+  Database& database = transaction.database();
+  TRY(Statement bury, database.prepare("INSERT INTO tombstones SELECT container, request, ?, sha256 FROM journal"
+                                       " WHERE container = ? AND request = ? AND is_open = 0"));
+  TRY(bury.bind(state).bind(key.container).bind(key.request_id).run());
+  TRY(Statement remove, database.prepare("DELETE FROM journal WHERE container = ? AND request = ? AND is_open = 0"));
+  return remove.bind(key.container).bind(key.request_id).run();
 }
 
 Result<std::optional<JournalRow>> find_row(Database& database, const JournalKey& key) {
@@ -138,7 +165,7 @@ Result<std::optional<JournalRow>> find_row(Database& database, const JournalKey&
       database.prepare("SELECT " SALLYPORT_JOURNAL_COLUMNS " FROM journal WHERE container = ? AND request = ?"));
   select.bind(key.container).bind(key.request_id);
   TRY(const bool has_row, select.step());
-  if (!has_row) return std::optional<JournalRow>();
+  if (!has_row) return find_tombstone(database, key);
   return std::optional<JournalRow>(read_row(select));
 }
 
@@ -159,7 +186,8 @@ Result<std::vector<JournalRow>> answered_rows(Database& database, std::int64_t n
 }
 
 Result<std::int64_t> count_rows(Database& database, std::string_view container) {
-  TRY(Statement select, database.prepare("SELECT count(*) FROM journal WHERE container = ?"));
+  TRY(Statement select, database.prepare("SELECT (SELECT count(*) FROM journal WHERE container = ?1)"
+                                         " + (SELECT count(*) FROM tombstones WHERE container = ?1)"));
   select.bind(container);
   TRY(const bool has_row, select.step());
   return has_row ? select.integer(0) : 0;

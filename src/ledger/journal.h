@@ -6,6 +6,8 @@
 //
 // A row is open while something is still to be done about it, closed with an answer afterwards, and at last
 // a tombstone: without content, there only so that its id is never accepted again.
+//
+// accept(), advance() and forget() change nothing when they fail: a Submission of one of them fails_clean.
 #pragma once
 
 #include <cstdint>

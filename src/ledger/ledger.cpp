@@ -43,7 +43,7 @@ Error not_written(const Error& why) {
 Status Transaction::record(Entry entry) {
   if (entry.time_ms == 0) entry.time_ms = now_ms_;
   normalise(entry);
-  TRY(Record record, chain_.append(entry));
+  TRY(Record record, chain_.append(std::move(entry)));
   records_.push_back(std::move(record));
   return ok();
 }
@@ -88,7 +88,7 @@ Ledger::~Ledger() { [[maybe_unused]] const Status closed = close(); }
 void Ledger::start(Post post) {
   post_ = std::move(post);
   // An opening without a closing before it is a crash that everybody can see.
-  queue_.push({.durability = Durability::buffered, .entries = {note("ledger.open", "")}});
+  queue_->push({.durability = Durability::buffered, .entries = {note("ledger.open", "")}});
   // Signals belong to the loop's thread: this one would hold up whatever is delivered to it.
   sigset_t all, before;
   ::sigfillset(&all);
@@ -99,8 +99,8 @@ void Ledger::start(Post post) {
 
 Status Ledger::close() {
   if (!thread_.joinable()) return ok();
-  queue_.push({.durability = Durability::buffered, .entries = {note("ledger.close", "")}});
-  queue_.close();
+  queue_->push({.durability = Durability::buffered, .entries = {note("ledger.close", "")}});
+  queue_->close();
   thread_.join();
   is_over_ = true;
   const Health last = health();
@@ -124,7 +124,7 @@ Status Ledger::append(Entry entry) {
   entry.durability = Durability::buffered;
   Submission submission{.durability = Durability::buffered};
   submission.entries.push_back(std::move(entry));
-  if (queue_.push(std::move(submission))) return ok();
+  if (queue_->push(std::move(submission))) return ok();
   const std::lock_guard lock(mutex_);
   ++health_.dropped;
   return not_written(Error::make(Code::unavailable, "", "the backlog is full"));
@@ -140,7 +140,7 @@ void Ledger::submit(Submission submission) {
     entry.durability = submission.durability;
   }
   const Done done = submission.durability == Durability::buffered ? submission.done : nullptr;
-  if (queue_.push(std::move(submission))) return;
+  if (queue_->push(std::move(submission))) return;
   {
     const std::lock_guard lock(mutex_);
     ++health_.dropped;
@@ -149,12 +149,12 @@ void Ledger::submit(Submission submission) {
 }
 
 void Ledger::read(Reading reading) {
-  if (!is_over_) return queue_.push(std::move(reading));
+  if (!is_over_) return queue_->push(std::move(reading));
   if (reading.done) reading.done(Error::make(Code::unavailable, "the warden is stopping", "the ledger is closed"));
 }
 
 Health Ledger::health() const {
-  const std::size_t backlog = queue_.size();
+  const std::size_t backlog = queue_->size();
   const std::lock_guard lock(mutex_);
   Health health = health_;
   health.backlog = backlog;
@@ -165,7 +165,7 @@ Health Ledger::health() const {
 
 void Ledger::run() {
   for (;;) {
-    Queue::Batch batch = queue_.take(sync_at_);
+    Queue::Batch batch = queue_->take(sync_at_);
     is_closing_ = batch.is_last;
     if (!batch.submissions.empty()) commit(std::move(batch.submissions));
     for (Reading& reading : batch.readings) {
@@ -232,10 +232,15 @@ Result<Status> Ledger::write_one(Submission& submission, std::vector<Record>& re
   if (submission.work) {
     const Tip before = chain_.tip();
     const std::size_t recorded = records.size();
-    TRY(run_prepared(*database_, "SAVEPOINT one"));
+    const std::int64_t changes = database_->all_changes();
+    if (!submission.fails_clean) TRY(run_prepared(*database_, "SAVEPOINT one"));
     Status worked = submission.work(transaction);
     if (database_->take_fault() || !database_->is_in_transaction()) {
       return worked ? Error::make(Code::unavailable, "the ledger failed") : std::move(worked).error();
+    }
+    if (!worked && submission.fails_clean) {
+      if (database_->all_changes() == changes) return Result<Status>(std::move(worked));
+      return Error::make(Code::internal_error, "the ledger failed", "a work that failed had changed something");
     }
     if (!worked) {
       TRY(database_->execute("ROLLBACK TO one; RELEASE one"));
@@ -243,36 +248,54 @@ Result<Status> Ledger::write_one(Submission& submission, std::vector<Record>& re
       records.resize(recorded);
       return Result<Status>(std::move(worked));
     }
-    TRY(run_prepared(*database_, "RELEASE one"));
+    if (!submission.fails_clean) TRY(run_prepared(*database_, "RELEASE one"));
   }
   for (Entry& entry : submission.entries) {
     normalise(entry);
-    TRY(Record record, chain_.append(entry));
+    // What is buffered is written again if this transaction fails.
+    const bool is_kept = submission.durability == Durability::buffered;
+    TRY(Record record, chain_.append(is_kept ? entry : std::move(entry)));
     records.push_back(std::move(record));
   }
   return Result<Status>(ok());
 }
 
 void Ledger::settle(std::vector<Submission> group, std::vector<Status> results, const Status& written) {
-  struct Completion {
-    Done done;
-    Status status;
-  };
-  const auto completions = std::make_shared<std::vector<Completion>>();
+  std::vector<Completion> completions;
   std::vector<Submission> kept;
+  std::vector<std::size_t> later;
   for (std::size_t i = 0; i < group.size(); ++i) {
     const bool is_kept = !written && group[i].durability == Durability::buffered && !is_closing_;
     if (is_kept) {
       kept.push_back(std::move(group[i]));
+    } else if (group[i].on_disk && written && results[i]) {
+      later.push_back(i);
     } else if (group[i].done) {
-      completions->push_back(
-          {std::move(group[i].done), written ? std::move(results[i]) : not_written(written.error())});
+      completions.push_back({std::move(group[i].done), written ? std::move(results[i]) : not_written(written.error())});
     }
   }
-  if (!kept.empty()) queue_.put_back(std::move(kept));
-  if (completions->empty()) return;
-  post_([completions] {
-    for (Completion& completion : *completions) completion.done(std::move(completion.status));
+  if (!kept.empty()) queue_->put_back(std::move(kept));
+  // Those first that nothing more is to be done about: they need not wait for the others.
+  complete(std::move(completions));
+  completions.clear();
+  for (const std::size_t i : later) {
+    group[i].on_disk();
+    if (group[i].done) completions.push_back({std::move(group[i].done), ok()});
+  }
+  complete(std::move(completions));
+}
+
+void Ledger::complete(std::vector<Completion> completions) {
+  if (completions.empty()) return;
+  post_([shared = std::make_shared<std::vector<Completion>>(std::move(completions)), queue = queue_] {
+    // What they lead to goes into few commits again, but the writer is not kept waiting for all of it.
+    std::optional<Hold> together;
+    for (std::size_t i = 0; i < shared->size(); ++i) {
+      if (i % kTogether == 0) together.reset();
+      if (!together) together.emplace(queue);
+      Completion& completion = shared->at(i);
+      completion.done(std::move(completion.status));
+    }
   });
 }
 
@@ -293,7 +316,7 @@ void Ledger::sync_export(bool is_last) {
   const Status synced = exporter_->sync();
   if (!synced) {
     sync_at_ = std::chrono::steady_clock::now() + kExportSyncDelay;
-  } else if (exporter_->synced() != exported_on_disk_ && (is_last || queue_.size() == 0)) {
+  } else if (exporter_->synced() != exported_on_disk_ && (is_last || queue_->size() == 0)) {
     commit({});
   }
 }

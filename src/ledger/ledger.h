@@ -93,6 +93,18 @@ class Ledger {
   Status append(Entry entry);
   void submit(Submission submission);
   void read(Reading reading);
+  // What is submitted while this lives is written together. It must not live longer than it takes to submit it.
+  class Hold {
+   public:
+    explicit Hold(std::shared_ptr<Queue> queue) : queue_(std::move(queue)) { queue_->hold(); }
+    ~Hold() { queue_->release(); }
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+
+   private:
+    std::shared_ptr<Queue> queue_;
+  };
+  Hold hold() { return Hold(queue_); }
 
   Rates& rates() { return rates_; }
   Quotas& quotas() { return quotas_; }
@@ -109,6 +121,11 @@ class Ledger {
   Status write(std::vector<Submission>& group, std::vector<Status>& results, std::vector<Record>& records);
   Result<Status> write_one(Submission& submission, std::vector<Record>& records);
   void settle(std::vector<Submission> group, std::vector<Status> results, const Status& written);
+  struct Completion {
+    Done done;
+    Status status;
+  };
+  void complete(std::vector<Completion> completions);
   void export_records(const std::vector<Record>& records);
   void sync_export(bool is_last);
   void finish();
@@ -123,7 +140,7 @@ class Ledger {
   std::optional<Exporter> exporter_;
   Rates rates_;
   Quotas quotas_;
-  Queue queue_;
+  std::shared_ptr<Queue> queue_ = std::make_shared<Queue>();  // completions outlive the ledger
   Post post_;
   std::thread thread_;
   std::atomic<bool> is_over_{false};

@@ -14,6 +14,9 @@ inline constexpr std::chrono::milliseconds kBufferedDelay{50};
 // for the last.
 inline constexpr std::size_t kMaxGroup = 4096;
 
+// Completions whose own submissions are held back to be written together: a millisecond's worth.
+inline constexpr std::size_t kTogether = 32;
+
 // What may wait in memory while the disk cannot be written, and the payload bytes at which a group is
 // written early. Beyond the first nothing more is accepted: what cannot be recorded is not done.
 inline constexpr std::size_t kMaxBacklog = 16'384;
@@ -21,6 +24,9 @@ inline constexpr std::size_t kEarlyPayloadBytes = 1U << 20;
 
 // How long to wait before what could not be written is tried again without being asked.
 inline constexpr std::chrono::milliseconds kRetryDelay{250};
+
+// Of the write-ahead log, before it is given to the kernel: all of a small commit in one call.
+inline constexpr std::size_t kMaxGatheredBytes = 32U << 10;
 
 // Names in a record are for filters and for people; what is longer is cut.
 inline constexpr std::size_t kMaxFieldBytes = 256;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "ledger/limits.h"
 
@@ -29,7 +30,7 @@ bool Queue::push(Submission submission) {
     payload_bytes_ += payload_of(submission);
     submissions_.push_back(std::move(submission));
     // Whoever sleeps already knows when the first is due: a wake-up per record would cost more than it.
-    must_wake = was_empty || (!was_urgent && is_urgent());
+    must_wake = (was_empty || (!was_urgent && is_urgent())) && !wake_later();
   }
   if (must_wake) wake_.notify_one();
   return true;
@@ -39,6 +40,25 @@ void Queue::push(Reading reading) {
   {
     const std::lock_guard lock(mutex_);
     readings_.push_back(std::move(reading));
+    if (wake_later()) return;
+  }
+  wake_.notify_one();
+}
+
+bool Queue::wake_later() {
+  must_wake_ = must_wake_ || holds_ > 0;
+  return holds_ > 0;
+}
+
+void Queue::hold() {
+  const std::lock_guard lock(mutex_);
+  ++holds_;
+}
+
+void Queue::release() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (--holds_ > 0 || !std::exchange(must_wake_, false)) return;
   }
   wake_.notify_one();
 }
@@ -53,8 +73,12 @@ Queue::Batch Queue::take(std::optional<SteadyTime> until) {
   for (;;) {
     const SteadyTime now = std::chrono::steady_clock::now();
     const bool is_due = (!submissions_.empty() && due_ <= now) || (until && *until <= now);
-    if (is_urgent() || is_due) break;
-    if (submissions_.empty() && !until) {
+    const bool is_wanted = is_urgent() || is_due;
+    if (is_wanted && holds_ == 0) break;
+    if (is_wanted) {
+      must_wake_ = true;
+      wake_.wait(lock);
+    } else if (submissions_.empty() && !until) {
       wake_.wait(lock);
     } else {
       const SteadyTime first = submissions_.empty() ? *until : until ? std::min(due_, *until) : due_;
@@ -94,6 +118,7 @@ void Queue::close() {
   {
     const std::lock_guard lock(mutex_);
     is_closed_ = true;
+    if (wake_later()) return;
   }
   wake_.notify_one();
 }

@@ -28,6 +28,10 @@ struct Submission {
   Work work = {};
   std::vector<Entry> entries = {};
   Done done = {};
+  // Runs on the writer thread once it is on the disk, before `done`: for what only waits for that. Keep it short.
+  std::function<void()> on_disk = {};
+  // The work has changed nothing when it fails: nothing need be kept to undo it with.
+  bool fails_clean = false;
 };
 
 // Looks at the database on the writer thread, between two commits: keep it short. Done with UNAVAILABLE: nobody
@@ -57,10 +61,15 @@ class Queue {
   void put_back(std::vector<Submission> submissions);
   void close();  // take() hands out what is left without waiting
 
+  // While it is held nothing is taken: what comes meanwhile is taken together, with one wake-up. Only for a moment.
+  void hold();
+  void release();
+
   std::size_t size() const;
 
  private:
   bool is_urgent() const;
+  bool wake_later();
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
@@ -71,6 +80,8 @@ class Queue {
   SteadyTime due_;                 // when submissions_ is not empty
   bool is_stuck_ = false;          // the last attempt failed: do not hurry for what is buffered
   bool is_closed_ = false;
+  std::size_t holds_ = 0;
+  bool must_wake_ = false;  // when nobody holds it any more
 };
 
 }  // namespace sallyport::ledger

@@ -151,7 +151,9 @@ std::vector<std::string> Box::next() {
 }
 
 Status Box::write_reply(const std::string& request_id, std::string_view json) {
-  // Beside `out`, where nobody but the host sees it. There is one writer, so what is left of an earlier one
+  const std::lock_guard lock(replies_);
+  if (!takes_replies_) return ok();
+  // Beside `out`, where nobody but the host sees it. There is one writer at a time, so what is left of an earlier one
   // is a crash's.
   UniqueFd file{::openat(root_.get(), kReplyTemporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)};
   if (!file) return Error::from_errno("cannot write a reply", errno, directory_);
@@ -164,6 +166,11 @@ Status Box::write_reply(const std::string& request_id, std::string_view json) {
     return Error::from_errno("cannot write a reply", errno, directory_);
   }
   return ok();
+}
+
+void Box::close_replies() {
+  const std::lock_guard lock(replies_);
+  takes_replies_ = false;
 }
 
 void Box::remove_reply(const std::string& request_id) const {

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
@@ -51,8 +52,10 @@ class Box {
   void rewind();
   std::vector<std::string> next();
 
-  // Readers see the old reply, the new one, or none: never a part.
+  // Readers see the old reply, the new one, or none: never a part. From any thread; after close_replies() it does
+  // nothing, so that the directories can go.
   Status write_reply(const std::string& request_id, std::string_view json);
+  void close_replies();
   void remove_reply(const std::string& request_id) const;
   bool has_reply(const std::string& request_id, std::string_view json) const;
 
@@ -62,7 +65,9 @@ class Box {
 
   std::string container_, directory_;
   UniqueFd root_, in_, tmp_, new_, out_;
-  UniqueFd listing_;  // of in/new; its position is the sweep's
+  UniqueFd listing_;    // of in/new; its position is the sweep's
+  std::mutex replies_;  // one is written at a time
+  bool takes_replies_ = true;
 };
 
 }  // namespace sallyport::mailbox

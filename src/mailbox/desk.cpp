@@ -17,9 +17,16 @@ void Desk::keep(const std::string& request_id, SteadyTime since, bool is_journal
 
 void Desk::reply(const std::string& request_id, const std::string& json, SteadyTime now, bool is_final,
                  bool is_journalled) {
+  if (!is_removed) {
+    replied(request_id, json, now, is_final, is_journalled, box_->write_reply(request_id, json));
+  }
+}
+
+void Desk::replied(const std::string& request_id, const std::string& json, SteadyTime now, bool is_final,
+                   bool is_journalled, const Status& written) {
   if (is_removed) return;
   if (is_final) keep(request_id, now, is_journalled);
-  if (box_->write_reply(request_id, json)) {
+  if (written) {
     unwritten_.erase(request_id);
   } else if (unwritten_.size() < kMaxReplies) {
     unwritten_[request_id] = json;

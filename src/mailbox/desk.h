@@ -27,6 +27,11 @@ class Desk {
   // is kept track of until it expires; `is_journalled` says whether a row must expire with it. Ages are measured by
   // the steady clock: a jump of the wall clock takes no reply away and keeps none for ever.
   void reply(const std::string& request_id, const std::string& json, SteadyTime now, bool is_final, bool is_journalled);
+  // Keeps track of one that somebody else has written, or failed to.
+  void replied(const std::string& request_id, const std::string& json, SteadyTime now, bool is_final,
+               bool is_journalled, const Status& written);
+  // An earlier reply that the disk did not take is not tried again.
+  void forget_unwritten(const std::string& request_id) { unwritten_.erase(request_id); }
   // A final reply of an earlier warden: written again if what lies there is another, an interim one for instance.
   void restore_reply(const std::string& request_id, const std::string& json, SteadyTime since);
   void retry_replies();

@@ -1,6 +1,7 @@
 #include "mailbox/fault_point.h"
 
 #ifdef SALLYPORT_FAULTS
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <string>
@@ -12,7 +13,7 @@ void fault_point(const char* name) {
     const char* value = std::getenv("SALLYPORT_FAULT");
     return std::string(value == nullptr ? "" : value);
   }();
-  static long left = [] {
+  static std::atomic<long> left = [] {
     const std::size_t colon = wanted.find(':');
     return colon == std::string::npos ? 1L : std::strtol(wanted.c_str() + colon + 1, nullptr, 10);
   }();

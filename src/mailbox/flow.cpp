@@ -200,6 +200,7 @@ Task<Status> Flow::take_in(std::shared_ptr<Desk> desk, Arrival arrival, std::opt
     TRY(result, ledger::accept(transaction, std::move(arrival.row), std::move(arrival.entry)));
     return ok();
   };
+  submission.fails_clean = true;
   submission.done = [&done](Status status) { done.resolve(std::move(status)); };
   parts_.ledger.submit(std::move(submission));
   const Status recorded = co_await done;
@@ -226,8 +227,7 @@ void Flow::proceed(const std::shared_ptr<Desk>& desk, ledger::Accepted accepted,
     const auto known = pending_.find(row.key);
     if (known == pending_.end()) return answer_again(*desk, row, waiter);
     if (waiter) known->second->waiters.push_back(*waiter);
-    if (row.state == state::kHumanWait)
-      deliver(*known->second, interim_json(row.key.request_id, "awaiting_human"), false);
+    if (row.state == state::kHumanWait) deliver_interim(*known->second, "awaiting_human");
     return;
   }
   ++desk->accepted;
@@ -317,25 +317,43 @@ Task<Status> Flow::finish(std::shared_ptr<Request> request, Result<std::string> 
                                         {"error", error->describe()}});
   }
   // What has no id cannot come again, and has no answer that anybody could ask for.
-  const Status stored = co_await commit([&](ledger::Transaction& transaction) {
+  ledger::Work work = [&](ledger::Transaction& transaction) {
     if (is_signal_only) return ledger::forget(transaction, row.key, row.state, last);
     return ledger::advance(transaction, row.key,
                            {.from = row.state, .to = state::kAnswered, .is_open = false, .answer = answer}, last);
-  });
+  };
+  // By the ledger's thread: the reply waits for nothing else, and this one has enough to do.
+  Status replied;
+  std::function<void()> on_disk = [&] {
+    fault_point("done");
+    if (!is_signal_only) replied = request->desk->box().write_reply(row.key.request_id, answer);
+  };
+  request->is_answering = true;
+  request->desk->forget_unwritten(row.key.request_id);
+  const Status stored = co_await commit(std::move(work), std::move(on_disk));
+  request->is_answering = false;
   if (!stored) co_return stored;
-  fault_point("done");
   pending_.erase(row.key);
   row.state = state::kAnswered;
-  deliver(*request, answer, true);
+  if (!is_signal_only) {
+    request->desk->replied(row.key.request_id, answer, parts_.clock.steady(), true, true, replied);
+  }
+  tell_waiters(*request, answer, true);
   fault_point("answered");
   publish_answer(row, error);
   expire(request->desk);
   co_return ok();
 }
 
-void Flow::deliver(Request& request, const std::string& answer, bool is_final) {
+void Flow::deliver_interim(Request& request, std::string_view state) {
+  if (request.is_answering) return;
   const std::string& id = request.row.key.request_id;
-  if (is_request_id(id)) request.desk->reply(id, answer, parts_.clock.steady(), is_final, true);
+  const std::string answer = interim_json(id, state);
+  if (is_request_id(id)) request.desk->reply(id, answer, parts_.clock.steady(), false, true);
+  tell_waiters(request, answer, false);
+}
+
+void Flow::tell_waiters(Request& request, const std::string& answer, bool is_final) {
   std::vector<Request::Waiter> stay;
   for (Request::Waiter& waiter : std::exchange(request.waiters, {})) {
     if (is_final || waiter.wants_interim) {
@@ -360,8 +378,10 @@ void Flow::publish_answer(const JournalRow& row, const Error* error) {
 
 Task<Status> Flow::step(Request& request, Edge edge, Entry recorded) {
   // The edge's texts may be views into the row: it is changed only afterwards.
-  const Status taken = co_await commit(
-      [&](ledger::Transaction& transaction) { return ledger::advance(transaction, request.row.key, edge, recorded); });
+  ledger::Work work = [&](ledger::Transaction& transaction) {
+    return ledger::advance(transaction, request.row.key, edge, recorded);
+  };
+  const Status taken = co_await commit(std::move(work), nullptr);
   if (!taken) co_return taken;
   JournalRow& row = request.row;
   const std::string to(edge.to);
@@ -375,11 +395,13 @@ Task<Status> Flow::step(Request& request, Edge edge, Entry recorded) {
 }
 
 // A ledger that cannot be written stops everything right here, until it can be or the warden ends.
-Task<Status> Flow::commit(ledger::Work work) {
+Task<Status> Flow::commit(ledger::Work work, std::function<void()> on_disk) {
   for (;;) {
     ipc::OneShot<Status> done;
     ledger::Submission submission;
     submission.work = work;
+    submission.on_disk = on_disk;
+    submission.fails_clean = true;
     submission.done = [&done](Status status) { done.resolve(std::move(status)); };
     parts_.ledger.submit(std::move(submission));
     Status status = co_await done;

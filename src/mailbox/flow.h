@@ -47,7 +47,8 @@ struct Request {
     bool wants_interim;  // also takes "awaiting_human"
   };
   std::vector<Waiter> waiters;
-  bool is_gone = false;  // its container was removed, or the warden stops
+  bool is_gone = false;       // its container was removed, or the warden stops
+  bool is_answering = false;  // its final answer is on its way: no other may be written
 };
 
 // Who raised it: through which door, for the record, and how it is answered there.
@@ -112,8 +113,9 @@ class Flow {
   Task<Result<std::string>> act(const Permit& permit, const Request& request);
   Task<Status> finish(std::shared_ptr<Request> request, Result<std::string> outcome, std::string by);
   Task<Status> step(Request& request, ledger::Edge edge, ledger::Entry entry);
-  Task<Status> commit(ledger::Work work);
-  void deliver(Request& request, const std::string& answer, bool is_final);
+  Task<Status> commit(ledger::Work work, std::function<void()> on_disk);  // a work that fails clean
+  void deliver_interim(Request& request, std::string_view state);
+  static void tell_waiters(Request& request, const std::string& answer, bool is_final);
   Result<Permit> permit(const Request& request) const;
   ledger::Entry entry(ledger::Stage stage, const ledger::JournalRow& row, const Error* error = nullptr) const;
   void publish_answer(const ledger::JournalRow& row, const Error* error);

@@ -128,7 +128,7 @@ Task<std::optional<Error>> Flow::ask_human(Request& request) {
     if (!waiting) co_return waiting.error();
   }
   fault_point("human_wait");
-  deliver(request, interim_json(row.key.request_id, "awaiting_human"), false);
+  deliver_interim(request, "awaiting_human");
   const Verdict verdict = co_await ask(request, parts_.human);
   fault_point("human_said");
   if (request.is_gone) co_return Error::make(Code::cancelled, "the request was given up");
@@ -152,7 +152,7 @@ void Flow::resume(std::shared_ptr<Desk> desk, JournalRow row) {
   request->desk = std::move(desk);
   if (!pending_.emplace(request->row.key, request).second) return;
   const std::string& state = request->row.state;
-  if (state == state::kUnknown) return deliver(*request, interim_json(request->row.key.request_id, state), false);
+  if (state == state::kUnknown) return deliver_interim(*request, state);
   if (state == state::kExecuting) {
     restart(request);
   } else {
@@ -180,7 +180,7 @@ Fire Flow::restart(std::shared_ptr<Request> request) {
   fault_point("unknown");
   parts_.log.warn("nobody knows whether a signal was acted on; see sallyport mailbox resolve",
                   {{"container", row.key.container}, {"signal", row.subject}, {"request", row.key.request_id}});
-  deliver(*request, interim_json(row.key.request_id, state::kUnknown), false);
+  deliver_interim(*request, state::kUnknown);
 }
 
 Result<Permit> Flow::permit(const Request& request) const {

@@ -185,6 +185,8 @@ void Intake::schedule() {
 void Intake::pump() {
   is_scheduled_ = false;
   if (is_closed_) return;
+  // A turn's messages go into one commit.
+  const ledger::Ledger::Hold together = ledger_.hold();
   std::size_t total = 0;
   for (bool has_worked = true; has_worked && total < kFilesPerTurn;) {
     has_worked = false;

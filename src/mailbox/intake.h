@@ -13,6 +13,7 @@
 
 #include "base/base.h"
 #include "ipc/loop.h"
+#include "ledger/ledger.h"
 #include "mailbox/box.h"
 
 namespace sallyport::mailbox {
@@ -25,7 +26,8 @@ class Intake {
     // The directories are no longer what they were, or are again (an empty reason).
     std::function<void(const std::string& container, const std::string& why)> on_fault;
   };
-  Intake(ipc::Loop& loop, const Log& log, Hooks hooks) : loop_(loop), log_(log), hooks_(std::move(hooks)) {}
+  Intake(ipc::Loop& loop, ledger::Ledger& ledger, const Log& log, Hooks hooks)
+      : loop_(loop), ledger_(ledger), log_(log), hooks_(std::move(hooks)) {}
   ~Intake();
   Intake(const Intake&) = delete;
   Intake& operator=(const Intake&) = delete;
@@ -67,6 +69,7 @@ class Intake {
   bool look_at_one(Slot& slot);
 
   ipc::Loop& loop_;
+  ledger::Ledger& ledger_;
   const Log& log_;
   Hooks hooks_;
   std::shared_ptr<ipc::Watch> notices_;

@@ -19,10 +19,10 @@ inline constexpr std::size_t kMaxSignalBytes = 64;
 inline constexpr std::size_t kFilesPerTurn = 32;
 inline constexpr std::size_t kFilesPerBox = 8;
 // Files of one mailbox that were read and are not yet in the ledger. Beyond it they stay where they are: the
-// file system is the queue. Of all mailboxes together: some commits' worth, small enough to stay in the caches, and
-// memory does not grow with the number of containers.
-inline constexpr std::size_t kMaxAccepting = 1024;
-inline constexpr std::size_t kMaxAcceptingInAll = 2048;
+// file system is the queue. Of all mailboxes together: a commit's worth. With a thousand more on their way every step
+// of each would miss the caches, which costs more than the larger commits save.
+inline constexpr std::size_t kMaxAccepting = 256;
+inline constexpr std::size_t kMaxAcceptingInAll = 512;
 // Names of new files that are remembered per mailbox; beyond it the directory is read instead.
 inline constexpr std::size_t kMaxHints = 1024;
 

@@ -19,7 +19,7 @@ Mailbox::Mailbox(Parts parts, std::vector<Signal> signals, std::string quarantin
       quarantine_(std::move(quarantine)),
       flow_(parts, std::move(signals), quarantine_),
       intake_(
-          parts.loop, parts.log,
+          parts.loop, parts.ledger, parts.log,
           {.look = [this](const std::string& container, const std::string& name) { return look(container, name); },
            .on_fault = [this](const std::string& container, const std::string& why) { on_fault(container, why); }}) {}
 
@@ -46,6 +46,7 @@ void Mailbox::remove(const std::string& container) {
   const auto found = desks_.find(container);
   if (found == desks_.end()) return;
   found->second->is_removed = true;
+  found->second->box().close_replies();
   intake_.remove(container);
   flow_.abandon(container);
   quarantine_.remove(container);
@@ -136,7 +137,7 @@ Fire Mailbox::take_in(std::shared_ptr<Desk> desk, Flow::Arrival arrival, std::st
   desk->accepting.erase(name);
   --accepting_;
   if (is_closed_) co_return;
-  if (is_full_ && accepting_ <= kMaxAcceptingInAll / 2) {
+  if (is_full_ && accepting_ <= kMaxAcceptingInAll / 4 * 3) {
     is_full_ = false;
     intake_.wake_all();
   }

@@ -48,18 +48,22 @@ Fire Warden::watch_place() {
   UniqueFd events{::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)};
   if (!events || ::inotify_add_watch(events.get(), options_.paths.runtime_dir.c_str(), kRemovals) < 0) {
     log_.warn("cannot watch the runtime directory", {{"error", Error::from_errno("inotify", errno).describe()}});
-    co_return;
   }
   auto watch = ipc::Watch::open(loop_, std::move(events));
-  while (watch && !is_stopping_) {
+  // What was removed before is not told: the first look is the loop's first turn.
+  co_await loop_.sleep(Millis(0));
+  while (!is_stopping_) {
+    if (!holds_place()) {
+      log_.error("the lock was removed, so another warden may run here: this one stops");
+      shut_down();
+      break;
+    }
+    if (!watch) break;
     const bool is_ready = co_await (*watch)->readable();
     if (!is_ready) break;
     std::array<char, 4096> names{};
     while (::read((*watch)->fd(), names.data(), names.size()) > 0) {
     }
-    if (is_stopping_ || holds_place()) continue;
-    log_.error("the lock was removed, so another warden may run here: this one stops");
-    shut_down();
   }
 }
 

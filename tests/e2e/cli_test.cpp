@@ -5,8 +5,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 
+#include "os/process.h"
 #include "support/daemon.h"
 #include "support/shell.h"
 
@@ -39,6 +41,22 @@ TEST_F(CommandLine, UpIsIdempotentAndDownToo) {
   EXPECT_NE(sallyport("up").output.find("already running"), std::string::npos);
   EXPECT_EQ(sallyport("down").status, 0);
   EXPECT_EQ(sallyport("down").status, 0);
+}
+
+// What keeps every other test from leaving one behind.
+TEST(TemporaryDirectories, TakeAWardenThatWasLeftInThemAlong) {
+  Ran up;
+  std::optional<std::uint64_t> started;
+  pid_t pid = 0;
+  {
+    const TemporaryDirectory root;
+    up = run_shell("SALLYPORT_RUNTIME_DIR='" + root.path() + "/run' SALLYPORT_STATE_DIR='" + root.path() +
+                   "/state' SALLYPORT_CONFIG='" + root.path() + "/sallyport.toml' " SALLYPORT_CLI " --json up");
+    ASSERT_EQ(std::sscanf(up.output.c_str(), "{\"pid\":%d", &pid), 1) << up.output;
+    if (const auto time = os::process_start_time(pid)) started = *time;
+    ASSERT_TRUE(started && os::is_process_alive(pid, *started));
+  }
+  EXPECT_FALSE(os::is_process_alive(pid, *started));
 }
 
 TEST_F(CommandLine, TheWardenStartsByItselfWhenACommandNeedsIt) {

@@ -71,7 +71,9 @@ TEST_F(Containers, AttackOneContainerCannotReachAnothersDoor) {
   Client client = connect();
   const std::string one = create(client, R"(,"name":"one")"), two = create(client, R"(,"name":"two")");
   EXPECT_EQ(exec(client, one, "ls " + daemon().runtime_dir() + "/containers/" + two + " 2>/dev/null").out, "");
-  EXPECT_EQ(exec(client, one, "find / -name door.sock 2>/dev/null").out, "/run/sallyport/door.sock\n");
+  // Not in what is the host's own: that takes longer than a busy machine has.
+  const std::string find = "find / '(' -path /usr -o -path /proc ')' -prune -o -name door.sock -print 2>/dev/null";
+  EXPECT_EQ(exec(client, one, find).out, "/run/sallyport/door.sock\n");
 }
 
 TEST_F(Containers, ACommandsOutputIsWholeThoughItsReaderPausesBehindItsEnd) {

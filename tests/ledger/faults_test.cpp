@@ -53,6 +53,29 @@ TEST_F(Faulty, EveryDurableCommitIsSynced) {
   EXPECT_GT(faults_.syncs, before);
 }
 
+TEST_F(Faulty, ACommitIsHandedToTheKernelInOnePiece) {
+  ASSERT_TRUE(commit(entry("first")));
+  const int before = faults_.writes;
+  ASSERT_TRUE(commit(entry("second")));
+  EXPECT_EQ(faults_.writes, before + 1);
+}
+
+TEST_F(Faulty, WhatWaitsForTheDiskIsNotDoneWhenItFails) {
+  bool was_done = false;
+  const auto with_sequel = [&] {
+    Submission submission;
+    submission.entries.push_back(entry("x"));
+    submission.on_disk = [&] { was_done = true; };
+    return submission;
+  };
+  faults_.on_sync = SQLITE_IOERR_FSYNC;
+  EXPECT_FALSE(commit(with_sequel()));
+  EXPECT_FALSE(was_done);
+  faults_.on_sync = 0;
+  EXPECT_TRUE(commit(with_sequel()));
+  EXPECT_TRUE(was_done) << "before the completion";
+}
+
 TEST_F(Faulty, AnIoErrorOnWriteFailsAndRecovers) {
   faults_.on_write = SQLITE_IOERR_WRITE;
   for (int i = 0; i < 5; ++i) ASSERT_FALSE(commit(entry("lost")));

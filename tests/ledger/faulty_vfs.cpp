@@ -25,6 +25,7 @@ int read_file(sqlite3_file* f, void* to, int size, sqlite3_int64 at) {
   return real(f)->pMethods->xRead(real(f), to, size, at);
 }
 int write_file(sqlite3_file* f, const void* from, int size, sqlite3_int64 at) {
+  ++faults.writes;
   if (const int fault = faults.on_write) return fault;
   return real(f)->pMethods->xWrite(real(f), from, size, at);
 }

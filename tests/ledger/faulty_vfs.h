@@ -9,6 +9,7 @@ struct Faults {
   std::atomic<int> on_write{0};  // a SQLite result code, 0: none
   std::atomic<int> on_sync{0};
   std::atomic<int> syncs{0};  // counted, failed ones too
+  std::atomic<int> writes{0};
 };
 
 inline constexpr const char* kFaultyVfs = "faulty";

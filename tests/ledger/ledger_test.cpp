@@ -82,6 +82,85 @@ TEST_F(LedgerTest, OneOfAnEarlierVersionIsBroughtUpToDate) {
   EXPECT_EQ(is_new, true);
 }
 
+TEST_F(LedgerTest, TombstonesOfTheSecondVersionAreKept) {
+  const auto row_of = [](const std::string& request) {
+    JournalRow row;
+    row.key = {"one", request};
+    row.subject = "schedule_task";
+    row.state = "accepted";
+    return row;
+  };
+  const auto accept_both = [&](std::vector<bool>& is_new) {
+    Submission submission;
+    submission.work = [&](Transaction& transaction) -> Status {
+      for (const char* request : {"open", "expired"}) {
+        TRY(const Accepted accepted, accept(transaction, row_of(request), entry("schedule_task")));
+        is_new.push_back(accepted.is_new);
+      }
+      return ok();
+    };
+    return submission;
+  };
+  open();
+  std::vector<bool> is_new;
+  ASSERT_TRUE(commit(accept_both(is_new)));
+  close();
+  {
+    auto database = Database::open(database_path(directory_.path()), Database::Access::write, "");
+    ASSERT_TRUE(database);
+    ASSERT_TRUE((*database)->execute(
+        "UPDATE journal SET state = 'expired', is_open = 0 WHERE request = 'expired'; DROP TABLE tombstones;"
+        "CREATE INDEX journal_open ON journal(number) WHERE is_open = 1;"
+        "CREATE INDEX journal_answered ON journal(number) WHERE answer IS NOT NULL; PRAGMA user_version = 2"));
+  }
+  open();
+  ASSERT_TRUE(commit(accept_both(is_new)));
+  EXPECT_EQ(is_new, (std::vector<bool>{true, true, false, false}));
+  look([](Database& database) {
+    EXPECT_EQ((*find_row(database, {"one", "expired"}))->state, "expired");
+    EXPECT_EQ((*find_row(database, {"one", "open"}))->state, "accepted");
+    EXPECT_EQ(*count_rows(database, "one"), 2);
+  });
+}
+
+TEST_F(LedgerTest, AWorkThatFailsCleanCostsTheOthersNothing) {
+  open();
+  std::vector<bool> results;
+  {
+    const auto together = ledger_->hold();
+    for (const bool fails : {false, true, false}) {
+      Submission submission;
+      submission.fails_clean = true;
+      submission.work = [fails](Transaction& transaction) -> Status {
+        if (fails) return Error::make(Code::conflict, "no");
+        return transaction.record(entry("kept"));
+      };
+      submission.done = [&results](const Status& status) { results.push_back(status.has_value()); };
+      ledger_->submit(std::move(submission));
+    }
+  }
+  inbox_.run_until([&] { return results.size() == 3; });
+  EXPECT_EQ(results, (std::vector<bool>{true, false, true}));
+}
+
+TEST_F(LedgerTest, AWorkThatDidNotFailCleanAsItSaidUndoesTheWholeCommit) {
+  open();
+  Submission submission;
+  submission.fails_clean = true;
+  submission.work = [](Transaction& transaction) -> Status {
+    TRY(transaction.record(entry("half")));
+    return Error::make(Code::conflict, "no");
+  };
+  const Status status = commit(std::move(submission));
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::unavailable);
+  ASSERT_TRUE(commit(entry("after")));
+  close();
+  EXPECT_TRUE(verify().is_intact());
+  EXPECT_EQ(read_text(audit_directory(directory_.path()) + "/" + export_file_name(1)).find("\"half\""),
+            std::string::npos);
+}
+
 TEST_F(LedgerTest, ManySubmissionsShareACommit) {
   open();
   int done = 0;

@@ -104,6 +104,33 @@ TEST(MailDesk, AReplyLivesADayFromWhenItsRequestWasTakenIn) {
   EXPECT_EQ(desk.replies(), 0U);
 }
 
+TEST(MailDesk, NoReplyIsWrittenIntoAMailboxThatGoes) {
+  const TemporaryDirectory directory;
+  for (const char* below : {"/in/tmp", "/in/new", "/out"})
+    std::filesystem::create_directories(directory.path() + below);
+  auto box = mailbox::Box::open("c", directory.path());
+  ASSERT_TRUE(box) << box.error().describe();
+  EXPECT_TRUE((*box)->write_reply("before", "{}"));
+  (*box)->close_replies();
+  EXPECT_TRUE((*box)->write_reply("after", "{}"));
+  EXPECT_TRUE(std::filesystem::exists(directory.path() + "/out/before.json"));
+  EXPECT_FALSE(std::filesystem::exists(directory.path() + "/out/after.json"));
+}
+
+TEST(MailDesk, AnInterimReplyThatFoundNoRoomIsNotWrittenOverTheFinalOne) {
+  const TemporaryDirectory directory;
+  for (const char* below : {"/in/tmp", "/in/new", "/out"})
+    std::filesystem::create_directories(directory.path() + below);
+  auto box = mailbox::Box::open("c", directory.path());
+  ASSERT_TRUE(box) << box.error().describe();
+  mailbox::Desk desk(std::move(*box));
+  desk.replied("id", "interim", SteadyTime{}, false, true, Error::make(Code::unavailable, "no room"));
+  EXPECT_EQ(desk.unwritten_replies(), 1U);
+  desk.forget_unwritten("id");
+  desk.retry_replies();
+  EXPECT_FALSE(std::filesystem::exists(directory.path() + "/out/id.json"));
+}
+
 // ---- a clock that jumps ----
 
 TEST_F(Mail, AttackAClockThatJumpsADay) {

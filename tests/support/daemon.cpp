@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -14,7 +18,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <thread>
+
+#include "base/unique_fd.h"
 
 namespace sallyport::testing {
 namespace {
@@ -23,6 +30,32 @@ int status_of(int raw) { return WIFEXITED(raw) ? WEXITSTATUS(raw) : -WTERMSIG(ra
 
 void place(int fd, int target) {
   if (fd >= 0) ::dup2(fd, target);
+}
+
+// Who has locked this file, as the kernel says.
+pid_t holder_of(const std::filesystem::path& file) {
+  struct stat info{};
+  if (::stat(file.c_str(), &info) != 0) return -1;
+  std::array<char, 64> place{};
+  std::snprintf(place.data(), place.size(), "%02x:%02x:%lu", major(info.st_dev), minor(info.st_dev), info.st_ino);
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    std::istringstream words(line);
+    std::string number, kind, strictness, mode, where;
+    pid_t pid = -1;
+    if (words >> number >> kind >> strictness >> mode >> pid >> where && where == place.data()) return pid;
+  }
+  return -1;
+}
+
+void end_holder_of(const std::filesystem::path& lock) {
+  const pid_t pid = holder_of(lock);
+  const UniqueFd process{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
+  // Looked at again: now it is this process that is meant, whatever becomes of its number.
+  if (!process || holder_of(lock) != pid) return;
+  ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
+  pollfd ended{process.get(), POLLIN, 0};
+  ::poll(&ended, 1, static_cast<int>(kPatience.count()));
 }
 
 }  // namespace
@@ -44,6 +77,10 @@ TemporaryDirectory::TemporaryDirectory() {
 
 TemporaryDirectory::~TemporaryDirectory() {
   std::error_code ignored;
+  // A command may have started a warden there that nobody stopped, or that is still busy with its end.
+  for (const auto& entry : std::filesystem::directory_iterator(path_, ignored)) {
+    end_holder_of(entry.path() / "warden.lock");
+  }
   std::filesystem::remove_all(path_, ignored);
 }
 
