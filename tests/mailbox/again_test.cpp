@@ -239,7 +239,7 @@ TEST_F(Mail, AttackAMillionFiles) {
 
 TEST_F(Mail, ManyMailboxesShareWhatIsUnderWay) {
   // Each has less than one mailbox may have under way, all of them have more than there may be.
-  constexpr int kBoxes = 4, kEach = 900;
+  constexpr int kBoxes = 4, kEach = 250;
   static_assert(kEach < mailbox::kMaxAccepting && kBoxes * kEach > mailbox::kMaxAcceptingInAll);
   std::vector<std::string> boxes;
   for (int i = 0; i < kBoxes; ++i) boxes.push_back(create("box" + std::to_string(i)));
