@@ -225,6 +225,13 @@ int Mail::acted(const std::string& id) const {
   return found == counts.end() ? 0 : found->second;
 }
 
+int Mail::actions_before(const std::string& wanted) const {
+  std::ifstream file(root_ + "/actions");
+  int before = 0;
+  for (std::string signal, key; file >> signal >> key && key != wanted;) ++before;
+  return before;
+}
+
 void Mail::approve_held() const { std::ofstream(root_ + "/actions.approve") << "yes"; }
 
 void Mail::set_clock(std::chrono::milliseconds ahead) const {

@@ -59,6 +59,7 @@ class Mail : public ::testing::Test {
   // How often each key was acted on.
   std::map<std::string, int> actions() const;
   int acted(const std::string& id) const;
+  int actions_before(const std::string& key) const;  // "CONTAINER/ID"
   void approve_held() const;
   // Sets the daemon's wall clock ahead of the real one, or back.
   void set_clock(std::chrono::milliseconds ahead) const;
