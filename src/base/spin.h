@@ -11,10 +11,9 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdint>
-#include <numeric>
+#include <utility>
 
 namespace sallyport {
 
@@ -32,15 +31,19 @@ class SpinChoice {
 
   // `was_starved`: the event came while somebody else had the CPU, for longer than a whole spin.
   void learn(Nanos waited, bool was_starved = false) {
-    // Nobody hurries during a long wait.
-    recent_[waits_++ % kTried] = std::min(waited, kLongWait);
+    // Nobody hurries during a pause, and its length must not hide what the waits between pauses say.
+    if (waited > kPause && !was_starved) {
+      if (++pauses_ < kTried / 2) return;
+      kept_ = kKeptSoon;
+      return enter(Stage::keep, false);
+    }
+    total_ += waited;
+    ++waits_;
     // A neighbour that takes the CPU for a whole time slice has said enough.
     const bool is_settled = stage_ == Stage::try_spinning && was_starved;
     if (waits_ % kTried != 0 && !is_settled) return;
-    // The mean of most of them: a pause now and then must not hide what the others say.
-    constexpr auto kMost = kTried - kTried / 4;
-    std::nth_element(recent_.begin(), recent_.begin() + kMost, recent_.end());
-    const Nanos mean = std::accumulate(recent_.begin(), recent_.begin() + kMost, Nanos(0)) / kMost;
+    const Nanos mean = std::exchange(total_, Nanos(0)) / kTried;
+    pauses_ = 0;
     switch (stage_) {
       case Stage::try_sleeping:
         slept_ = mean;
@@ -63,20 +66,20 @@ class SpinChoice {
   }
 
  private:
-  static constexpr Nanos kLongWait = std::chrono::milliseconds(2);
+  static constexpr Nanos kPause = std::chrono::milliseconds(2);
   enum class Stage : std::uint8_t { try_sleeping, try_spinning, keep };
 
   void enter(Stage stage, bool spins) {
     stage_ = stage;
     is_spinning_ = spins;
-    waits_ = 0;
+    waits_ = pauses_ = 0;
+    total_ = Nanos(0);
   }
 
   Stage stage_ = Stage::try_sleeping;
   bool is_spinning_ = false, was_better_ = false;
-  std::uint32_t waits_ = 0, kept_ = 0;
-  std::array<Nanos, kTried> recent_{};
-  Nanos slept_{0};
+  std::uint32_t waits_ = 0, pauses_ = 0, kept_ = kKeptSoon;
+  Nanos total_{0}, slept_{0};
 };
 
 class Spinner {
