@@ -243,8 +243,6 @@ class Adoption {
 };
 
 void run(Context& context, const RunArguments& arguments) {
-  sandbox::Ahead ahead;
-  ahead.begin();
   auto prepared = prepare(context, arguments);
   if (!prepared) {
     report(context, prepared.error());
@@ -255,7 +253,6 @@ void run(Context& context, const RunArguments& arguments) {
   Adoption adoption(context, arguments, spec);
   RunEgress egress(std::move(prepared->net), context.paths.egress_hosts);
   sandbox::ForegroundOptions options;
-  options.launch.ahead = &ahead;
   options.launch.wants_pid_namespace = adoption.is_wanted();
   options.on_started = [&](const sandbox::Running& running) {
     egress.take(running.proxy_listener());

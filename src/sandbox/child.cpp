@@ -1,18 +1,15 @@
 #include "sandbox/child.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <string>
 
 namespace sallyport::sandbox {
 namespace {
@@ -38,7 +35,7 @@ void join_cgroups(const ChildContext& context, const Reporter& reporter) {
 
 // Leaves 0, 1, 2 and the control socket; whatever else the launching process had open is closed
 // before anything is built, also what it forgot to mark close-on-exec.
-void arrange_descriptors(const ChildContext& context, Base& base, Reporter& reporter) {
+void arrange_descriptors(const ChildContext& context, Reporter& reporter) {
   const int control = ::fcntl(context.control, F_DUPFD_CLOEXEC, kAboveOurs);
   reporter.must(Step::descriptors, control);
   reporter.moved_to(control);
@@ -52,23 +49,17 @@ void arrange_descriptors(const ChildContext& context, Base& base, Reporter& repo
   for (int i = 0; i < 3; ++i) {
     if (wanted[i] != i) reporter.must(Step::descriptors, ::dup2(wanted[i], i));
   }
-  int* const kept[] = {&base.root, &base.network};
-  for (int* fd : kept) {
-    if (*fd >= 0) *fd = static_cast<int>(reporter.must(Step::descriptors, ::fcntl(*fd, F_DUPFD_CLOEXEC, kAboveOurs)));
-  }
   reporter.must(Step::descriptors, ::dup3(control, kControlFd, O_CLOEXEC));
   reporter.moved_to(kControlFd);
-  int next = kControlFd + 1;
-  for (int* fd : kept) {
-    if (*fd >= 0) *fd = static_cast<int>(reporter.must(Step::descriptors, ::dup3(*fd, next++, O_CLOEXEC)));
-  }
-  reporter.must(Step::descriptors, ::close_range(static_cast<unsigned>(next), ~0U, 0));
+  reporter.must(Step::descriptors, ::close_range(kControlFd + 1, ~0U, 0));
 }
 
-void map_user(const UserMap& map, const Reporter& reporter) {
+void map_user(const Plan& plan, const Reporter& reporter) {
+  // A launcher that is not dumpable would leave these files to the host's root.
+  ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
   reporter.must(Step::uid_map, write_whole("/proc/self/setgroups", "deny"));
-  reporter.must(Step::uid_map, write_whole("/proc/self/gid_map", map.group.c_str()));
-  reporter.must(Step::uid_map, write_whole("/proc/self/uid_map", map.user.c_str()));
+  reporter.must(Step::uid_map, write_whole("/proc/self/gid_map", plan.gid_map.c_str()));
+  reporter.must(Step::uid_map, write_whole("/proc/self/uid_map", plan.uid_map.c_str()));
 }
 
 // /proc/1/cmdline is open to everyone inside, and pid 1's is a copy of the launching command line:
@@ -78,13 +69,6 @@ void hide_command_line(const Plan& plan) {
   std::memset(plan.command_line.data(), 0, plan.command_line.size());
   constexpr const char kName[] = "sallyport-init";
   if (plan.command_line.size() > sizeof(kName)) std::memcpy(plan.command_line.data(), kName, sizeof(kName));
-}
-
-// Then nobody but the message that it sent knows of the namespace, or nothing came of it.
-void await_network(const Base& base) {
-  while (base.network_maker > 0 && ::waitpid(base.network_maker, nullptr, __WALL) < 0 && errno == EINTR) {
-  }
-  ::close(base.network_sender);
 }
 
 void hand(int fd, Handover bit, InitContext& init) {
@@ -129,49 +113,29 @@ void Reporter::fail(Step step, int error, std::size_t index) const {
   ::_exit(127);
 }
 
-UserMap UserMap::to_itself() {
-  const auto line = [](unsigned id) { return std::to_string(id) + " " + std::to_string(id) + " 1"; };
-  return {line(::geteuid()), line(::getegid())};
-}
-
-void make_base(Base& base, const UserMap& map, NetworkMaker& network, int missing_namespaces,
-               const Reporter& reporter) {
-  map_user(map, reporter);
-  network.start(base);
-  if (missing_namespaces != 0) reporter.must(Step::clone, ::unshare(missing_namespaces));
-  base.root = make_root(reporter);
-  empty_bounding_set();
-}
-
-void run_child(const ChildContext& context, const Base* made) {
+void run_child(const ChildContext& context) {
   const Plan& plan = *context.plan;
   Reporter reporter(context.control, context.faults);
   sigset_t all;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
   join_cgroups(context, reporter);
-  Base base = made != nullptr ? *made : Base{};
-  arrange_descriptors(context, base, reporter);
+  arrange_descriptors(context, reporter);
 
   InitContext init{&plan, &reporter, context.terminal, 0, {}, context.worker};
   if (!plan.is_weak) {
-    alignas(16) char stack[16 * 1024];
-    NetworkMaker network(reporter, 0, stack + sizeof(stack));
-    if (made == nullptr) {
-      // A launcher that is not dumpable would leave the maps to the host's root.
-      ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-      make_base(base, context.user_map, network, 0, reporter);
-    }
+    map_user(plan, reporter);
+    NetworkMaker network(reporter, plan.has_proxy);
+    network.start();
     if (!plan.pid_max.empty())
       reporter.must(Step::limits, write_whole("/proc/sys/kernel/pid_max", plan.pid_max.c_str()));
     if (context.cgroup_count > 0) reporter.must(Step::join_cgroup, ::unshare(CLONE_NEWCGROUP));
-    build_root(plan, base.root, reporter);
+    build_root(plan, reporter);
     reporter.must(Step::hostname, ::sethostname(plan.hostname.c_str(), plan.hostname.size()));
     hide_command_line(plan);
     ::prctl(PR_SET_NAME, "sallyport-init", 0, 0, 0);
     take_handover(context.wanted_handover, init, reporter);
-    if (made == nullptr) await_network(base);
-    const int proxy = join_network(base, plan.has_proxy, reporter);
+    const int proxy = network.finish();
     if (proxy >= 0) hand(proxy, kProxyListener, init);
   } else {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "sandbox/control.h"
 #include "sandbox/plan.h"
@@ -25,12 +24,6 @@ enum class TerminalMode : std::uint8_t {
 // relative paths start at ("" if none) and the container's environment; returns its exit status.
 using WorkerEntry = int (*)(int socket, const char* workspace, bool refuse_hard_links, char* const* environment);
 
-// The lines of uid_map and gid_map.
-struct UserMap {
-  std::string user, group;
-  static UserMap to_itself();
-};
-
 struct ChildContext {
   const Plan* plan;
   int control;
@@ -41,19 +34,9 @@ struct ChildContext {
   std::uint32_t wanted_handover;
   Faults faults;
   WorkerEntry worker;
-  UserMap user_map;
 };
 
-// What does not depend on the plan; see ahead.h.
-struct Base {
-  int root = -1;     // of the new mount namespace, attached, with /dev
-  int network = -1;  // a socket on which the network namespace arrives
-  int network_sender = -1;
-  pid_t network_maker = -1;  // to be reaped
-};
-
-// Without a base the new process makes it itself.
-[[noreturn]] void run_child(const ChildContext& context, const Base* base);
+[[noreturn]] void run_child(const ChildContext& context);
 
 // Ends the launch with a report if the result is an error or the step is to fail; else passes it on.
 class Reporter {
@@ -72,35 +55,31 @@ class Reporter {
   const Faults& faults_;
 };
 
-// network.cpp: the network namespace, made by a helper on another core, on the memory and the descriptors of its maker:
-// it takes the kernel longer than all mounts together.
+// network.cpp: the network namespace, made by a helper on another core while this process builds its
+// root: it takes the kernel longer than all mounts together. start() must come after the user
+// namespace and before finish(), which joins what was made and ends the helper.
 class NetworkMaker {
  public:
-  // flags: further ones for clone(). The stack must last as long as the helper.
-  NetworkMaker(const Reporter& reporter, int flags, char* stack_end)
-      : reporter_(reporter), flags_(flags), stack_end_(stack_end) {}
-  void start(Base& base);
+  NetworkMaker(const Reporter& reporter, bool has_proxy) : reporter_(reporter), has_proxy_(has_proxy) {}
+  void start();
+  int finish();  // the listener for the proxy, or -1
 
  private:
   static int make(void* self);
 
   const Reporter& reporter_;
-  int flags_;
-  char* stack_end_;
-  int sender_ = -1;
+  bool has_proxy_;
+  int helper_ = -1;
+  int listener_ = -1;
+  int namespace_ = -1;  // all three written by the helper, which shares this memory
+  int error_ = 0;
+  alignas(16) char stack_[16 * 1024];
 };
-// Enters what was made; -> the listener for the proxy, or -1 without one.
-int join_network(const Base& base, bool has_proxy, const Reporter& reporter);
 
-// child.cpp: everything of Base, in a new user namespace; the other namespaces are unshared as the flags say.
-void make_base(Base& base, const UserMap& map, NetworkMaker& network, int missing_namespaces, const Reporter& reporter);
-
-// mount_tree.cpp: the new root; then all of it, up to and including the change of root and the covers.
-int make_root(const Reporter& reporter);
-void build_root(const Plan& plan, int root, const Reporter& reporter);
-// confine.cpp: no program can get a capability again, which changes nothing for those that run; limits,
-// capabilities, no_new_privs, Landlock; then seccomp, which returns the listener or -1.
-void empty_bounding_set();
+// mount_tree.cpp: the new root, up to and including the change of root and the covers.
+void build_root(const Plan& plan, const Reporter& reporter);
+// confine.cpp: limits, capabilities, no_new_privs, Landlock; then seccomp, which returns the
+// listener or -1.
 void drop_rights(const Plan& plan, const Reporter& reporter);
 int apply_seccomp(const Plan& plan, const Reporter& reporter);
 // What a worker gives up beyond that. False: it could not be done, and the worker must not run.

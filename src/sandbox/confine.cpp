@@ -14,7 +14,6 @@
 
 #include "os/landlock.h"
 #include "sandbox/child.h"
-#include "sandbox/raw_call.h"
 
 namespace sallyport::sandbox {
 namespace {
@@ -29,8 +28,9 @@ void drop_capabilities(const Plan& plan, const Reporter& reporter) {
                                       SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
     reporter.must(Step::capabilities, ::prctl(PR_SET_SECUREBITS, kNoRoot, 0, 0, 0));
   }
-  // An ordinary user gets EPERM for it, and no_new_privs alone keeps capabilities away.
-  if (plan.is_weak) empty_bounding_set();
+  // Ends at EINVAL, past the last one; without namespaces an ordinary user gets EPERM at the first,
+  // and no_new_privs alone keeps capabilities away.
+  for (unsigned long capability = 0; ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0;) ++capability;
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   const __user_cap_data_struct nothing[2] = {};
   reporter.must(Step::capabilities, ::syscall(SYS_capset, &header, nothing));
@@ -70,11 +70,6 @@ void apply_landlock(const Plan& plan, const Reporter& reporter) {
 }
 
 }  // namespace
-
-void empty_bounding_set() {
-  // Ends at EINVAL, past the last one.
-  for (unsigned long capability = 0; raw_call(SYS_prctl, PR_CAPBSET_DROP, capability, 0, 0, 0) == 0;) ++capability;
-}
 
 void drop_rights(const Plan& plan, const Reporter& reporter) {
   for (std::size_t i = 0; i < plan.limits.size(); ++i) {

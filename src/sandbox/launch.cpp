@@ -25,29 +25,20 @@ namespace sallyport::sandbox {
 namespace {
 
 // The network namespace follows in the child, which makes it beside its other work.
-constexpr std::uint64_t kNamespaces =
-    CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+constexpr std::uint64_t kNamespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
 
-// Pid 1 without anything made ahead.
-Result<Ahead::Made> make_process(ChildContext& context) {
-  std::array<int, 2> pair{-1, -1};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()) != 0) {
-    return Error::from_errno("cannot make the control socket", errno);
-  }
-  Ahead::Made made;
-  made.control = UniqueFd(pair[0]);
-  const UniqueFd far_end(pair[1]);
-  context.control = far_end.get();
-  int pidfd = -1;
+struct Cloned {
+  pid_t pid = -1;
+  UniqueFd pidfd;
+};
+
+// As fork: returns twice.
+long clone_process(std::uint64_t flags, int* pidfd) {
   clone_args arguments{};
-  arguments.flags = CLONE_PIDFD | CLONE_CLEAR_SIGHAND | (context.plan->is_weak ? 0 : kNamespaces);
-  arguments.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);
+  arguments.flags = flags | CLONE_PIDFD | CLONE_CLEAR_SIGHAND;
+  arguments.pidfd = reinterpret_cast<std::uint64_t>(pidfd);
   arguments.exit_signal = SIGCHLD;
-  made.pid = static_cast<pid_t>(::syscall(SYS_clone3, &arguments, sizeof(arguments)));
-  if (made.pid == 0) run_child(context, nullptr);
-  if (made.pid < 0) made.error = errno;
-  made.pidfd = UniqueFd(pidfd);
-  return made;
+  return ::syscall(SYS_clone3, &arguments, sizeof(arguments));
 }
 
 std::string item_name(const Plan& plan, Step step, std::uint32_t index) {
@@ -279,17 +270,12 @@ bool is_file_to_read(int fd) {
 
 Result<Running> launch(const Spec& spec, const LaunchOptions& options) {
   if (options.faults.fail_at == Step::plan) return Error::from_errno("cannot plan the sandbox", options.faults.error);
-  if (options.faults.fail_at == Step::socket)
-    return Error::from_errno("cannot make the control socket", options.faults.error);
   TRY(check_streams(options));
+  auto state = std::make_unique<Running::State>();
   if (!options.machine.has_user_namespaces && !spec.allow_weak) {
     return Error::make(Code::unavailable, "user namespaces are not available; a weak sandbox was not accepted",
                        "would be lost: " + joined(weak_losses(options.machine)));
   }
-  Ahead own;
-  Ahead& ahead = options.ahead != nullptr ? *options.ahead : own;
-  if (options.machine.has_user_namespaces && !ahead.has_begun()) ahead.begin(options.faults);
-  auto state = std::make_unique<Running::State>();
   TRY(state->plan, make_plan(spec, options.machine));
   Plan& plan = state->plan;
   if (!plan.findings.placeholder.empty()) {
@@ -302,28 +288,39 @@ Result<Running> launch(const Spec& spec, const LaunchOptions& options) {
   if (needs_cgroup(spec.limits, plan)) TRY(make_cgroup(spec, options, state->cgroup));
   if (state->cgroup.in_force().memory_bytes == 0 && !plan.is_weak) plan.supervised_memory = spec.limits.memory_bytes;
 
+  std::array<int, 2> pair{-1, -1};
+  if (options.faults.fail_at == Step::socket)
+    return Error::from_errno("cannot make the control socket", options.faults.error);
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()) != 0) {
+    return Error::from_errno("cannot make the control socket", errno);
+  }
+  state->control = UniqueFd(pair[0]);
+  UniqueFd far_end(pair[1]);
+
   ChildContext context{&plan,
-                       ahead.control(),
+                       far_end.get(),
                        {options.stdio[0], options.stdio[1], options.stdio[2]},
                        state->cgroup.join_fds().data(),
                        static_cast<std::uint32_t>(state->cgroup.join_fds().size()),
                        options.terminal,
                        0,
                        options.faults,
-                       options.worker,
-                       UserMap::to_itself()};
+                       options.worker};
   if (options.wants_pid_namespace) context.wanted_handover |= kPidNamespace;
   if (!plan.covers.empty()) context.wanted_handover |= kUserNamespace | kMountNamespace | kMountInfo;
-  Ahead::Made made;
+  // With a version 1 group the namespace of groups is entered after joining, or it would show the join.
+  const std::uint64_t flags =
+      plan.is_weak ? 0 : kNamespaces | (context.cgroup_count == 0 ? std::uint64_t{CLONE_NEWCGROUP} : 0);
+  int pidfd = -1;
+  long pid = -1;
   if (options.faults.fail_at == Step::clone) {
-    made.error = options.faults.error;
-  } else if (ahead.has_begun() && !plan.is_weak) {
-    made = ahead.finish(context);
+    errno = options.faults.error;
   } else {
-    TRY(made, make_process(context));
+    pid = clone_process(flags, &pidfd);
   }
-  if (made.error != 0) {
-    const int error = made.error;
+  if (pid == 0) run_child(context);
+  if (pid < 0) {
+    const int error = errno;
     const bool is_forbidden = error == EPERM || error == ENOSPC || error == EUSERS || error == EINVAL;
     if (is_forbidden && !plan.is_weak && spec.allow_weak && options.faults.fail_at != Step::clone) {
       LaunchOptions weak = options;
@@ -336,9 +333,9 @@ Result<Running> launch(const Spec& spec, const LaunchOptions& options) {
     if (is_forbidden && !plan.is_weak) failed.detail = "user namespaces are refused here; see max_user_namespaces";
     return failed;
   }
-  state->pid = made.pid;
-  state->pidfd = std::move(made.pidfd);
-  state->control = std::move(made.control);
+  state->pid = static_cast<pid_t>(pid);
+  state->pidfd = UniqueFd(pidfd);
+  far_end.reset();
 
   const std::optional<Notice> first = state->receive();
   if (!first) return Error::make(Code::unavailable, "the sandbox ended while it was being built");

@@ -9,10 +9,8 @@
 
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 
 #include "sandbox/child.h"
-#include "sandbox/raw_call.h"
 
 #ifndef OPEN_TREE_CLONE
 #define OPEN_TREE_CLONE 1
@@ -20,15 +18,6 @@
 
 namespace sallyport::sandbox {
 namespace {
-
-constexpr struct {
-  const char* name;
-  const char* text;
-} kDeviceLinks[] = {{"dev/fd", "/proc/self/fd"},
-                    {"dev/stdin", "/proc/self/fd/0"},
-                    {"dev/stdout", "/proc/self/fd/1"},
-                    {"dev/stderr", "/proc/self/fd/2"},
-                    {"dev/ptmx", "pts/ptmx"}};
 
 constexpr const char* kEmptyFile = "run/.masked-file";
 constexpr const char* kEmptyDirectory = "run/.masked-directory";
@@ -49,10 +38,9 @@ int open_exactly(const char* path) {
   return static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how)));
 }
 
-constexpr unsigned kCloneTree = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW;
-
 int clone_tree(int from, const char* path, bool is_recursive) {
-  const unsigned flags = kCloneTree | (path[0] == '\0' ? AT_EMPTY_PATH : 0U) | (is_recursive ? AT_RECURSIVE : 0U);
+  const unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW |
+                         (path[0] == '\0' ? AT_EMPTY_PATH : 0U) | (is_recursive ? AT_RECURSIVE : 0U);
   return ::open_tree(from, path, flags);
 }
 
@@ -75,18 +63,6 @@ int make_file_system(const char* type, const char* key, const char* value, const
   ::close(context);
   errno = error;
   return made;
-}
-
-// Of a tmpfs that is empty yet.
-int set_size(int root, const char* size) {
-  const int context = ::fspick(root, "", FSPICK_EMPTY_PATH | FSPICK_CLOEXEC);
-  if (context < 0) return -1;
-  int result = ::fsconfig(context, FSCONFIG_SET_STRING, "size", size, 0);
-  if (result == 0) result = ::fsconfig(context, FSCONFIG_CMD_RECONFIGURE, nullptr, nullptr, 0);
-  const int error = errno;
-  ::close(context);
-  errno = error;
-  return result;
 }
 
 void bind_host_path(const Item& item, std::size_t index, int root, const Reporter& reporter) {
@@ -131,14 +107,11 @@ void place(const Plan& plan, std::size_t index, int root, const Reporter& report
   }
 }
 
-void add_devices(int root, const Reporter& reporter) {
-  for (std::size_t i = 0; i < std::size(kDevices); ++i) {
+void add_devices(const Plan& plan, int root, const Reporter& reporter) {
+  for (std::size_t i = 0; i < plan.devices.size(); ++i) {
     char path[32] = "/dev/";
-    std::strncat(path, kDevices[i], sizeof(path) - 6);
-    const long cloned = raw_call(SYS_open_tree, AT_FDCWD, path, kCloneTree);
-    if (cloned == -ENOENT) continue;  // a host without it
-    if (cloned < 0) reporter.fail(Step::devices, static_cast<int>(-cloned), i);
-    const int tree = static_cast<int>(cloned);
+    std::strncat(path, plan.devices[i].c_str(), sizeof(path) - 6);
+    const int tree = static_cast<int>(reporter.must(Step::devices, clone_tree(AT_FDCWD, path, false), i));
     // Read-only still lets a device be read and written, but not have its mode changed by an owner.
     reporter.must(Step::devices, set_attributes(tree, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, false),
                   i);
@@ -148,7 +121,7 @@ void add_devices(int root, const Reporter& reporter) {
   }
 }
 
-void add_proc(const Plan& plan, int root, const Reporter& reporter) {
+void add_own_file_systems(const Plan& plan, int root, const Reporter& reporter) {
   constexpr unsigned kBare = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
   const unsigned proc_attributes = kBare | (plan.is_proc_read_only ? MOUNT_ATTR_RDONLY : 0U);
   const int proc = make_file_system("proc", nullptr, nullptr, nullptr, nullptr, proc_attributes);
@@ -156,9 +129,6 @@ void add_proc(const Plan& plan, int root, const Reporter& reporter) {
   reporter.must(Step::proc, ::mkdirat(root, "proc", 0555));
   reporter.must(Step::proc, attach(proc, root, "proc"));
   ::close(proc);
-}
-
-void add_terminals(int root, const Reporter& reporter) {
   const int terminals =
       make_file_system("devpts", "ptmxmode", "0666", "mode", "620", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
   reporter.must(Step::terminals, terminals);
@@ -196,28 +166,21 @@ void change_root(int root, const Reporter& reporter) {
 
 }  // namespace
 
-int make_root(const Reporter& reporter) {
+void build_root(const Plan& plan, const Reporter& reporter) {
   mount_attr is_private{};
   is_private.propagation = MS_PRIVATE;
   reporter.must(Step::private_mounts, ::mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &is_private, sizeof(is_private)));
 
   // One tmpfs is the root and, through mounts of its own directories, all private places: a mount
   // costs far less than a file system, and one size bounds them together.
-  const int root = make_file_system("tmpfs", "mode", "0755", nullptr, nullptr, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+  const int root = make_file_system("tmpfs", "size", plan.scratch_options_size.c_str(), "mode", "0755",
+                                    MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
   reporter.must(Step::root, root);
   reporter.must(Step::root, attach(root, AT_FDCWD, "/"));
   ::umask(0);
-  reporter.must(Step::devices, ::mkdirat(root, "dev", 0755));
-  for (const auto& link : kDeviceLinks) reporter.must(Step::devices, ::symlinkat(link.text, root, link.name));
-  add_devices(root, reporter);
-  add_terminals(root, reporter);
-  return root;
-}
-
-void build_root(const Plan& plan, int root, const Reporter& reporter) {
-  reporter.must(Step::root, set_size(root, plan.scratch_options_size.c_str()));
   for (std::size_t i = 0; i < plan.items.size(); ++i) place(plan, i, root, reporter);
-  add_proc(plan, root, reporter);
+  add_devices(plan, root, reporter);
+  add_own_file_systems(plan, root, reporter);
   if (::mkdirat(root, "run", 0755) != 0 && errno != EEXIST) reporter.fail(Step::directories, errno);
   reporter.must(Step::mask, ::mknodat(root, kEmptyFile, S_IFREG | 0444, 0));
   reporter.must(Step::mask, ::mkdirat(root, kEmptyDirectory, 0555));

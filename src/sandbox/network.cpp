@@ -4,10 +4,10 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 
 #include "sandbox/child.h"
@@ -42,78 +42,45 @@ int listen_for_proxy() {
   return listener;
 }
 
-union FdSpace {
-  cmsghdr header;
-  char bytes[CMSG_SPACE(sizeof(int))];
-};
-
-// With one byte beside it, which means nothing.
-msghdr fd_message(iovec& data, FdSpace& space) {
-  static char byte;
-  data = {&byte, 1};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = space.bytes;
-  message.msg_controllen = sizeof(space.bytes);
-  return message;
-}
-
-ssize_t send_fd(int socket, int fd) {
-  iovec data{};
-  FdSpace space{};
-  const msghdr message = fd_message(data, space);
-  space.header = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
-  std::memcpy(CMSG_DATA(&space.header), &fd, sizeof(fd));
-  return ::sendmsg(socket, &message, MSG_NOSIGNAL);
-}
-
-int receive_fd(int socket) {
-  iovec data{};
-  FdSpace space{};
-  msghdr message = fd_message(data, space);
-  if (::recvmsg(socket, &message, MSG_CMSG_CLOEXEC) <= 0) return -1;
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  int fd = -1;
-  if (header != nullptr && header->cmsg_type == SCM_RIGHTS) std::memcpy(&fd, CMSG_DATA(header), sizeof(fd));
-  return fd;
-}
-
 }  // namespace
 
-// Runs beside the process that builds the root, on its memory and its descriptors, errno included: only a failure
-// writes it, and a failure ends the launch anyway.
+// Runs beside the process that builds the root, on its memory and its descriptors, errno included:
+// only a failure writes it, and a failure ends the launch anyway.
 int NetworkMaker::make(void* self) {
-  const auto* maker = static_cast<NetworkMaker*>(self);
-  const Reporter& reporter = maker->reporter_;
-  reporter.must(Step::loopback, ::unshare(CLONE_NEWNET));
-  reporter.must(Step::loopback, bring_loopback_up());
-  const int made = static_cast<int>(reporter.must(Step::loopback, ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC)));
-  reporter.must(Step::loopback, send_fd(maker->sender_, made));
-  ::close(made);
+  auto* maker = static_cast<NetworkMaker*>(self);
+  if (::unshare(CLONE_NEWNET) != 0 || bring_loopback_up() != 0) {
+    maker->error_ = errno;
+    return 1;
+  }
+  if (maker->has_proxy_) {
+    maker->listener_ = listen_for_proxy();
+    if (maker->listener_ < 0) {
+      maker->error_ = errno;
+      return 1;
+    }
+  }
+  const int made = ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+  if (made < 0) maker->error_ = errno;
+  maker->namespace_ = made;
   return 0;
 }
 
-void NetworkMaker::start(Base& base) {
-  int pair[2];
-  reporter_.must(Step::loopback, ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
-  base.network = pair[0];
-  base.network_sender = sender_ = pair[1];
+void NetworkMaker::start() {
 #ifdef __SANITIZE_THREAD__
   make(this);  // the thread sanitizer cannot follow a process that shares memory with another
 #else
-  base.network_maker = ::clone(&NetworkMaker::make, stack_end_, CLONE_VM | CLONE_FILES | flags_ | SIGCHLD, this);
-  reporter_.must(Step::loopback, base.network_maker);
+  helper_ = ::clone(&NetworkMaker::make, stack_ + sizeof(stack_), CLONE_VM | CLONE_FILES | SIGCHLD, this);
+  reporter_.must(Step::loopback, helper_);
 #endif
 }
 
-int join_network(const Base& base, bool has_proxy, const Reporter& reporter) {
-  const int made = receive_fd(base.network);
-  if (made < 0) reporter.fail(Step::loopback, ECHILD);  // if its maker said why, that came first
-  reporter.must(Step::loopback, ::setns(made, CLONE_NEWNET));
-  ::close(made);
-  ::close(base.network);
-  return has_proxy ? static_cast<int>(reporter.must(Step::loopback, listen_for_proxy())) : -1;
+int NetworkMaker::finish() {
+  while (helper_ > 0 && ::waitpid(helper_, nullptr, __WALL) < 0 && errno == EINTR) {
+  }
+  if (namespace_ < 0) reporter_.fail(Step::loopback, error_ != 0 ? error_ : ECHILD);
+  reporter_.must(Step::loopback, ::setns(namespace_, CLONE_NEWNET));
+  ::close(namespace_);
+  return listener_;
 }
 
 }  // namespace sallyport::sandbox

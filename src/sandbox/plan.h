@@ -46,14 +46,13 @@ struct ExecRule {
   std::uint64_t rights;
 };
 
-inline constexpr const char* kDevices[] = {"null", "zero", "full", "random", "urandom", "tty"};  // in /dev
-
 struct Plan {
   bool is_weak = false;
-  std::string scratch_options_size, hostname, directory, path_list, workspace;
+  std::string uid_map, gid_map, scratch_options_size, hostname, directory, path_list, workspace;
   bool is_proc_read_only = false;
   std::span<char> command_line;
   std::vector<Item> items;
+  std::vector<std::string> devices;  // names in /dev
   std::vector<Cover> covers;
   int landlock_abi = 0;
   std::uint64_t landlock_handled = 0;

@@ -4,7 +4,6 @@
 #include <grp.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,7 +24,6 @@ void become_ordinary() {
       ::setresuid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0) {
     ::_exit(98);
   }
-  ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // as a program that such a user starts
 }
 
 void write_report(const std::string& path, const Result<ExitReport>& result) {
