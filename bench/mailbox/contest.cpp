@@ -186,7 +186,8 @@ Awake::Awake() {
       CPU_SET(cpu, &mine);
       const sched_param lowest{};
       if (::sched_setaffinity(0, sizeof mine, &mine) != 0 || ::sched_setscheduler(0, SCHED_IDLE, &lowest) != 0) return;
-      while (!is_over_) __builtin_ia32_pause();
+      while (!is_over_) {
+      }
     });
   }
 }

@@ -82,13 +82,23 @@ TEST_F(Mail, AttackReplayAfterItsAnswerWasCollected) {
   }
 }
 
-TEST(MailDesk, AReplyLivesADayFromWhenItsRequestWasTakenIn) {
-  const TemporaryDirectory directory;
-  for (const char* below : {"/in/tmp", "/in/new", "/out"})
-    std::filesystem::create_directories(directory.path() + below);
-  auto box = mailbox::Box::open("c", directory.path());
-  ASSERT_TRUE(box) << box.error().describe();
-  mailbox::Desk desk(std::move(*box));
+// One mailbox, without a daemon.
+class MailDesk : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* below : {"/in/tmp", "/in/new", "/out"}) std::filesystem::create_directories(path() + below);
+    auto box = mailbox::Box::open("c", path());
+    ASSERT_TRUE(box) << box.error().describe();
+    box_ = std::move(*box);
+  }
+  std::string path() const { return directory_.path(); }
+
+  const TemporaryDirectory directory_;
+  std::unique_ptr<mailbox::Box> box_;
+};
+
+TEST_F(MailDesk, AReplyLivesADayFromWhenItsRequestWasTakenIn) {
+  mailbox::Desk desk(std::move(box_));
   const SteadyTime start{hours(100)};
   desk.reply("refused", "{}", start, true, false);
   desk.reply("taken", "{}", start, true, true);
@@ -104,31 +114,21 @@ TEST(MailDesk, AReplyLivesADayFromWhenItsRequestWasTakenIn) {
   EXPECT_EQ(desk.replies(), 0U);
 }
 
-TEST(MailDesk, NoReplyIsWrittenIntoAMailboxThatGoes) {
-  const TemporaryDirectory directory;
-  for (const char* below : {"/in/tmp", "/in/new", "/out"})
-    std::filesystem::create_directories(directory.path() + below);
-  auto box = mailbox::Box::open("c", directory.path());
-  ASSERT_TRUE(box) << box.error().describe();
-  EXPECT_TRUE((*box)->write_reply("before", "{}"));
-  (*box)->close_replies();
-  EXPECT_TRUE((*box)->write_reply("after", "{}"));
-  EXPECT_TRUE(std::filesystem::exists(directory.path() + "/out/before.json"));
-  EXPECT_FALSE(std::filesystem::exists(directory.path() + "/out/after.json"));
+TEST_F(MailDesk, NoReplyIsWrittenIntoAMailboxThatGoes) {
+  EXPECT_TRUE(box_->write_reply("before", "{}"));
+  box_->close_replies();
+  EXPECT_TRUE(box_->write_reply("after", "{}"));
+  EXPECT_TRUE(std::filesystem::exists(path() + "/out/before.json"));
+  EXPECT_FALSE(std::filesystem::exists(path() + "/out/after.json"));
 }
 
-TEST(MailDesk, AnInterimReplyThatFoundNoRoomIsNotWrittenOverTheFinalOne) {
-  const TemporaryDirectory directory;
-  for (const char* below : {"/in/tmp", "/in/new", "/out"})
-    std::filesystem::create_directories(directory.path() + below);
-  auto box = mailbox::Box::open("c", directory.path());
-  ASSERT_TRUE(box) << box.error().describe();
-  mailbox::Desk desk(std::move(*box));
+TEST_F(MailDesk, AnInterimReplyThatFoundNoRoomIsNotWrittenOverTheFinalOne) {
+  mailbox::Desk desk(std::move(box_));
   desk.replied("id", "interim", SteadyTime{}, false, true, Error::make(Code::unavailable, "no room"));
   EXPECT_EQ(desk.unwritten_replies(), 1U);
   desk.forget_unwritten("id");
   desk.retry_replies();
-  EXPECT_FALSE(std::filesystem::exists(directory.path() + "/out/id.json"));
+  EXPECT_FALSE(std::filesystem::exists(path() + "/out/id.json"));
 }
 
 // ---- a clock that jumps ----
