@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <linux/openat2.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -14,17 +12,11 @@
 #include <deque>
 #include <memory>
 
+#include "os/beneath.h"
 #include "worker/limits.h"
 
 namespace sallyport::worker {
 namespace {
-
-UniqueFd open_beneath_once(int root, const char* path, int flags) {
-  open_how how{};
-  how.flags = static_cast<std::uint64_t>(flags) | O_CLOEXEC;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
-  return UniqueFd(static_cast<int>(::syscall(SYS_openat2, root, path, &how, sizeof how)));
-}
 
 Error outside() {
   return Error::make(Code::policy_denied, "the path leads outside of the directories this worker serves");
@@ -145,9 +137,9 @@ Result<Roots::Start> Roots::start(std::string_view path) const {
 Result<UniqueFd> Roots::open_beneath(std::string_view path, int flags) const {
   TRY(const Start from, start(path));
   for (int i = 0; i < kResolveTries; ++i) {
-    UniqueFd fd = open_beneath_once(from.root->dir.get(), from.rest.c_str(), flags);
+    UniqueFd fd = os::open_beneath(from.root->dir.get(), from.rest.c_str(), flags);
     if (fd) return fd;
-    // ENOSYS: a kernel or a filter without openat2. The walk by hand needs none.
+    // ENOSYS: a kernel without openat2, or without room for its table. The walk by hand needs neither.
     if (errno == EXDEV || errno == ENOSYS) break;
     if (errno != EAGAIN) return path_error("open", errno);
   }
@@ -208,7 +200,7 @@ Result<Place> Roots::place(std::string_view path, Follow follow) const {
   const std::string name(slash == std::string_view::npos ? rest : rest.substr(slash + 1));
   if (name.empty() || name == "." || name == "..") return walk(path, follow);
   const std::string parent(slash == std::string_view::npos ? "." : rest.substr(0, slash));
-  UniqueFd dir = open_beneath_once(from.root->dir.get(), parent.c_str(), O_PATH | O_DIRECTORY);
+  UniqueFd dir = os::open_beneath(from.root->dir.get(), parent.c_str(), O_PATH | O_DIRECTORY);
   if (!dir && errno != EXDEV && errno != EAGAIN && errno != ENOSYS) return path_error("open parent", errno);
   if (!dir || (follow == Follow::yes && is_link(dir.get(), name))) return walk(path, follow);
   return Place{std::move(dir), name};

@@ -1,12 +1,34 @@
 // fs.* through the door of the real daemon, done by the container's worker.
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "e2e/containers.h"
 
 namespace sallyport::testing {
 namespace {
 
 class ContainerFiles : public Containers {};
+
+// Everything in `wanted` is in `actual`; arrays have the same length.
+bool covers(wire::Value actual, wire::Value wanted) {
+  if (wanted.is_object()) {
+    for (const auto& [name, value] : wanted.members()) {
+      if (!actual.get(name).exists() || !covers(actual.get(name), value)) return false;
+    }
+    return actual.is_object();
+  }
+  if (wanted.is_array()) {
+    if (!actual.is_array() || actual.size() != wanted.size()) return false;
+    auto item = actual.items().begin();
+    for (const wire::Value one : wanted.items()) {
+      if (!covers(*item, one)) return false;
+      ++item;
+    }
+    return true;
+  }
+  return actual.to_json() == wanted.to_json();
+}
 
 TEST_F(ContainerFiles, AreReadWrittenAndSearchedInsideTheWalls) {
   Client client = connect();
@@ -18,6 +40,64 @@ TEST_F(ContainerFiles, AreReadWrittenAndSearchedInsideTheWalls) {
   const auto grep = client.call("fs.grep", "{" + where + R"(,"pattern":"^2$","root":"."})");
   EXPECT_EQ(grep->result.get("matches").size(), 1U);
   EXPECT_EQ(client.outcome("fs.read", "{" + where + R"(,"path":"a.txt","no_such":1})"), "INVALID_PARAMS");
+}
+
+TEST_F(ContainerFiles, IgnoreRulesHoldInsideTheWalls) {
+  Client client = connect();
+  std::filesystem::create_directories(workspace() + "/.git/info");
+  std::ofstream(workspace() + "/.gitignore") << "*.o\n";
+  std::ofstream(workspace() + "/.git/info/exclude") << "private\n";
+  for (const char* name : {"kept.c", "made.o", "private"}) std::ofstream(workspace() + "/" + name) << "word\n";
+  const std::string where = R"({"workspace":")" + workspace() + "\"";
+  const auto glob = client.call("fs.glob", where + R"(,"pattern":"**"})");
+  ASSERT_EQ(glob->result.get("paths").size(), 1U);
+  EXPECT_EQ((*glob->result.get("paths").items().begin()).as_string(), "kept.c");
+  const auto grep = client.call("fs.grep", where + R"(,"pattern":"word"})");
+  EXPECT_EQ(grep->result.get("matches").size(), 1U);
+}
+
+TEST_F(ContainerFiles, TheDocumentationsExamplesAreTrue) {
+  const auto write = [&](const std::string& name, const char* text) {
+    const std::filesystem::path path = workspace() + "/" + name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  };
+  write("hello.txt", "hello\nwide\nworld\n");
+  write("src/main.c", "int main(void) {\n  return 0;\n}\n");
+  write("src/util.h", "int twice(int x);\n");
+  write("build/out.o", "");
+  write(".gitignore", "build/\n");
+  Client client = connect();
+  wire::Decoder decoder;
+  std::ifstream page(DOCS "/files.md");
+  ASSERT_TRUE(page.is_open());
+  std::string asked;
+  int examples = 0;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("> ")) {
+      asked = line.substr(2);
+      const std::size_t params = asked.find('{');
+      const std::string rest = asked.substr(params + 1);
+      ASSERT_TRUE(client.send_request("e", asked.substr(0, params - 1),
+                                      R"({"workspace":")" + workspace() + (rest == "}" ? "\"" : "\",") + rest));
+    } else if (line.starts_with("~ ") || line.starts_with("< ") || line.starts_with("! ")) {
+      const auto wanted = decoder.parse(line.substr(2));
+      ASSERT_TRUE(wanted) << line;
+      const auto message = client.next_message();
+      ASSERT_TRUE(message) << asked;
+      if (line[0] == '!') {
+        ASSERT_TRUE(message->error) << asked;
+        const auto error = decoder.parse(wire::to_json([&](auto& json) { wire::write_error(json, *message->error); }));
+        EXPECT_TRUE(covers(error->root(), wanted->root())) << asked << "\n" << error->root().to_json();
+      } else {
+        const wire::Value came = line[0] == '~' ? message->params : message->result;
+        EXPECT_EQ(message->type == wire::MessageType::event, line[0] == '~') << asked;
+        EXPECT_TRUE(covers(came, wanted->root())) << asked << "\n" << came.to_json();
+      }
+      examples += line[0] == '~' ? 0 : 1;
+    }
+  }
+  EXPECT_GT(examples, 25);
 }
 
 TEST_F(ContainerFiles, EveryWorkspaceHasAWorkerOfItsOwn) {
