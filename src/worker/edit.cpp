@@ -91,9 +91,9 @@ Result<Edited> apply_edits(std::string_view content, std::span<const Edit> edits
   for (std::size_t i = 0; i < edits.size(); ++i) {
     TRY(stop.check());
     const Edit& edit = edits[i];
-    if (edit.old_text.empty()) return Error::invalid_param("old_string", numbered("must not be empty", i, is_only));
+    if (edit.old_text.empty()) return Error::invalid_param("params.old_string", numbered("must not be empty", i, is_only));
     if (edit.old_text == edit.new_text) {
-      return Error::invalid_param("new_string", numbered("is the same as old_string", i, is_only));
+      return Error::invalid_param("params.new_string", numbered("is the same as old_string", i, is_only));
     }
     std::string old_text = edit.old_text;
     std::string new_text = edit.new_text;

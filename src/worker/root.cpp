@@ -113,8 +113,8 @@ std::string Roots::absolute(std::string_view path) const {
 // The deepest root above the path as it is written. `..` is left in the rest for the kernel to
 // judge: what it means depends on the symlinks before it.
 Result<Roots::Start> Roots::start(std::string_view path) const {
-  if (path.empty()) return Error::invalid_param("path", "must not be empty");
-  if (path.find('\0') != std::string_view::npos) return Error::invalid_param("path", "must not contain a NUL");
+  if (path.empty()) return Error::invalid_param("params.path", "must not be empty");
+  if (path.find('\0') != std::string_view::npos) return Error::invalid_param("params.path", "must not contain a NUL");
   if (!path.starts_with('/')) return Start{&roots_.front(), std::string(path)};
   std::string normal;  // single slashes, no dots; `..` kept
   for (const std::string_view part : components(path)) normal.append("/").append(part);
