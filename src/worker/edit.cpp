@@ -73,7 +73,8 @@ std::size_t replace_all(std::string& content, std::string_view old_text, std::st
   std::string out;
   std::size_t from = 0;
   std::size_t count = 0;
-  for (std::size_t at = find_text(content, old_text); at != std::string::npos; at = find_text(content, old_text, from)) {
+  for (std::size_t at = find_text(content, old_text); at != std::string::npos;
+       at = find_text(content, old_text, from)) {
     out.append(content, from, at - from).append(new_text);
     from = at + old_text.size();
     ++count;
@@ -91,7 +92,8 @@ Result<Edited> apply_edits(std::string_view content, std::span<const Edit> edits
   for (std::size_t i = 0; i < edits.size(); ++i) {
     TRY(stop.check());
     const Edit& edit = edits[i];
-    if (edit.old_text.empty()) return Error::invalid_param("params.old_string", numbered("must not be empty", i, is_only));
+    if (edit.old_text.empty())
+      return Error::invalid_param("params.old_string", numbered("must not be empty", i, is_only));
     if (edit.old_text == edit.new_text) {
       return Error::invalid_param("params.new_string", numbered("is the same as old_string", i, is_only));
     }
