@@ -49,9 +49,10 @@ SteadyTime Operation::remind(SteadyTime now) {
   }
   if (call_->is_over()) return SteadyTime::max();
   if (now >= asked_at_ + kSilentWait) {
-    call_->finish_text(true, approval_text(approval_) +
-                                 " Nothing was done yet. Tell the user, and call again once it "
-                                 "is approved.");
+    call_->finish_text(
+        true, "This call needs a human's approval and had none within " + std::to_string(kSilentWait.count() / 1000) +
+                  " seconds: it was withdrawn, and nothing was done. Ask the user to have `sallyport approvals` "
+                  "at hand, and call again: they can approve it while the call waits.");
     cancel();
   }
   return asked_at_ + kSilentWait;
