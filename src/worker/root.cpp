@@ -113,8 +113,8 @@ std::string Roots::absolute(std::string_view path) const {
 // The deepest root above the path as it is written. `..` is left in the rest for the kernel to
 // judge: what it means depends on the symlinks before it.
 Result<Roots::Start> Roots::start(std::string_view path) const {
-  if (path.empty()) return Error::invalid_param("path", "must not be empty");
-  if (path.find('\0') != std::string_view::npos) return Error::invalid_param("path", "must not contain a NUL");
+  if (path.empty()) return Error::invalid_param("params.path", "must not be empty");
+  if (path.find('\0') != std::string_view::npos) return Error::invalid_param("params.path", "must not contain a NUL");
   if (!path.starts_with('/')) return Start{&roots_.front(), std::string(path)};
   std::string normal;  // single slashes, no dots; `..` kept
   for (const std::string_view part : components(path)) normal.append("/").append(part);
@@ -202,8 +202,15 @@ Result<Place> Roots::place(std::string_view path, Follow follow) const {
   const std::string parent(slash == std::string_view::npos ? "." : rest.substr(0, slash));
   UniqueFd dir = os::open_beneath(from.root->dir.get(), parent.c_str(), O_PATH | O_DIRECTORY);
   if (!dir && errno != EXDEV && errno != EAGAIN && errno != ENOSYS) return path_error("open parent", errno);
-  if (!dir || (follow == Follow::yes && is_link(dir.get(), name))) return walk(path, follow);
-  return Place{std::move(dir), name};
+  auto found = !dir || (follow == Follow::yes && is_link(dir.get(), name)) ? walk(path, follow)
+                                                                           : Result<Place>(Place{std::move(dir), name});
+  // A slash behind a name says that it is a directory's.
+  struct stat status{};
+  if (found && rest.size() < from.rest.size() && !found->name.empty() &&
+      ::fstatat(found->dir.get(), found->name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(status.st_mode)) {
+    return path_error("open", ENOTDIR);
+  }
+  return found;
 }
 
 // Component by component. Each is opened without following, so what is opened lies in the directory

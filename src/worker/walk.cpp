@@ -325,21 +325,6 @@ std::shared_ptr<const IgnoreScope> scope_above(const Roots& roots, std::string_v
 
 }  // namespace
 
-void Stop::poll() const {
-  if (!look_) return;
-  const SteadyTime now = std::chrono::steady_clock::now();
-  if (now - last_look_ < kPollInterval) return;
-  last_look_ = now;
-  look_();
-}
-
-Status Stop::check() const {
-  poll();
-  if (is_cancelled()) return Error::make(Code::cancelled, "cancelled");
-  if (is_late()) return Error::make(Code::timeout, "the time for this request is over");
-  return ok();
-}
-
 Skipped& Skipped::operator+=(const Skipped& other) {
   ignored += other.ignored;
   hidden += other.hidden;

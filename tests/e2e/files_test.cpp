@@ -8,7 +8,14 @@
 namespace sallyport::testing {
 namespace {
 
-class ContainerFiles : public Containers {};
+class ContainerFiles : public Containers {
+ protected:
+  void write_profile(const std::string& name, const std::string& text) {
+    std::filesystem::create_directory(daemon().root() + "/profiles");
+    std::ofstream(daemon().root() + "/profiles/" + name + ".toml") << "[profile." + name + "]\n" + text;
+    EXPECT_EQ(connect().outcome("warden.reload"), "OK");
+  }
+};
 
 // Everything in `wanted` is in `actual`; arrays have the same length.
 bool covers(wire::Value actual, wire::Value wanted) {
@@ -111,6 +118,86 @@ TEST_F(ContainerFiles, EveryWorkspaceHasAWorkerOfItsOwn) {
   }
 }
 
+TEST_F(ContainerFiles, ADirectoryIsWhatItIsAndNotHowItIsSpelled) {
+  Client client = connect();
+  const std::string link = daemon().root() + "/link";
+  std::filesystem::create_symlink(workspace(), link);
+  const auto write = [&](const std::string& directory, const std::string& name) {
+    return client.outcome("fs.write", R"({"workspace":")" + directory + R"(","path":")" + name + R"(","content":"x"})");
+  };
+  for (const std::string& spelled : {workspace(), workspace() + "/", workspace() + "/.", link}) {
+    EXPECT_EQ(write(spelled, "a"), "OK") << spelled;
+  }
+  EXPECT_EQ(client.call("container.list")->result.get("containers").size(), 1U);
+  // Another directory at the same path is another one.
+  std::filesystem::rename(workspace(), daemon().root() + "/moved");
+  EXPECT_EQ(write(workspace(), "b"), "OK");
+  EXPECT_TRUE(std::filesystem::exists(workspace() + "/b"));
+  EXPECT_FALSE(std::filesystem::exists(daemon().root() + "/moved/b"));
+  std::filesystem::remove_all(workspace());
+  EXPECT_EQ(write(workspace(), "c"), "OK");
+  EXPECT_TRUE(std::filesystem::exists(workspace() + "/c"));
+  EXPECT_EQ(write(daemon().root() + "/nowhere", "d"), "IO_ERROR");
+}
+
+TEST_F(ContainerFiles, AWorkspaceHasAWorkerForEachProfile) {
+  write_profile("shut", "fs.read = [\"/usr\", \"${workspace}\"]\n");
+  Client client = connect();
+  const std::string where = R"({"path":"a","content":"x","workspace":")" + workspace() + "\"";
+  EXPECT_EQ(client.outcome("fs.write", where + "}"), "OK");
+  const auto refused = client.call("fs.write", where + R"(,"profile":"shut"})");
+  ASSERT_TRUE(refused->error);
+  EXPECT_EQ(refused->error->code, Code::policy_denied);
+  EXPECT_NE(refused->error->message.find("fs.write of the profile 'shut'"), std::string::npos);
+  EXPECT_EQ(client.outcome("fs.write", where + R"(,"profile":"no-such"})"), "NOT_FOUND");
+  EXPECT_EQ(client.outcome("fs.write", where + R"(,"container":"x"})"), "INVALID_PARAMS");
+}
+
+TEST_F(ContainerFiles, TheHostIsToldWhichRuleHidesAPath) {
+  write_profile(
+      "careful",
+      "fs.read = [\"/usr\"]\nfs.write = [\"${workspace}\"]\nfs.deny = [\"${workspace}/secrets\", \"**/*.pem\"]\n");
+  Client client = connect();
+  std::filesystem::create_directories(workspace() + "/secrets");
+  std::ofstream(workspace() + "/secrets/key") << "secret";
+  std::ofstream(workspace() + "/id.pem") << "secret";
+  const std::string where = R"({"profile":"careful","workspace":")" + workspace() + "\"";
+  for (const std::string path : {"secrets/key", "./secrets", "id.pem"}) {
+    const auto answer = client.call("fs.read", where + R"(,"path":")" + path + "\"}");
+    ASSERT_TRUE(answer->error) << path;
+    EXPECT_EQ(answer->error->code, Code::policy_denied) << path;
+    EXPECT_NE(answer->error->message.find("fs.deny"), std::string::npos) << path;
+  }
+  EXPECT_EQ(client.outcome("fs.list", where + R"(,"path":"."})"), "OK");
+}
+
+TEST_F(ContainerFiles, AnEditThatIsOutOfTimeIsNotMadeLater) {
+  Client client = connect();
+  const std::string line(1 << 10, 'x');
+  {
+    std::ofstream file(workspace() + "/f");
+    for (int i = 0; i < 60 << 10; ++i) file << line;
+    file << "the end";
+  }
+  const auto size = std::filesystem::file_size(workspace() + "/f");
+  const std::string where = R"("workspace":")" + workspace() + "\"";
+  ASSERT_EQ(client.outcome("worker.ping", "{" + where + "}"), "OK");
+  std::string edits;
+  for (int i = 0; i < 200; ++i) {
+    const bool is_odd = i % 2 != 0;
+    edits += std::string(i == 0 ? "" : ",") + R"({"old_string":")" + (is_odd ? "THE END!" : "the end") +
+             R"(","new_string":")" + (is_odd ? "the end" : "THE END!") + "\"}";
+  }
+  edits += R"(,{"old_string":"the end","new_string":"changed"})";
+  ASSERT_TRUE(
+      client.send(frame_of(R"({"id":"e","type":"request","method":"fs.multi_edit","deadline_ms":100,"params":{)" +
+                           where + R"(,"path":"f","edits":[)" + edits + "]}}")));
+  EXPECT_EQ(code_of(client.next_message()), "TIMEOUT");
+  // The worker takes its requests in order: when this is answered, the edit is over.
+  EXPECT_EQ(client.outcome("worker.ping", "{" + where + "}"), "OK");
+  EXPECT_EQ(std::filesystem::file_size(workspace() + "/f"), size);
+}
+
 TEST_F(ContainerFiles, AttackPathsOutsideTheWallsAreNotThere) {
   Client client = connect();
   const std::string where = R"("workspace":")" + workspace() + "\"";
@@ -165,13 +252,10 @@ TEST_F(ContainerFiles, AContainerAsksOnlyForItself) {
 }
 
 TEST_F(ContainerFiles, AProfileMayRefuseFilesWithMoreThanOneName) {
-  std::filesystem::create_directory(daemon().root() + "/profiles");
-  std::ofstream(daemon().root() + "/profiles/single.toml")
-      << "[profile.single]\nfs.read = [\"/usr\"]\nfs.write = [\"${workspace}\"]\nfs.refuse_hard_links = true\n";
+  write_profile("single", "fs.read = [\"/usr\"]\nfs.write = [\"${workspace}\"]\nfs.refuse_hard_links = true\n");
   std::ofstream(workspace() + "/one") << "text";
   std::filesystem::create_hard_link(workspace() + "/one", workspace() + "/two");
   Client client = connect();
-  ASSERT_EQ(client.outcome("warden.reload", "{}"), "OK");
   const auto read_in = [&](const std::string& profile) {
     const auto made = client.call(
         "container.create", R"({"template":")" + profile + R"(","config":{"workspace":")" + workspace() + R"("}})");

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <random>
-#include <thread>
 
 #include "worker/sandbox_dir.h"
 
