@@ -41,9 +41,9 @@ void append_utf8(std::string& text, std::uint32_t point) {
 std::string utf16_to_utf8(std::string_view bytes, bool is_big_endian) {
   const auto unit = [&](std::size_t at) -> std::uint32_t {
     if (at + 1 >= bytes.size()) return 0xdfff;  // half a unit, or none
-    const auto first = static_cast<unsigned char>(bytes[at]);
-    const auto second = static_cast<unsigned char>(bytes[at + 1]);
-    return is_big_endian ? first << 8U | second : second << 8U | first;
+    const std::uint32_t first = static_cast<unsigned char>(bytes[at]);
+    const std::uint32_t second = static_cast<unsigned char>(bytes[at + 1]);
+    return is_big_endian ? first << 8 | second : second << 8 | first;
   };
   const auto is_low = [](std::uint32_t value) { return value >= 0xdc00 && value < 0xe000; };
   std::string text;
