@@ -31,7 +31,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const bool is_plain = rules.find_first_of("*?[\\") == std::string_view::npos;
   if (is_plain) demand(glob.matches(path) == (path == rules));
   if (glob.matches(path)) demand(path.starts_with(glob.literal_prefix()));
-  if (const auto pattern = PathPattern::compile(rules, false); pattern && pattern->matches(path, name)) {
+  if (const auto pattern = PathPattern::compile(rules, PathPattern::Use::glob);
+      pattern && pattern->matches(path, name)) {
     // A match lies in a directory that the walk would have entered.
     demand(pattern->can_match_below(path.substr(0, path.size() - name.size())));
   }

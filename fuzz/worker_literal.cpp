@@ -24,6 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   options.is_fixed = (data[0] & 1) != 0;
   options.is_word = (data[0] & 2) != 0;
   if ((data[0] & 4) != 0) options.letter_case = PatternOptions::Case::insensitive;
+  if ((data[0] & 8) != 0) options.letter_case = PatternOptions::Case::smart;
   const auto pattern = Pattern::compile(regex, options);
   if (!pattern) return 0;
   const auto found = pattern->find_line(begin, end);

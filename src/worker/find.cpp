@@ -12,16 +12,15 @@ namespace {
 // Keeps the smallest paths of one thread, so that memory is bounded by the page and not by the tree.
 struct Smallest {
   std::vector<std::string> paths;
-  std::string bound;  // nothing behind it is wanted any more; empty: no bound yet
-  std::uint64_t total = 0;
+  std::string bound;           // nothing behind it is wanted any more; empty: no bound yet
+  std::uint64_t total = 0;     // matches
+  std::uint64_t behind = 0;    // of them, those behind the cursor
+  std::uint64_t symlinks = 0;  // not followed
 
-  void add(std::string_view directory, std::string_view name, std::size_t limit) {
-    ++total;
-    std::string path;
-    path.reserve(directory.size() + name.size());
-    path.append(directory).append(name);
+  void add(const std::string& path, std::size_t limit) {
+    ++behind;
     if (!bound.empty() && path > bound) return;
-    paths.push_back(std::move(path));
+    paths.push_back(path);
     if (paths.size() < 2 * limit + 64) return;
     std::nth_element(paths.begin(), paths.begin() + static_cast<std::ptrdiff_t>(limit), paths.end());
     bound = paths[limit];
@@ -35,14 +34,17 @@ class Finder final : public WalkVisitor {
       : pattern_(pattern), request_(request), cursor_(cursor), found_(walk_threads(request.walk)) {}
 
   void visit(unsigned worker, const WalkDirectory& directory, std::string_view name, EntryKind kind) override {
-    const bool is_directory = kind == EntryKind::directory;
-    if (request_.kind == GlobRequest::Kind::file && (is_directory || kind == EntryKind::special)) return;
-    if (request_.kind == GlobRequest::Kind::directory && !is_directory) return;
+    const bool is_link = kind == EntryKind::symlink;
+    if (!is_wanted(kind) && !is_link) return;
     std::string& path = scratch_[worker];
     path.assign(directory.path).append(name);
-    if (!pattern_.matches(path, name)) return;
-    if (!cursor_.empty() && path <= cursor_) return;
-    found_[worker].add(directory.path, name, request_.limit);
+    const bool is_match = pattern_.matches(path, name);
+    if (is_match && is_wanted(kind)) {
+      ++found_[worker].total;
+      if (cursor_.empty() || path > cursor_) found_[worker].add(path, request_.limit);
+    } else if (is_link && (is_match || pattern_.can_match_below(path.append(1, '/')))) {
+      ++found_[worker].symlinks;
+    }
   }
 
   bool wants_directory(std::string_view path) override { return pattern_.can_match_below(path); }
@@ -50,6 +52,18 @@ class Finder final : public WalkVisitor {
   std::vector<Smallest>& found() { return found_; }
 
  private:
+  bool is_wanted(EntryKind kind) const {
+    switch (request_.kind) {
+      case GlobRequest::Kind::file:
+        return kind == EntryKind::file || kind == EntryKind::symlink;
+      case GlobRequest::Kind::directory:
+        return kind == EntryKind::directory;
+      case GlobRequest::Kind::any:
+        return true;
+    }
+    return false;
+  }
+
   const PathPattern& pattern_;
   const GlobRequest& request_;
   std::string_view cursor_;
@@ -58,6 +72,12 @@ class Finder final : public WalkVisitor {
 };
 
 }  // namespace
+
+std::string absolute_prefix(const Roots& roots, std::string_view root) {
+  std::string path = roots.absolute(root);
+  if (!path.ends_with('/')) path += '/';
+  return path;
+}
 
 std::string display_prefix(std::string_view root) {
   while (root.starts_with("./")) root.remove_prefix(2);
@@ -68,35 +88,35 @@ std::string display_prefix(std::string_view root) {
 
 Result<GlobAnswer> find_paths(const Roots& roots, const GlobRequest& request, const Stop& stop) {
   const std::string prefix = display_prefix(request.root);
-  std::string_view text = request.pattern;
-  // An absolute pattern means the place it names, where that is below the root.
-  const std::string whole_root = roots.absolute(request.root) == "/" ? "/" : roots.absolute(request.root) + "/";
-  if (text.starts_with(whole_root)) text.remove_prefix(whole_root.size());
-  TRY(const PathPattern pattern, PathPattern::compile(text, false));
-  std::string_view cursor = request.cursor;
-  if (!cursor.empty() && !cursor.starts_with(prefix))
+  TRY(const PathPattern pattern,
+      PathPattern::compile(request.pattern, PathPattern::Use::glob, absolute_prefix(roots, request.root)));
+  auto cursor = read_name(request.cursor);
+  if (!cursor || (!cursor->empty() && (!cursor->starts_with(prefix) || cursor->size() == prefix.size())))
     return Error::invalid_param("params.cursor", "is not from a search of this root");
-  cursor.remove_prefix(std::min(prefix.size(), cursor.size()));
+  cursor->erase(0, prefix.size());
 
-  Finder finder(pattern, request, cursor);
+  Finder finder(pattern, request, *cursor);
   TRY(const Skipped skipped, walk(roots, request.root, request.walk, stop, finder));
   std::vector<std::string> all;
   GlobAnswer answer;
   answer.skipped = skipped;
+  std::uint64_t behind = 0;
   for (Smallest& part : finder.found()) {
     answer.total += part.total;
+    answer.skipped.symlinks += part.symlinks;
+    behind += part.behind;
     std::move(part.paths.begin(), part.paths.end(), std::back_inserter(all));
   }
   std::sort(all.begin(), all.end());
   std::size_t room = request.max_bytes;
   for (std::string& path : all) {
     path.insert(0, prefix);
-    const std::size_t cost = escaped_size(path) + 3;
+    const std::size_t cost = shown_size(path) + 3;
     if (answer.paths.size() == request.limit || (cost > room && !answer.paths.empty())) break;
     room -= std::min(cost, room);
     answer.paths.push_back(std::move(path));
   }
-  answer.truncated = answer.paths.size() < answer.total;
+  if (answer.paths.size() < behind) answer.cursor = spell_name(answer.paths.back());
   return answer;
 }
 

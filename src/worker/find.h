@@ -18,18 +18,21 @@ struct GlobRequest {
   Kind kind = Kind::file;
   std::size_t limit = kDefaultPaths;
   std::size_t max_bytes = kDefaultPageBytes;
-  std::string cursor;  // the last path of the page before
+  std::string cursor;  // of the page before
   WalkOptions walk;
 };
 
 struct GlobAnswer {
   std::vector<std::string> paths;  // as `root` was written, joined with what was found
-  Skipped skipped;
-  std::uint64_t total = 0;  // matches behind the cursor, on this page or not
-  bool truncated = false;
+  Skipped skipped;                 // symlinks: those that are not in `paths` and might have led to matches
+  std::uint64_t total = 0;         // all matches, on this page or not: the same on every page
+  std::string cursor;              // where the next page goes on; empty if this is all
 };
 
 Result<GlobAnswer> find_paths(const Roots& roots, const GlobRequest& request, const Stop& stop);
+
+// The absolute path of a search's root, with a slash at its end.
+std::string absolute_prefix(const Roots& roots, std::string_view root);
 
 // How paths below `root` begin in answers: "" for the workspace, otherwise root as written and a slash.
 std::string display_prefix(std::string_view root);

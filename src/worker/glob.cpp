@@ -35,6 +35,22 @@ constexpr std::array<Class, 12> kClasses = {{
 }};
 
 constexpr std::size_t kBroken = std::string_view::npos;
+// A longer pattern is not repeated in the error about it.
+constexpr std::size_t kMaxShownPattern = 200;
+
+// Why no path can match, as far as components tell; empty if one may. Paths that are compared have neither empty
+// components nor dots.
+std::string_view component_fault(std::string_view pattern) {
+  for (std::size_t at = 0; at <= pattern.size();) {
+    const std::size_t end = std::min(pattern.find('/', at), pattern.size());
+    const std::string_view component = pattern.substr(at, end - at);
+    if (component == "..") return "leads out of its directory with '..': set root to where it should begin";
+    if (component == ".") return "has a '.' as a component, which matches nothing";
+    if (component.empty()) return "has an empty component, which matches nothing";
+    at = end + 1;
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -61,6 +77,7 @@ Glob::Glob(std::string_view pattern) {
       }
     } else if (c == '\\' && i + 1 == pattern.size()) {
       tokens_ = {{Kind::never, 0, 0}};
+      fault_ = "ends in a backslash with nothing behind it";
       return;
     } else {
       const std::size_t at = c == '\\' ? i + 1 : i;
@@ -83,6 +100,8 @@ Glob::Glob(std::string_view pattern) {
 // A set from its '[': where the pattern goes on behind its ']', or kBroken.
 std::size_t Glob::parse_set(std::string_view pattern, std::size_t at) {
   std::bitset<256> set;
+  const std::string_view old_fault = fault_;
+  fault_ = "has a [ without its ] (write \\[ for the sign itself)";
   ++at;
   const bool is_negated = at < pattern.size() && (pattern[at] == '!' || pattern[at] == '^');
   if (is_negated) ++at;
@@ -107,7 +126,10 @@ std::size_t Glob::parse_set(std::string_view pattern, std::size_t at) {
         const std::string_view name = pattern.substr(at + 2, close - 1 - (at + 2));
         const auto* found =
             std::find_if(kClasses.begin(), kClasses.end(), [&](const Class& c) { return c.name == name; });
-        if (found == kClasses.end()) return kBroken;
+        if (found == kClasses.end()) {
+          fault_ = "has a [:class:] that does not exist";
+          return kBroken;
+        }
         for (std::size_t c = 0; c < 256; ++c) {
           if (found->contains(static_cast<unsigned char>(c))) set.set(c);
         }
@@ -124,6 +146,7 @@ std::size_t Glob::parse_set(std::string_view pattern, std::size_t at) {
   }
   if (is_negated) set.flip();
   set.reset('/');
+  fault_ = set.none() ? "has a [set] that no character is in" : old_fault;
   tokens_.push_back({Kind::set, 0, static_cast<std::uint16_t>(sets_.size())});
   sets_.push_back(set);
   return at + 1;
@@ -212,7 +235,7 @@ Result<std::vector<std::string>> expand_braces(std::string_view pattern) {
     const std::string text = std::move(waiting.back());
     waiting.pop_back();
     if (done.size() + waiting.size() > kMaxGlobAlternatives) {
-      return Error::make(Code::invalid_params, "the pattern has too many alternatives");
+      return Error::make(Code::invalid_params, "has too many alternatives");
     }
     // The first brace that closes and has a comma of its own.
     bool is_expanded = false;
@@ -247,36 +270,77 @@ Result<std::vector<std::string>> expand_braces(std::string_view pattern) {
   return done;
 }
 
-Result<PathPattern> PathPattern::compile(std::string_view pattern, bool floats) {
-  if (pattern.empty()) return Error::make(Code::invalid_params, "a glob pattern must not be empty");
-  if (pattern.size() > kMaxPatternBytes) return Error::make(Code::invalid_params, "the glob pattern is too long");
-  TRY(const std::vector<std::string> texts, expand_braces(pattern));
+namespace {
+
+std::string_view field_of(PathPattern::Use use) {
+  switch (use) {
+    case PathPattern::Use::glob:
+      return "params.pattern";
+    case PathPattern::Use::include:
+      return "params.include";
+    case PathPattern::Use::exclude:
+      return "params.exclude";
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<PathPattern::Alternative> PathPattern::compile_one(std::string_view text, Use use, std::string_view root) {
+  const auto refuse = [&](std::string_view why) {
+    const std::string shown = text.size() <= kMaxShownPattern ? "'" + std::string(text) + "' " : "";
+    return Error::invalid_param(field_of(use), shown + std::string(why));
+  };
+  std::string_view rest = text;
+  if (rest.starts_with('!')) {
+    return refuse("begins with '!', which negates nothing here: grep has exclude for that (\\! is the sign itself)");
+  }
+  const bool is_absolute = rest.starts_with('/');
+  if (is_absolute && (root.empty() || !rest.starts_with(root)))
+    return refuse("is absolute and not below the root: set root, and give a pattern relative to it");
+  if (is_absolute) rest.remove_prefix(root.size());
+  bool is_anchored = is_absolute || use == Use::glob;
+  for (; rest.starts_with("./"); rest.remove_prefix(2)) is_anchored = true;
+  const bool is_for_directories = rest.ends_with('/') && !rest.ends_with("\\/");
+  if (is_for_directories && use == Use::glob)
+    return refuse("ends in a slash: leave it out and set kind to directory, or add ** for what is below");
+  if (is_for_directories && use == Use::include) return refuse("ends in a slash: add ** for the files below");
+  if (is_for_directories) rest.remove_suffix(1);
+  if (rest.empty()) return refuse("is empty");
+  if (const std::string_view why = component_fault(rest); !why.empty()) return refuse(why);
+
+  const std::string_view below = rest.starts_with("**/") ? rest.substr(3) : rest;
+  const bool has_slash = below.find('/') != std::string_view::npos;
+  const bool is_by_name = !has_slash && below != "**" && (rest.starts_with("**/") || !is_anchored);
+  Glob glob(is_by_name ? below : rest);
+  if (!glob.fault().empty()) return refuse(glob.fault());
+  std::string prefix;
+  if (!is_by_name) {
+    prefix = glob.literal_prefix();
+    prefix.resize(prefix.rfind('/') == std::string::npos ? 0 : prefix.rfind('/') + 1);
+  }
+  const std::string_view behind = is_by_name ? std::string_view() : rest.substr(std::min(prefix.size(), rest.size()));
+  const bool is_deep =
+      is_by_name || behind.find('/') != std::string_view::npos || behind.find("**") != std::string_view::npos;
+  return Alternative{std::move(glob), is_by_name, std::move(prefix), is_deep, is_for_directories};
+}
+
+Result<PathPattern> PathPattern::compile(std::string_view pattern, Use use, std::string_view root) {
+  if (pattern.size() > kMaxPatternBytes) return Error::invalid_param(field_of(use), "is too long");
+  const auto texts = expand_braces(pattern);
+  if (!texts) return Error::invalid_param(field_of(use), texts.error().message);
   PathPattern compiled;
-  for (const std::string& text : texts) {
-    std::string_view rest = text;
-    while (rest.starts_with("./")) rest.remove_prefix(2);
-    const bool is_anchored = rest.starts_with('/');
-    if (is_anchored) rest.remove_prefix(1);
-    const std::string_view below = rest.starts_with("**/") ? rest.substr(3) : rest;
-    const bool has_slash = below.find('/') != std::string_view::npos;
-    const bool is_by_name = !has_slash && below != "**" && (rest.starts_with("**/") || (floats && !is_anchored));
-    Glob glob(is_by_name ? below : rest);
-    std::string prefix;
-    if (!is_by_name) {
-      prefix = glob.literal_prefix();
-      prefix.resize(prefix.rfind('/') == std::string::npos ? 0 : prefix.rfind('/') + 1);
-    }
-    const std::string_view behind = is_by_name ? std::string_view() : rest.substr(std::min(prefix.size(), rest.size()));
-    const bool is_deep =
-        is_by_name || behind.find('/') != std::string_view::npos || behind.find("**") != std::string_view::npos;
-    compiled.alternatives_.push_back({std::move(glob), is_by_name, std::move(prefix), is_deep});
+  for (const std::string& text : *texts) {
+    TRY(Alternative alternative, compile_one(text, use, root));
+    compiled.alternatives_.push_back(std::move(alternative));
   }
   return compiled;
 }
 
-bool PathPattern::matches(std::string_view path, std::string_view name) const {
+bool PathPattern::matches(std::string_view path, std::string_view name, bool is_directory) const {
   return std::any_of(alternatives_.begin(), alternatives_.end(), [&](const Alternative& alternative) {
-    return alternative.glob.matches(alternative.is_by_name ? name : path);
+    return (is_directory || !alternative.is_for_directories) &&
+           alternative.glob.matches(alternative.is_by_name ? name : path);
   });
 }
 

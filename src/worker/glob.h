@@ -28,6 +28,9 @@ class Glob {
   // The whole text must match.
   bool matches(std::string_view text) const;
 
+  // Why it is no pattern that could match, for those who must be told; empty for a well-formed one.
+  std::string_view fault() const { return fault_; }
+
   // The leading part without any sign: what every match starts with.
   std::string_view literal_prefix() const { return prefix_; }
 
@@ -49,6 +52,7 @@ class Glob {
   Shape shape_ = Shape::general;
   std::string literal_;  // of an exact or suffix shape
   std::string prefix_;
+  std::string_view fault_;
 };
 
 // Expands {a,b} and {x,{y,z}}; braces without a comma, and unbalanced ones, stand for themselves.
@@ -56,13 +60,18 @@ class Glob {
 Result<std::vector<std::string>> expand_braces(std::string_view pattern);
 
 // A pattern as callers of glob and grep write it, matched against a path relative to the search's
-// root. Where `floats`, a pattern without a slash matches in any directory (as in .gitignore and in
-// ripgrep's -g); otherwise only at the top.
+// root. In a filter (include, exclude) one without a slash matches in any directory (as in .gitignore
+// and in ripgrep's -g); `./x`, and every pattern of a glob, only at the top.
 class PathPattern {
  public:
-  static Result<PathPattern> compile(std::string_view pattern, bool floats);
+  enum class Use : std::uint8_t { glob, include, exclude };
 
-  bool matches(std::string_view path, std::string_view name) const;
+  // `root` is the absolute path of the search's root with a slash at its end: an absolute pattern means
+  // the place below it that it names. INVALID_PARAMS with the reason for what is malformed or could
+  // never match: `[`, `../x`, `/elsewhere`, `a//b`. Only an exclude may end in a slash: it is for directories.
+  static Result<PathPattern> compile(std::string_view pattern, Use use, std::string_view root = {});
+
+  bool matches(std::string_view path, std::string_view name, bool is_directory = false) const;
   // False if nothing in this directory or below it can match; `directory` ends with a slash or is empty.
   bool can_match_below(std::string_view directory) const;
 
@@ -72,7 +81,10 @@ class PathPattern {
     bool is_by_name;     // **/x: only the last component counts
     std::string prefix;  // literal directories, with the last slash
     bool is_deep;        // may match below its prefix's own directory
+    bool is_for_directories;
   };
+  static Result<Alternative> compile_one(std::string_view text, Use use, std::string_view root);
+
   std::vector<Alternative> alternatives_;
 };
 

@@ -11,11 +11,10 @@
 #include <mutex>
 #include <optional>
 
+#include "worker/filter.h"
 #include "worker/find.h"
-#include "worker/glob.h"
 #include "worker/pages.h"
 #include "worker/text.h"
-#include "worker/types.h"
 
 namespace sallyport::worker {
 namespace {
@@ -28,52 +27,21 @@ struct Cursor {
   std::uint64_t line = 0;
 };
 
-Result<Cursor> parse_cursor(std::string_view text, std::string_view prefix) {
+// Strict: only what a page of a search of this root can have ended with.
+Result<Cursor> parse_cursor(const GrepRequest& request, std::string_view prefix, bool is_directory) {
+  const std::string_view text = request.cursor;
   Cursor cursor;
   if (text.empty()) return cursor;
-  const auto [colon, error] = std::from_chars(text.data(), text.data() + text.size(), cursor.line);
-  const std::string_view rest = text.substr(static_cast<std::size_t>(colon - text.data()));
-  if (error != std::errc() || !rest.starts_with(':') || !rest.substr(1).starts_with(prefix)) {
-    return Error::invalid_param("params.cursor", "is not from a search of this root");
-  }
-  cursor.path = rest.substr(1 + prefix.size());
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  std::from_chars(text.data(), text.data() + colon, cursor.line);
+  const auto path = read_name(text.substr(std::min(colon + 1, text.size())));
+  const bool is_ours = path && path->starts_with(prefix) && (path->size() > prefix.size()) == is_directory &&
+                       spell_cursor(cursor.line, *path) == text &&
+                       (cursor.line == 0 || request.search.mode == Mode::content);
+  if (!is_ours) return Error::invalid_param("params.cursor", "is not from a search like this of this root");
+  cursor.path = path->substr(prefix.size());
   return cursor;
 }
-
-// Which files are looked at, by name.
-class Filter {
- public:
-  static Result<Filter> make(const GrepRequest& request) {
-    Filter filter;
-    for (const std::string& text : request.include) {
-      TRY(PathPattern pattern, PathPattern::compile(text, true));
-      filter.include_.push_back(std::move(pattern));
-    }
-    for (const std::string& name : request.types) {
-      const auto* type =
-          std::find_if(kFileTypes.begin(), kFileTypes.end(), [&](const FileType& t) { return t.name == name; });
-      if (type == kFileTypes.end()) return Error::invalid_param("params.types", "has a name that is no file type");
-      TRY(PathPattern pattern, PathPattern::compile(type->glob, true));
-      filter.include_.push_back(std::move(pattern));
-    }
-    for (const std::string& text : request.exclude) {
-      TRY(PathPattern pattern, PathPattern::compile(text, true));
-      filter.exclude_.push_back(std::move(pattern));
-    }
-    return filter;
-  }
-
-  bool is_empty() const { return include_.empty() && exclude_.empty(); }
-  bool accepts(std::string_view path, std::string_view name) const {
-    const auto matches = [&](const PathPattern& pattern) { return pattern.matches(path, name); };
-    if (!include_.empty() && std::none_of(include_.begin(), include_.end(), matches)) return false;
-    return std::none_of(exclude_.begin(), exclude_.end(), matches);
-  }
-
- private:
-  std::vector<PathPattern> include_;
-  std::vector<PathPattern> exclude_;
-};
 
 // The hits of all threads, kept to what one page can show. Once it is full, whatever lies behind its
 // last path cannot be part of the answer and need not be searched.
@@ -187,7 +155,7 @@ class Grepper final : public WalkVisitor {
 
   bool wants_directory(std::string_view path) override {
     const bool is_done = path < cursor_.path && !std::string_view(cursor_.path).starts_with(path);
-    return !is_done && !collector_.is_behind_the_page(path);
+    return !is_done && !filter_.excludes_directory(path) && !collector_.is_behind_the_page(path);
   }
   bool wants_order() override { return pages_.are_streamed() || collector_.is_full(); }
   bool wants_reached() override { return pages_.are_streamed(); }
@@ -258,7 +226,8 @@ class Grepper final : public WalkVisitor {
 Result<GrepAnswer> grep(const Roots& roots, const GrepRequest& request, const Stop& stop, const OnPage& on_page) {
   TRY(stop.check());
   TRY(const Pattern pattern, Pattern::compile(request.pattern, request.options));
-  TRY(const Filter filter, Filter::make(request));
+  TRY(const Filter filter,
+      Filter::make(request.include, request.exclude, request.types, absolute_prefix(roots, request.root)));
   SearchOptions options = request.search;
   // One more than the page holds tells that there is more.
   if (options.mode == Mode::content) options.most_lines = request.limit + 1;
@@ -272,7 +241,7 @@ Result<GrepAnswer> grep(const Roots& roots, const GrepRequest& request, const St
   const bool is_directory = S_ISDIR(status.st_mode);
   const std::string prefix = is_directory ? display_prefix(request.root) : request.root;
   pages.set_prefix(prefix);
-  TRY(const Cursor cursor, parse_cursor(request.cursor, prefix));
+  TRY(const Cursor cursor, parse_cursor(request, prefix, is_directory));
   if (is_directory) {
     Grepper grepper(roots, pattern, filter, options, cursor, stop, walk_threads(request.walk), collector, pages);
     TRY(answer.skipped, walk(roots, request.root, request.walk, stop, grepper));

@@ -73,6 +73,9 @@ Result<StatAnswer> stat_path(const Roots& roots, std::string_view path) {
 }
 
 Result<ListAnswer> list_directory(const Roots& roots, const ListRequest& request) {
+  const auto cursor = read_name(request.cursor);
+  if (!cursor || cursor->find('/') != std::string::npos)
+    return Error::invalid_param("params.cursor", "is not from a listing");
   TRY(const UniqueFd directory, roots.open_directory(request.path));
   Listing listing;
   if (!listing.read(directory.get())) return path_error("list", errno);
@@ -85,11 +88,13 @@ Result<ListAnswer> list_directory(const Roots& roots, const ListRequest& request
   ListAnswer answer;
   answer.total = names.size();
   std::size_t room = request.max_bytes;
-  for (auto name = std::upper_bound(names.begin(), names.end(), std::string_view(request.cursor)); name != names.end();
+  for (auto name = std::upper_bound(names.begin(), names.end(), std::string_view(*cursor)); name != names.end();
        ++name) {
-    const std::size_t cost = escaped_size(*name) + kEntryOverhead;
-    answer.truncated = answer.entries.size() == request.limit || (cost > room && !answer.entries.empty());
-    if (answer.truncated) break;
+    const std::size_t cost = shown_size(*name) + kEntryOverhead;
+    if (answer.entries.size() == request.limit || (cost > room && !answer.entries.empty())) {
+      answer.cursor = spell_name(answer.entries.back().name);
+      break;
+    }
     struct stat status{};
     if (::fstatat(directory.get(), name->data(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;  // gone meanwhile
     room -= std::min(cost, room);

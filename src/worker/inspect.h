@@ -33,16 +33,16 @@ struct ListRequest {
   bool with_hidden = true;
   std::size_t limit = kDefaultHits;
   std::size_t max_bytes = kDefaultPageBytes;
-  std::string cursor;  // the last name of the page before
+  std::string cursor;  // of the page before
 };
 struct ListEntry {
   std::string name;
   StatAnswer status;  // of the entry itself; links are not followed
 };
 struct ListAnswer {
-  std::vector<ListEntry> entries;  // sorted by name
+  std::vector<ListEntry> entries;  // sorted by the bytes of their names
   std::uint64_t total = 0;         // in the directory, without what was hidden
-  bool truncated = false;
+  std::string cursor;              // where the next page goes on; empty if this is all
 };
 Result<ListAnswer> list_directory(const Roots& roots, const ListRequest& request);
 

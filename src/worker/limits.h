@@ -46,6 +46,12 @@ inline constexpr std::size_t kBinaryProbeBytes = 8000;
 inline constexpr std::size_t kScanBufferBytes = 64 << 10;
 // What of a larger file is looked at at once; files up to this size are read as a whole.
 inline constexpr std::size_t kScanWindowBytes = 1 << 20;
+// A multiline match can be anywhere, UTF-16 is decoded as a whole, a single line can be a whole file: so much of one
+// file is held in memory.
+inline constexpr std::size_t kMaxHeldBytes = 16 << 20;
+// Matches on one line, or on lines that matches join, that are given one by one; a line of a minified file has
+// millions.
+inline constexpr std::size_t kMaxLineMatches = 10'000;
 // Larger files are generated data more often than code; they are counted as skipped.
 inline constexpr std::uint64_t kMaxSearchedBytes = 256ULL << 20;
 // One descriptor is held per level and thread while walking; 1024 is a common limit on them.

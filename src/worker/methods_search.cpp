@@ -154,9 +154,9 @@ Status glob(const Service& service, const Call& call) {
   TRY(const GlobAnswer answer, find_paths(service.roots(), request, call.stop));
   call.json.begin_object().key("paths").begin_array();
   for (const std::string& path : answer.paths) call.json.value(path);
-  call.json.end_array().member("total", answer.total).member("truncated", answer.truncated);
+  call.json.end_array().member("total", answer.total).member("truncated", !answer.cursor.empty());
   write_skipped(answer.skipped, call.json);
-  if (answer.truncated) call.json.member("cursor", answer.paths.empty() ? request.cursor : answer.paths.back());
+  if (!answer.cursor.empty()) call.json.member("cursor", answer.cursor);
   call.json.end_object();
   return ok();
 }

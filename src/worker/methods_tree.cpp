@@ -90,9 +90,8 @@ Status list(const Service& service, const Call& call) {
     write_status(entry.status, call.json);
     call.json.end_object();
   }
-  call.json.end_array().member("total", answer.total).member("truncated", answer.truncated);
-  if (answer.truncated)
-    call.json.member("cursor", answer.entries.empty() ? request.cursor : answer.entries.back().name);
+  call.json.end_array().member("total", answer.total).member("truncated", !answer.cursor.empty());
+  if (!answer.cursor.empty()) call.json.member("cursor", answer.cursor);
   call.json.end_object();
   return ok();
 }

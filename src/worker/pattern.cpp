@@ -2,9 +2,11 @@
 
 #include <re2/re2.h>
 
-#include <algorithm>
+#include <array>
 #include <cstring>
+#include <mutex>
 
+#include "worker/letter_case.h"
 #include "worker/limits.h"
 #include "worker/literal.h"
 #include "worker/text.h"
@@ -38,15 +40,79 @@ bool wants_newline(std::string_view text, bool is_fixed) {
   return false;
 }
 
-std::optional<Span> match(const re2::RE2& regex, const char* begin, const char* from, const char* end) {
+std::optional<Span> match(const re2::RE2& regex, int group, const char* begin, const char* from, const char* end) {
   const re2::StringPiece text(begin, static_cast<std::size_t>(end - begin));
-  re2::StringPiece found;
-  if (!regex.Match(text, static_cast<std::size_t>(from - begin), text.size(), re2::RE2::UNANCHORED, &found, 1))
+  std::array<re2::StringPiece, 2> found;
+  if (!regex.Match(text, static_cast<std::size_t>(from - begin), text.size(), re2::RE2::UNANCHORED, found.data(),
+                   group + 1)) {
     return std::nullopt;
-  return Span{found.data(), found.data() + found.size()};
+  }
+  const re2::StringPiece& part = found[static_cast<std::size_t>(group)];
+  return Span{part.data(), part.data() + part.size()};
+}
+
+// An expression with nothing but line ends or characters of this set beside it; group 1 is itself.
+std::string as_word(std::string_view regex, std::string_view others) {
+  std::string text = "(?m:(?:^|";
+  text.append(others).append(")(").append(regex).append(")(?:$|").append(others).append("))");
+  return text;
+}
+
+// All that is no word character, for ASCII: everything beyond it counts as none.
+constexpr std::string_view kOthers = "[^0-9A-Za-z_]";
+// The same as Unicode has it: no letter, mark, digit, connector or joiner.
+constexpr std::string_view kUnicodeOthers =
+    "[^\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}\\x{24b6}-\\x{24e9}"
+    "\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}]";
+
+bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
+
+// What RE2 says, and what to know about it.
+Error refusal(const re2::RE2& regex, std::string_view text) {
+  const std::string& part = regex.error_arg();
+  const auto has = [&](std::string_view sign) { return text.find(sign) != std::string_view::npos; };
+  std::string_view hint;
+  switch (regex.error_code()) {
+    case re2::RE2::ErrorBadEscape:
+      if (part.size() == 2 && ((part[1] >= '1' && part[1] <= '9') || part[1] == 'k' || part[1] == 'g'))
+        hint = " (there are no back-references)";
+      break;
+    case re2::RE2::ErrorBadPerlOp:
+      if (part == "(?=" || part == "(?!" || (part == "(?<" && (has("(?<=") || has("(?<!"))))
+        hint = " (there is no look-around)";
+      else if (part == "(?<")
+        hint = " (a named group is (?P<name>...))";
+      else if (part == "(?P" && has("(?P="))
+        hint = " (there are no back-references)";
+      break;
+    case re2::RE2::ErrorRepeatSize:
+      hint = " (at most 1000 times, nested repeats multiplied)";
+      break;
+    default:
+      break;
+  }
+  return Error::invalid_param("params.pattern", "RE2 refuses it: " + regex.error() + std::string(hint));
 }
 
 }  // namespace
+
+// Which characters beyond ASCII are letters takes RE2 milliseconds to learn; few searches need to know.
+class Pattern::UnicodeWord {
+ public:
+  UnicodeWord(std::string regex, const re2::RE2::Options& settings) : text_(std::move(regex)), settings_(settings) {
+    settings_.set_max_mem(2 * kMaxRegexBytes);  // never refused where the ASCII form was not
+  }
+  const re2::RE2& regex() {
+    std::call_once(is_compiled_, [this] { regex_ = std::make_unique<re2::RE2>(text_, settings_); });
+    return *regex_;
+  }
+
+ private:
+  std::string text_;
+  re2::RE2::Options settings_;
+  std::once_flag is_compiled_;
+  std::unique_ptr<re2::RE2> regex_;
+};
 
 Pattern::Pattern() = default;
 Pattern::Pattern(Pattern&&) noexcept = default;
@@ -59,9 +125,9 @@ Result<Pattern> Pattern::compile(std::string_view text, const PatternOptions& op
   if (!options.is_multiline && wants_newline(text, options.is_fixed)) {
     return Error::invalid_param("params.pattern", "contains a newline; set multiline to search across lines");
   }
-  const bool has_capital = std::any_of(text.begin(), text.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
-  const bool ignore_case = options.letter_case == PatternOptions::Case::insensitive ||
-                           (options.letter_case == PatternOptions::Case::smart && !has_capital);
+  const bool ignore_case =
+      options.letter_case == PatternOptions::Case::insensitive ||
+      (options.letter_case == PatternOptions::Case::smart && is_without_capitals(text, options.is_fixed));
   Pattern pattern;
   pattern.is_multiline_ = options.is_multiline;
   const std::string regex =
@@ -84,15 +150,14 @@ Result<Pattern> Pattern::compile(std::string_view text, const PatternOptions& op
   settings.set_never_nl(!options.is_multiline);
   // Bytes that are no UTF-8 would make RE2 refuse a pattern; file contents may be anything.
   if (!is_utf8(text)) settings.set_encoding(re2::RE2::Options::EncodingLatin1);
-  const std::string wrapped = options.is_word ? "(?m:\\b(?:" + regex + ")\\b)" : "(?m:" + regex + ")";
+  const std::string wrapped = options.is_word ? as_word(regex, kOthers) : "(?m:" + regex + ")";
   pattern.regex_ = std::make_unique<re2::RE2>(wrapped, settings);
   if (!pattern.regex_->ok()) {
-    // The reason without RE2's echo of the wrapped text; on its own, so that the place is the caller's.
+    // Asked for on its own, so that the place in the reason is the caller's.
     const re2::RE2 alone(regex, settings);
-    return Error::invalid_param("params.pattern",
-                                "RE2 refuses it: " + (alone.ok() ? pattern.regex_->error() : alone.error()) +
-                                    " (no back-references and no look-around)");
+    return refusal(alone.ok() ? *pattern.regex_ : alone, text);
   }
+  if (options.is_word) pattern.word_ = std::make_unique<UnicodeWord>(as_word(regex, kUnicodeOthers), settings);
   return pattern;
 }
 
@@ -100,8 +165,18 @@ bool Pattern::may_match(const char* from, const char* end) const {
   return !scanner_ || scanner_->find(from, end) != nullptr;
 }
 
+std::optional<Span> Pattern::match_regex(const char* begin, const char* from, const char* end) const {
+  if (!word_) return match(*regex_, 0, begin, from, end);
+  const auto found = match(*regex_, 1, begin, from, end);
+  // All that Unicode's form matches the ASCII form matches too, and both prefer the same match: where only ASCII
+  // stands beside it, they agree.
+  const bool is_certain =
+      !found || ((found->begin == begin || is_ascii(found->begin[-1])) && (found->end == end || is_ascii(*found->end)));
+  return is_certain ? found : match(word_->regex(), 1, begin, from, end);
+}
+
 std::optional<Span> Pattern::find(const char* begin, const char* from, const char* end) const {
-  if (regex_) return match(*regex_, begin, from, end);
+  if (regex_) return match_regex(begin, from, end);
   const char* const place = scanner_->find(from, end);
   if (place == nullptr) return std::nullopt;
   return Span{place, place + scanner_->literal().size()};
@@ -112,7 +187,7 @@ std::optional<Span> Pattern::find_line(const char* from, const char* end) const 
   const bool goes_by_line =
       scanner_ || (has_line_end_ && std::memchr(from, '\r', static_cast<std::size_t>(end - from)) != nullptr);
   if (!goes_by_line) {
-    const auto found = match(*regex_, from, from, end);
+    const auto found = match_regex(from, from, end);
     // An empty match behind the last newline is on no line.
     if (found && found->begin == end && end > from && end[-1] == '\n') return std::nullopt;
     return found;
@@ -125,7 +200,7 @@ std::optional<Span> Pattern::find_line(const char* from, const char* end) const 
       start = line_start(from, place);
     }
     const char* const newline = line_end(start, end);
-    if (const auto found = match(*regex_, start, start, text_end(start, newline))) return found;
+    if (const auto found = match_regex(start, start, text_end(start, newline))) return found;
     from = newline == end ? end : newline + 1;
   }
   return std::nullopt;

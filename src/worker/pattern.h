@@ -20,7 +20,7 @@ namespace sallyport::worker {
 struct PatternOptions {
   enum class Case : std::uint8_t { sensitive, insensitive, smart };  // smart: insensitive unless it has a capital
   bool is_fixed = false;
-  bool is_word = false;
+  bool is_word = false;  // no word character (Unicode's) on either side of a match
   bool is_multiline = false;
   Case letter_case = Case::sensitive;
 };
@@ -52,10 +52,14 @@ class Pattern {
   bool may_match(const char* from, const char* end) const;
 
  private:
+  class UnicodeWord;
+
   Pattern();
+  std::optional<Span> match_regex(const char* begin, const char* from, const char* end) const;
 
   std::optional<LiteralScanner> scanner_;
   std::unique_ptr<re2::RE2> regex_;  // none where the literal is the whole pattern
+  std::unique_ptr<UnicodeWord> word_;
   bool is_multiline_ = false;
   bool has_line_end_ = false;  // '$' occurs: lines with '\r' must be looked at one by one
 };

@@ -12,9 +12,6 @@
 namespace sallyport::worker {
 namespace {
 
-// A multiline match can be anywhere, and a single line can be a whole file: both are held in memory.
-constexpr std::size_t kMaxHeldBytes = 16 << 20;
-
 const char* line_start(const char* least, const char* at) {
   const void* newline = ::memrchr(least, '\n', static_cast<std::size_t>(at - least));
   return newline == nullptr ? least : static_cast<const char*>(newline) + 1;
@@ -57,21 +54,37 @@ Outcome FileSearcher::search(int fd, std::uint64_t after_line, FileHits& found) 
   reserve(kScanBufferBytes);
   const ssize_t count = fill(fd, 0);
   if (count < 0) return Outcome::unreadable;
-  const auto filled = static_cast<std::size_t>(count);
-  if (!options_.with_binary && looks_binary({begin(), filled})) return Outcome::binary;
-  State state{&found, after_line, begin(), 1, begin(), 0};
-  if (filled < capacity_) {
-    // The usual case: all of it, in one read.
-    if (!pattern_.is_multiline())
-      scan(begin(), begin(), begin() + filled, state);
-    else
-      return search_whole(fd, filled, state);
-    return Outcome::searched;
+  auto filled = static_cast<std::size_t>(count);
+  bool is_all = filled < capacity_;  // the usual case: in one read
+  const std::string_view start = std::string_view(begin(), filled).substr(0, 3);
+  const bool is_utf16 = start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff");
+  if (start == "\xef\xbb\xbf") {
+    filled -= 3;
+    std::memmove(buffer_.get(), begin() + 3, filled);
   }
-  struct stat status{};
-  if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return Outcome::unreadable;
-  if (static_cast<std::uint64_t>(status.st_size) > kMaxSearchedBytes) return Outcome::too_large;
-  return pattern_.is_multiline() ? search_whole(fd, filled, state) : search_lines(fd, filled, state);
+  const auto is_refused = [&] { return !options_.with_binary && looks_binary({begin(), filled}); };
+  if (!is_utf16 && is_refused()) return Outcome::binary;
+  if (!is_all) {
+    struct stat status{};
+    if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return Outcome::unreadable;
+    if (static_cast<std::uint64_t>(status.st_size) > kMaxSearchedBytes) return Outcome::too_large;
+    is_all = is_utf16 || pattern_.is_multiline();
+    const Outcome outcome = is_all ? fill_whole(fd, filled) : Outcome::searched;
+    if (outcome != Outcome::searched) return outcome;
+  }
+  if (is_utf16) {
+    const std::string text = utf16_to_utf8({begin(), filled}, begin()[0] == '\xfe');
+    reserve(text.size());
+    filled = text.copy(buffer_.get(), text.size());
+    if (is_refused()) return Outcome::binary;
+  }
+  State state{&found, after_line, begin(), 1, begin(), 0, false};
+  if (!is_all) return search_lines(fd, filled, state);
+  if (pattern_.is_multiline())
+    search_whole(begin() + filled, state);
+  else
+    scan(begin(), begin(), begin() + filled, state);
+  return Outcome::searched;
 }
 
 // A window of whole lines after the other; what context may need of the one before is kept in front.
@@ -112,27 +125,71 @@ Outcome FileSearcher::search_lines(int fd, std::size_t filled, State& state) {
   return Outcome::searched;
 }
 
-Outcome FileSearcher::search_whole(int fd, std::size_t filled, State& state) {
-  while (filled == capacity_) {
-    if (capacity_ >= kMaxHeldBytes) return Outcome::too_large;
-    reserve(capacity_ * 2);
-    const ssize_t count = fill(fd, filled);
+Outcome FileSearcher::fill_whole(int fd, std::size_t& filled) {
+  for (ssize_t count = 1; count > 0; filled += static_cast<std::size_t>(count)) {
+    if (filled == capacity_) {
+      if (capacity_ >= kMaxHeldBytes) return Outcome::too_large;
+      reserve(capacity_ * 2);
+    }
+    count = fill(fd, filled);
     if (count < 0) return Outcome::unreadable;
-    filled += static_cast<std::size_t>(count);
-  }
-  state.counted = state.emitted = begin();
-  const char* const end = begin() + filled;
-  if (!pattern_.may_match(begin(), end)) return Outcome::searched;
-  for (const char* from = begin(); from <= end && !is_done(state);) {
-    const auto match = pattern_.find(begin(), from, end);
-    if (!match || match->begin == end) break;
-    const char* const line = line_start(begin(), match->begin);
-    const char* const line_end =
-        next_line(std::max(match->begin, match->end - (match->end > match->begin ? 1 : 0)), end);
-    add_match(begin(), *match, line, line_end, state);
-    from = std::max(match->end, match->begin + 1);
   }
   return Outcome::searched;
+}
+
+void FileSearcher::search_whole(const char* end, State& state) {
+  if (!pattern_.may_match(begin(), end)) return;
+  const bool ends_open = end > begin() && end[-1] != '\n';
+  // An empty match behind the last newline is on no line.
+  const auto is_on_a_line = [&](const std::optional<Span>& match) {
+    return match && (match->begin < end || ends_open);
+  };
+  const char* shown = begin();
+  for (auto match = pattern_.find(begin(), begin(), end); is_on_a_line(match);) {
+    const char* const line = line_start(begin(), match->begin);
+    const char* line_end = line;
+    // Matches that share a line belong together.
+    matches_.clear();
+    do {
+      if (matches_.size() < kMaxLineMatches) matches_.push_back(*match);
+      line_end = std::max(line_end, next_line(match->end > match->begin ? match->end - 1 : match->begin, end));
+      match = next_match(begin(), *match, end);
+    } while (is_on_a_line(match) && (match->begin < line_end || line_end == end));
+    add_context(shown, line, state);
+    add_matches(begin(), line, line_end, state);
+    shown = line_end;
+    if (options_.mode == SearchOptions::Mode::files) return;
+    if (state.found->matches >= options_.most_lines) break;
+  }
+  add_context(shown, end, state);
+}
+
+// Empty ones count too. Right behind a match one is no match of its own, though it may be on a line of its own.
+std::optional<Span> FileSearcher::next_match(const char* begin, Span last, const char* end) const {
+  const auto behind_character = [&](const char* at) {
+    const std::string_view rest(at, static_cast<std::size_t>(end - at));
+    return at + (rest.empty() ? 1 : std::max<std::size_t>(utf8_sequence(rest), 1));
+  };
+  const char* from = last.end > last.begin ? last.end : behind_character(last.end);
+  while (from <= end) {
+    const auto found = pattern_.find(begin, from, end);
+    const bool is_right_behind = found && found->begin == last.end && found->end == last.end;
+    if (!is_right_behind || !gives_each_match()) return found;
+    from = behind_character(found->end);
+  }
+  return std::nullopt;
+}
+
+void FileSearcher::collect_line(Span first, const char* line, const char* line_end) {
+  matches_.assign(1, first);
+  if (!gives_each_match()) return;
+  const char* end = line_end > line && line_end[-1] == '\n' ? line_end - 1 : line_end;
+  if (end > first.end && end[-1] == '\r') --end;
+  while (matches_.size() < kMaxLineMatches) {
+    const auto next = next_match(line, matches_.back(), end);
+    if (!next) break;
+    matches_.push_back(*next);
+  }
 }
 
 bool FileSearcher::is_done(const State& state) const {
@@ -154,7 +211,8 @@ void FileSearcher::scan(const char* oldest, const char* from, const char* end, S
     const char* const line = line_start(from, match->begin);
     const char* const line_end = next_line(match->begin, end);
     add_context(from, line, state);
-    add_match(oldest, *match, line, line_end, state);
+    collect_line(*match, line, line_end);
+    add_matches(oldest, line, line_end, state);
     if (options_.mode == SearchOptions::Mode::files) return;
     from = line_end;
   }
@@ -168,7 +226,7 @@ std::uint64_t FileSearcher::line_of(const char* place, State& state) {
   return state.line;
 }
 
-void FileSearcher::add_match(const char* oldest, Span match, const char* line, const char* line_end, State& state) {
+void FileSearcher::add_matches(const char* oldest, const char* line, const char* line_end, State& state) {
   if (options_.mode != SearchOptions::Mode::content) {
     ++state.found->matches;
     return;
@@ -182,41 +240,48 @@ void FileSearcher::add_match(const char* oldest, Span match, const char* line, c
     add(at, next, 0, state);
     at = next;
   }
-  if (line_of(line, state) > state.after_line) {
+  const std::uint64_t matches_before = state.found->matches;
+  if (options_.only_matching) {
+    add_each_match(line, state);
+  } else if (line_of(line, state) > state.after_line) {
     ++state.found->matches;
-    if (options_.only_matching) {
-      const char* const text_end = line_end > line && line_end[-1] == '\n' ? line_end - 1 : line_end;
-      for (std::optional<Span> one = match; one && one->begin < line_end;) {
-        if (one->end > one->begin) add(one->begin, one->end, static_cast<std::uint32_t>(one->begin - line + 1), state);
-        if (pattern_.is_multiline()) break;
-        const char* const from = std::max(one->end, one->begin + 1);
-        one = from < text_end ? pattern_.find(line, from, text_end) : std::nullopt;
-      }
-    } else {
-      add(line, line_end, static_cast<std::uint32_t>(match.begin - line + 1), state);
-    }
-    state.context_left = options_.after;
+    add(line, line_end, static_cast<std::uint32_t>(matches_[0].begin - line + 1), state);
   }
+  state.context_left = options_.after;
+  state.was_shown = state.found->matches == matches_before;
   state.emitted = std::max(state.emitted, line_end);
+}
+
+void FileSearcher::add_each_match(const char* line, State& state) {
+  std::uint64_t last = state.after_line;
+  for (const Span& match : matches_) {
+    const std::uint64_t number = line_of(match.begin, state);
+    if (number > last) ++state.found->matches;
+    last = std::max(last, number);
+    const char* const start = line_start(line, match.begin);
+    add(match.begin, match.end, static_cast<std::uint32_t>(match.begin - start + 1), state);
+  }
+  if (matches_.size() == kMaxLineMatches && !state.found->hits.empty()) state.found->hits.back().is_cut = true;
 }
 
 void FileSearcher::add_context(const char* from, const char* end, State& state) {
   for (; state.context_left > 0 && from < end; --state.context_left) {
     const char* const next = next_line(from, end);
     line_of(from, state);
-    add(from, next, 0, state);
+    if (!state.was_shown) add(from, next, 0, state);
     state.emitted = next;
     from = next;
   }
 }
 
-// [line, end) is one line, or a match on one.
+// [line, end) is a line, the lines of a multiline match, or a match.
 void FileSearcher::add(const char* line, const char* end, std::uint32_t column, State& state) {
   const std::uint64_t number = line_of(line, state);
   if (number <= state.after_line) return;
   std::string_view text(line, static_cast<std::size_t>(end - line));
   if (text.ends_with('\n')) text.remove_suffix(1);
   if (text.ends_with('\r')) text.remove_suffix(1);
+  const std::uint64_t last_line = number + (pattern_.is_multiline() ? count_newlines(text) : 0);
   const bool is_cut = text.size() > options_.line_bytes;
   if (is_cut) {
     // Around the match, so that it is seen.
@@ -227,7 +292,7 @@ void FileSearcher::add(const char* line, const char* end, std::uint32_t column, 
     while (!text.empty() && (static_cast<unsigned char>(text[0]) & 0xc0) == 0x80) text.remove_prefix(1);
     text = whole_characters(text);
   }
-  state.found->hits.push_back({number, column, is_cut, std::string(text)});
+  state.found->hits.push_back({number, last_line, column, is_cut, std::string(text)});
 }
 
 }  // namespace sallyport::worker

@@ -1,8 +1,12 @@
 // Searching one file: windows of whole lines, hits with their context.
+//
+// A byte-order mark is no part of the first line. What begins with UTF-16's is searched, shown and counted in columns
+// as UTF-8.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,10 +16,11 @@
 namespace sallyport::worker {
 
 struct Hit {
-  std::uint64_t line = 0;    // from 1
-  std::uint32_t column = 0;  // from 1, in bytes; 0 for context
-  bool is_cut = false;       // the text is not all of the line
-  std::string text;          // without its line ending
+  std::uint64_t line = 0;       // from 1; where it begins
+  std::uint64_t last_line = 0;  // where it ends: a multiline hit has several lines
+  std::uint32_t column = 0;     // from 1, in bytes; 0 for context
+  bool is_cut = false;          // the text is not all of the line, or matches behind this one were left out
+  std::string text;             // without its line ending
   bool is_context() const { return column == 0; }
 };
 
@@ -31,7 +36,7 @@ struct SearchOptions {
 };
 
 struct FileHits {
-  std::uint64_t matches = 0;  // matching lines; matches for a multiline pattern
+  std::uint64_t matches = 0;  // matching lines; stretches of lines that matches share for a multiline pattern
   std::vector<Hit> hits;      // content mode only
 };
 
@@ -53,24 +58,32 @@ class FileSearcher {
     std::uint64_t line;          // number of the line at `counted`
     const char* emitted;         // end of what was shown already
     std::uint32_t context_left;  // lines of context still owed behind a match
+    bool was_shown;              // that context, on the page before
   };
 
   Outcome search_lines(int fd, std::size_t filled, State& state);
-  Outcome search_whole(int fd, std::size_t filled, State& state);
+  void search_whole(const char* end, State& state);
   void scan(const char* oldest, const char* from, const char* end, State& state);
-  void add_match(const char* oldest, Span match, const char* line, const char* line_end, State& state);
+  // Of the lines [line, line_end), which hold matches_.
+  void add_matches(const char* oldest, const char* line, const char* line_end, State& state);
+  void add_each_match(const char* line, State& state);
+  void collect_line(Span first, const char* line, const char* line_end);
+  std::optional<Span> next_match(const char* begin, Span last, const char* end) const;
   void add_context(const char* from, const char* end, State& state);
   void add(const char* line, const char* end, std::uint32_t column, State& state);
   std::uint64_t line_of(const char* place, State& state);
   bool is_done(const State& state) const;
+  bool gives_each_match() const { return options_.only_matching && options_.mode == SearchOptions::Mode::content; }
   void reserve(std::size_t capacity);  // keeps the content
   ssize_t fill(int fd, std::size_t at);
+  Outcome fill_whole(int fd, std::size_t& filled);
   const char* begin() const { return buffer_.get(); }
 
   const Pattern& pattern_;
   SearchOptions options_;
   std::unique_ptr<char[]> buffer_;
   std::size_t capacity_ = 0;
+  std::vector<Span> matches_;
 };
 
 }  // namespace sallyport::worker

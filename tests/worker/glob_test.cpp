@@ -71,22 +71,78 @@ TEST(Glob, BracesExpandNestedAndBounded) {
   EXPECT_FALSE(expand_braces(bomb));
 }
 
+using Use = PathPattern::Use;
+
 TEST(PathPattern, WithoutASlashFloatsOnlyWhereAsked) {
-  EXPECT_TRUE(PathPattern::compile("*.h", true)->matches("a/b.h", "b.h"));
-  EXPECT_FALSE(PathPattern::compile("*.h", false)->matches("a/b.h", "b.h"));
-  EXPECT_TRUE(PathPattern::compile("**/*.{h,cpp}", false)->matches("a/b.cpp", "b.cpp"));
-  EXPECT_TRUE(PathPattern::compile("./src/*.h", false)->matches("src/b.h", "b.h"));
+  EXPECT_TRUE(PathPattern::compile("*.h", Use::include)->matches("a/b.h", "b.h"));
+  EXPECT_FALSE(PathPattern::compile("*.h", Use::glob)->matches("a/b.h", "b.h"));
+  EXPECT_TRUE(PathPattern::compile("**/*.{h,cpp}", Use::glob)->matches("a/b.cpp", "b.cpp"));
+  EXPECT_TRUE(PathPattern::compile("./src/*.h", Use::glob)->matches("src/b.h", "b.h"));
 }
 
 TEST(PathPattern, KnowsWhichDirectoriesCannotMatter) {
-  const PathPattern pattern = *PathPattern::compile("src/lib/*.h", false);
+  const PathPattern pattern = *PathPattern::compile("src/lib/*.h", Use::glob);
   EXPECT_TRUE(pattern.can_match_below(""));
   EXPECT_TRUE(pattern.can_match_below("src/"));
   EXPECT_TRUE(pattern.can_match_below("src/lib/"));
   EXPECT_FALSE(pattern.can_match_below("src/lib/x/"));
   EXPECT_FALSE(pattern.can_match_below("test/"));
-  EXPECT_TRUE(PathPattern::compile("src/**/x", false)->can_match_below("src/a/b/"));
-  EXPECT_TRUE(PathPattern::compile("**/x", false)->can_match_below("any/"));
+  EXPECT_TRUE(PathPattern::compile("src/**/x", Use::glob)->can_match_below("src/a/b/"));
+  EXPECT_TRUE(PathPattern::compile("**/x", Use::glob)->can_match_below("any/"));
+}
+
+// Why a pattern is refused, or "" if it is not.
+std::string refusal(std::string_view pattern, Use use, std::string_view root = "/ws/") {
+  const auto compiled = PathPattern::compile(pattern, use, root);
+  if (compiled) return "";
+  EXPECT_EQ(compiled.error().code, Code::invalid_params);
+  const std::string_view field = use == Use::glob ? "pattern" : use == Use::include ? "include" : "exclude";
+  EXPECT_EQ(compiled.error().details_json, "{\"field\":\"params." + std::string(field) + "\"}");
+  return compiled.error().message;
+}
+
+TEST(PathPattern, RefusesWhatIsMalformedOrCanNeverMatchAndSaysWhy) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"[", "[ without its ]"},
+      {"src/[a-", "[ without its ]"},
+      {"x[[:nonsense:]]", "does not exist"},
+      {"[/]", "no character is in"},
+      {"a\\", "backslash"},
+      {"../*", "set root"},
+      {"a/../b", "set root"},
+      {"{a,../b}", "set root"},
+      {"a/./b", "'.'"},
+      {".", "'.'"},
+      {"a//b", "empty component"},
+      {"", "is empty"},
+      {"{a,}", "is empty"},
+      {"/etc/host*", "absolute"},
+      {"/ws", "absolute"},
+      {"!*.c", "exclude"},
+  };
+  for (const auto& [pattern, why] : cases) {
+    for (const Use use : {Use::glob, Use::include, Use::exclude})
+      EXPECT_NE(refusal(pattern, use).find(why), std::string::npos) << pattern << ": " << refusal(pattern, use);
+  }
+  EXPECT_NE(refusal("src/", Use::glob).find("kind"), std::string::npos);
+  EXPECT_NE(refusal("src/", Use::include).find("**"), std::string::npos);
+  EXPECT_EQ(refusal("src/", Use::exclude), "");
+  EXPECT_EQ(refusal("\\!x", Use::include), "");
+  EXPECT_EQ(refusal("a..b", Use::glob), "");
+}
+
+TEST(PathPattern, AnAbsoluteOneMeansThePlaceBelowTheRoot) {
+  EXPECT_TRUE(PathPattern::compile("/ws/*.h", Use::include, "/ws/")->matches("b.h", "b.h"));
+  EXPECT_FALSE(PathPattern::compile("/ws/*.h", Use::include, "/ws/")->matches("a/b.h", "b.h"));
+  EXPECT_TRUE(PathPattern::compile("/etc/*.h", Use::glob, "/")->matches("etc/b.h", "b.h"));
+}
+
+TEST(PathPattern, AFilterFloatsUnlessADotHoldsIt) {
+  EXPECT_TRUE(PathPattern::compile("src", Use::exclude)->matches("a/src", "src", true));
+  EXPECT_FALSE(PathPattern::compile("./src", Use::exclude)->matches("a/src", "src", true));
+  EXPECT_TRUE(PathPattern::compile("./src", Use::exclude)->matches("src", "src", true));
+  EXPECT_TRUE(PathPattern::compile("src/", Use::exclude)->matches("a/src", "src", true));
+  EXPECT_FALSE(PathPattern::compile("src/", Use::exclude)->matches("a/src", "src"));
 }
 
 }  // namespace

@@ -153,11 +153,103 @@ TEST(Pattern, WordFixedAndCase) {
   EXPECT_EQ(first_line("token", "TOKEN\n", {.letter_case = PatternOptions::Case::insensitive}), "TOKEN");
 }
 
+TEST(Pattern, AWordHasNoWordCharacterBesideIt) {
+  const PatternOptions word{.is_word = true};
+  EXPECT_EQ(first_line("\xc3\xa9t\xc3\xa9", "\xc3\xa9t\xc3\xa9s\nl'\xc3\xa9t\xc3\xa9!", word), "\xc3\xa9t\xc3\xa9");
+  EXPECT_EQ(first_line("::", "a::b\na :: b", word), "::");
+  EXPECT_EQ(first_line("::", "a::b\n", word), "none");
+  EXPECT_EQ(first_line("gamma\\(", "gamma(x\ngamma( x", word), "gamma(");
+  EXPECT_EQ(first_line("foo|foobar", "foobar\n", word), "foobar");
+  EXPECT_EQ(first_line("foo",
+                       "\xc3\xa9"
+                       "foo\n",
+                       word),
+            "none");
+  // A combining mark, a connector beyond ASCII and a letter in a circle belong to words; a dash does not.
+  EXPECT_EQ(first_line("foo",
+                       "foo\xcc\x81\nfoo\xe2\x80\xbf\n\xe2\x93\x90"
+                       "foo\n",
+                       word),
+            "none");
+  EXPECT_EQ(first_line("foo",
+                       "\xe2\x80\x94"
+                       "foo\xe2\x80\x94\n",
+                       word),
+            "foo");
+  // The first place is no word, a later one on the same line is.
+  EXPECT_EQ(first_line("fo+",
+                       "\xc3\xa9"
+                       "fo foo\n",
+                       word),
+            "foo");
+}
+
+TEST(Pattern, SmartCaseLooksAtLettersThatStandForThemselves) {
+  const PatternOptions smart{.letter_case = PatternOptions::Case::smart};
+  EXPECT_EQ(first_line("\\Soo", "FOO\n", smart), "FOO");
+  EXPECT_EQ(first_line("\\x66oo\\B", "FOOB\n", smart), "FOO");
+  EXPECT_EQ(first_line("(?P<Name>foo)", "FOO\n", smart), "FOO");
+  EXPECT_EQ(first_line("\\p{Lu}\\pLo", "FOO\n", smart), "FOO");
+  EXPECT_EQ(first_line("[[:upper:]]oo", "FOO\n", smart), "FOO");
+  EXPECT_EQ(first_line("\xc3\x89t", "\xc3\xa9t\n", smart), "none");
+  EXPECT_EQ(first_line("\xc3\xa9t", "\xc3\x89T\n", smart), "\xc3\x89T");
+  EXPECT_EQ(first_line("\\x46oo", "foo\n", smart), "none");
+  EXPECT_EQ(first_line("\\x{c9}t", "\xc3\xa9t\n", smart), "none");
+  EXPECT_EQ(first_line("\\106oo", "foo\n", smart), "none");
+  EXPECT_EQ(first_line("[F]oo", "foo\n", smart), "none");
+  EXPECT_EQ(first_line("[]F]oo", "foo\n", smart), "none");
+  EXPECT_EQ(first_line("\\QF\\Eoo", "foo\n", smart), "none");
+  EXPECT_EQ(first_line("\\p{Lu}", "f\n", smart), "none") << "there is no letter to compare";
+  EXPECT_EQ(first_line("\\S", "FOO\n", {.is_fixed = true, .letter_case = PatternOptions::Case::smart}), "none");
+}
+
 TEST(Pattern, SaysClearlyWhatRe2Refuses) {
-  EXPECT_NE(first_line("(a)\\1", "aa").find("RE2 refuses it"), std::string::npos);
   EXPECT_NE(first_line("a\\nb", "a\nb").find("multiline"), std::string::npos);
-  EXPECT_NE(first_line("a(", "aa").find("RE2 refuses it"), std::string::npos);
-  EXPECT_NE(first_line("((x{1000}){1000}){1000}", "x").find("RE2 refuses it"), std::string::npos);
+  const std::pair<const char*, const char*> cases[] = {
+      {"(a)\\1", "back-references"},
+      {"(?P<n>a)(?P=n)", "back-references"},
+      {"a(?=b)", "look-around"},
+      {"(?<!a)b", "look-around"},
+      {"(?<n>a)", "(?P<name>"},
+      {"a{1001}", "1000 times"},
+      {"((x{1000}){1000}){1000}", "1000 times"},
+  };
+  for (const auto& [pattern, hint] : cases) {
+    const std::string said = first_line(pattern, "x");
+    EXPECT_NE(said.find("RE2 refuses it"), std::string::npos) << pattern;
+    EXPECT_NE(said.find(hint), std::string::npos) << pattern << ": " << said;
+  }
+  for (const char* pattern : {"[", "a(", "a**", "a{1001}", "\\y"}) {
+    const std::string said = first_line(pattern, "x");
+    EXPECT_NE(said.find("RE2 refuses it"), std::string::npos) << pattern;
+    EXPECT_EQ(said.find("back-ref"), std::string::npos) << said;
+    EXPECT_EQ(said.find("look-around"), std::string::npos) << said;
+  }
+}
+
+TEST(Text, NamesTravelAsTheirBytes) {
+  for (const std::string& name : {std::string("plain"), std::string("\x80z"), std::string("\xc3\xa9"),
+                                  std::string("\xff"
+                                              "a%41"),
+                                  std::string("%"), std::string("d/\xe2\x82")}) {
+    EXPECT_TRUE(is_utf8(spell_name(name)));
+    EXPECT_EQ(read_name(spell_name(name)), name);
+  }
+  EXPECT_EQ(spell_name("\xff"
+                       "a%"),
+            "%FFa%25");
+  for (const char* wrong : {"%", "%4", "%41", "%ff", "%C3%A9", "%+1", "%00", "a%zz"})
+    EXPECT_FALSE(read_name(wrong)) << wrong;
+}
+
+TEST(Text, DecodesUtf16) {
+  EXPECT_EQ(utf16_to_utf8(std::string_view("\xff\xfe\x41\0\xe9\0\x3d\xd8\0\xde", 10), false),
+            "A\xc3\xa9\xf0\x9f\x98\x80");
+  EXPECT_EQ(utf16_to_utf8(std::string_view("\xfe\xff\0A\xd8\x3d\0B", 8), true),
+            "A\xef\xbf\xbd"
+            "B");
+  EXPECT_EQ(utf16_to_utf8(std::string_view("A\0B", 3), false), "A\xef\xbf\xbd");
+  EXPECT_EQ(utf16_to_utf8("", false), "");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "base/utf8.h"
 #include "wire/wire.h"
 #include "worker/sandbox_dir.h"
 
@@ -103,6 +104,105 @@ TEST(Service, AnAnswerOfManyEscapesStillFitsItsFrame) {
   const std::string answer = call(Service(box.open()), "fs.read", R"({"path":"f","max_bytes":983040})");
   EXPECT_LT(answer.size(), wire::kMaxFrameBytes);
   EXPECT_NE(answer.find("\"truncated\":true"), std::string::npos);
+}
+
+// Names that are no UTF-8 look alike once they are shown; a cursor must still tell them apart.
+TEST(Service, PagesGiveEveryNameOnceWhateverItsBytes) {
+  SandboxDir box;
+  const std::vector<std::string> names = {"%",
+                                          "%41",
+                                          "a b",
+                                          "\x80z",
+                                          "\xc3\xa9",
+                                          "\xff"
+                                          "a",
+                                          "\xff"
+                                          "b"};
+  for (const std::string& name : names) box.write("d/" + name, "hit\nhit\n");
+  const Service service(box.open());
+  const auto pages = [&](const std::string& method, const std::string& params, std::string_view array,
+                         std::string_view member) {
+    std::vector<std::string> all;
+    std::string cursor;
+    for (int page = 0; page < 100; ++page) {
+      const std::string answer = call(service, method, "{" + params + cursor + "}");
+      wire::Decoder decoder;
+      const auto document = decoder.parse(answer);
+      const Value result = document->root().get("result");
+      EXPECT_TRUE(result.exists()) << answer;
+      for (const Value one : result.get(array).items())
+        all.emplace_back((member.empty() ? one : one.get(member)).as_string().value_or("?"));
+      if (method != "fs.grep") {
+        EXPECT_EQ(result.get("total").as_uint(), names.size()) << "the same on every page";
+      }
+      if (!result.get("cursor").exists()) break;
+      cursor = ",\"cursor\":" + result.get("cursor").to_json();
+    }
+    return all;
+  };
+  std::vector<std::string> shown;
+  std::vector<std::string> paths;
+  std::vector<std::string> lines;
+  for (const std::string& name : names) {
+    shown.push_back(to_utf8_lossy(name));
+    paths.push_back("d/" + shown.back());
+    lines.insert(lines.end(), 2, paths.back());
+  }
+  EXPECT_EQ(pages("fs.list", R"("path":"d","limit":1)", "entries", "name"), shown);
+  EXPECT_EQ(pages("fs.glob", R"("pattern":"**","limit":1)", "paths", ""), paths);
+  EXPECT_EQ(pages("fs.glob", R"("pattern":"*","root":"d","limit":2)", "paths", ""), paths);
+  EXPECT_EQ(pages("fs.grep", R"("pattern":"hit","limit":1)", "matches", "path"), lines);
+  EXPECT_EQ(pages("fs.grep", R"("pattern":"hit","root":"d","limit":3)", "matches", "path"), lines);
+  EXPECT_EQ(pages("fs.grep", R"("pattern":"hit","mode":"files","limit":1)", "files", ""), paths);
+}
+
+TEST(Service, ACursorFromElsewhereIsRefused) {
+  SandboxDir box;
+  box.write("d/f", "hit\n");
+  const Service service(box.open());
+  const std::pair<const char*, const char*> cases[] = {
+      {"fs.list", R"({"cursor":"a/b"})"},
+      {"fs.list", R"({"cursor":"%zz"})"},
+      {"fs.list", R"({"cursor":"%41"})"},
+      {"fs.glob", R"({"pattern":"*","cursor":"%ff"})"},
+      {"fs.glob", R"({"pattern":"*","root":"d","cursor":"f"})"},
+      {"fs.glob", R"({"pattern":"*","root":"d","cursor":"d/"})"},
+      {"fs.grep", R"({"pattern":"x","cursor":"f"})"},
+      {"fs.grep", R"({"pattern":"x","cursor":"0:"})"},
+      {"fs.grep", R"({"pattern":"x","cursor":"01:f"})"},
+      {"fs.grep", R"({"pattern":"x","cursor":"-1:f"})"},
+      {"fs.grep", R"({"pattern":"x","cursor":"99999999999999999999:f"})"},
+      {"fs.grep", R"({"pattern":"x","cursor":"1:%"})"},
+      {"fs.grep", R"({"pattern":"x","mode":"count","cursor":"1:f"})"},
+      {"fs.grep", R"({"pattern":"x","root":"d","cursor":"1:f"})"},
+      {"fs.grep", R"({"pattern":"x","root":"d/f","cursor":"1:d/f2"})"},
+  };
+  for (const auto& [method, params] : cases) {
+    const std::string answer = call(service, method, params);
+    EXPECT_NE(answer.find(R"("field":"params.cursor")"), std::string::npos) << method << params << answer;
+  }
+  EXPECT_NE(call(service, "fs.grep", R"({"pattern":"x","root":"d/f","cursor":"1:d/f"})").find("result"),
+            std::string::npos);
+}
+
+TEST(Service, APageOfHitsFitsItsFrameWhateverThePathsAndBytes) {
+  SandboxDir box;
+  std::string path;
+  for (int i = 0; i < 15; ++i) path += std::string(200, 'd') + "/";
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += "x\xff\xff\xff\xff\xff\xff\xff\n";
+  box.write(path + "f", text);
+  box.write("long", std::string(20, 'x') + "\n" + std::string(300 << 10, '\x01') + "\nx\n");
+  const Service service(box.open());
+  for (const char* params :
+       {R"({"pattern":"x","limit":100000,"max_bytes":983040})",
+        R"({"pattern":"x","limit":100000,"max_bytes":983040,"context":1000})",
+        R"({"pattern":"x","max_bytes":983040,"context":9,"max_line_bytes":65536,"root":"long"})",
+        R"({"pattern":".","limit":100000,"max_bytes":983040,"only_matching":true,"root":"long"})"}) {
+    const std::string answer = call(service, "fs.grep", params);
+    EXPECT_LT(answer.size(), wire::kMaxFrameBytes - 1000) << params;
+    EXPECT_NE(answer.find("\"matches\":[{"), std::string::npos) << params << answer.substr(0, 300);
+  }
 }
 
 }  // namespace
