@@ -1,5 +1,5 @@
 // From a dropped file to its answer, beside watchdog and chokidar: one table, every row with its target.
-//   bench_mailbox_driver SERVER SCRIPTS DIRECTORY [--quick] [--json]
+//   bench_mailbox_driver SERVER SCRIPTS DIRECTORY [--quick] [--json] [--contest NAME]... [--only CONTENDER]...
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct Settings {
   int rounds = 3, paced = 600, overflow = 40'000, records = 20'000;
   int burst_boxes = 20, sweep_boxes = 100, per_box = 1000, more_per_box = 20;
   bool is_json = false;
+  std::set<std::string> contests = {"paced", "awake", "burst", "sweep", "overflow"};
+  std::set<std::string> only;  // of the contenders; empty: all
 };
 
 // Everything that one contender showed, a value per round.
@@ -50,14 +53,16 @@ struct Scores {
 };
 
 // Watchdog with one watch over all mailboxes is what the targets are about: it sees mailboxes that come later. With a
-// watch for each it has more queues and threads, and is shown for comparison.
+// watch for each it has more queues and threads, and is shown for comparison; so is the floor, the bare system calls.
 constexpr const char *kOurs = "sallyport", *kUnsynced = "unsynced", *kWatchdog = "watchdog", *kEach = "wd/each",
-                     *kChokidar = "chokidar";
+                     *kChokidar = "chokidar", *kBare = "bare";
 
 bool works(const std::string& command) { return std::system((command + " >/dev/null 2>&1").c_str()) == 0; }
 
 std::vector<Contender> find_contenders(const std::string& server, const std::string& scripts) {
-  std::vector<Contender> all = {{kOurs, {server, "BASE", "STATE"}}, {kUnsynced, {server, "BASE", "STATE", "unsynced"}}};
+  const std::string bare = server.substr(0, server.rfind('/')) + "/bench_mailbox_bare";
+  std::vector<Contender> all = {
+      {kOurs, {server, "BASE", "STATE"}}, {kUnsynced, {server, "BASE", "STATE", "unsynced"}}, {kBare, {bare, "BASE"}}};
   if (works("/usr/bin/python3 -c 'import watchdog'")) {
     all.push_back({kWatchdog, {"/usr/bin/python3", scripts + "/peer_watchdog.py", "BASE"}});
     all.push_back({kEach, {"/usr/bin/python3", scripts + "/peer_watchdog.py", "BASE", "each"}});
@@ -80,15 +85,18 @@ std::map<std::string, Scores> run_all(const Ground& ground, std::vector<Contende
     for (const Contender& each : contenders) {
       std::fprintf(stderr, "bench mailbox: round %d of %d, %s\n", round + 1, settings.rounds, each.name.c_str());
       Scores& score = scores[each.name];
-      score.paced.push_back(run_paced(ground, each, settings.paced, 150));
-      {
+      const auto has = [&](const char* contest) { return settings.contests.contains(contest); };
+      if (has("paced")) score.paced.push_back(run_paced(ground, each, settings.paced, 150));
+      if (has("awake")) {
         const Awake awake;
         score.awake.push_back(run_paced(ground, each, settings.paced, 150));
       }
-      score.burst.push_back(run_burst(ground, each, settings.burst_boxes, settings.per_box));
-      score.sweep.push_back(run_sweep(ground, each, settings.sweep_boxes, settings.per_box - settings.more_per_box,
-                                      settings.more_per_box));
-      score.overflow.push_back(run_overflow(ground, each, settings.overflow));
+      if (has("burst")) score.burst.push_back(run_burst(ground, each, settings.burst_boxes, settings.per_box));
+      if (has("sweep")) {
+        score.sweep.push_back(run_sweep(ground, each, settings.sweep_boxes, settings.per_box - settings.more_per_box,
+                                        settings.more_per_box));
+      }
+      if (has("overflow")) score.overflow.push_back(run_overflow(ground, each, settings.overflow));
     }
     std::rotate(contenders.begin(), contenders.begin() + 1, contenders.end());
   }
@@ -123,11 +131,12 @@ Row compare(const std::map<std::string, Scores>& scores, std::string name, std::
             std::vector<T> Scores::* contest, Measure measure, bool more_is_better, double target) {
   Row row{.name = std::move(name), .unit = std::move(unit), .figures = {}, .ratio = {}, .target = target};
   for (const auto& [contender, score] : scores) {
-    if (contender != kUnsynced) row.figures[contender] = median_over(score.*contest, measure);
+    if (contender != kUnsynced && !(score.*contest).empty()) {
+      row.figures[contender] = median_over(score.*contest, measure);
+    }
   }
-  const auto watchdog = scores.find(kWatchdog);
-  if (watchdog == scores.end()) return row;
-  const std::vector<T>&ours = scores.at(kOurs).*contest, &theirs = watchdog->second.*contest;
+  if (!row.figures.contains(kOurs) || !row.figures.contains(kWatchdog)) return row;
+  const std::vector<T>&ours = scores.at(kOurs).*contest, &theirs = scores.at(kWatchdog).*contest;
   std::vector<double> ratios;
   for (std::size_t i = 0; i < ours.size(); ++i) {
     const double ratio = measure(theirs[i]) / measure(ours[i]);
@@ -140,7 +149,9 @@ Row compare(const std::map<std::string, Scores>& scores, std::string name, std::
 Row durable_share(const std::map<std::string, Scores>& scores) {
   Row row{.name = "burst: durable / own non-durable", .unit = "/s", .figures = {}, .ratio = {}, .target = 0.9};
   std::vector<double> ratios;
+  if (!scores.contains(kOurs) || !scores.contains(kUnsynced)) return row;
   const auto &durable = scores.at(kOurs).burst, &unsynced = scores.at(kUnsynced).burst;
+  if (durable.empty()) return row;
   for (std::size_t i = 0; i < durable.size(); ++i) ratios.push_back(durable[i].per_second / unsynced[i].per_second);
   row.figures[kOurs] = median_over(durable, [](const Bulk& bulk) { return bulk.per_second; });
   row.figures[kUnsynced] = median_over(unsynced, [](const Bulk& bulk) { return bulk.per_second; });
@@ -153,13 +164,16 @@ Row losses(const std::map<std::string, Scores>& scores, const Settings& settings
   row.more_is_better = false;
   for (const auto& [contender, score] : scores) row.figures[contender] = 100.0 * score.lost() / score.sent(settings);
   // Ours in whole messages: nearly none is not none.
-  row.ratio = scores.at(kOurs).lost() + scores.at(kUnsynced).lost();
+  if (scores.contains(kOurs)) {
+    row.ratio = scores.at(kOurs).lost() + (scores.contains(kUnsynced) ? scores.at(kUnsynced).lost() : 0);
+  }
   return row;
 }
 
 Row overflow_losses(const std::map<std::string, Scores>& scores) {
   Row row{.name = "  of it when the kernel's queue overflows", .unit = "%", .figures = {}, .ratio = {}};
   for (const auto& [contender, score] : scores) {
+    if (score.overflow.empty()) continue;
     row.figures[contender] =
         median_over(score.overflow, [](const Bulk& bulk) { return 100.0 * bulk.lost / bulk.sent; });
   }
@@ -202,13 +216,14 @@ std::string figure(const Row& row, const char* contender) {
 }
 
 void print_table(const std::vector<Row>& rows) {
-  const char* format = "%-42s %11s %11s %11s %11s %11s %7s  %-7s %s\n";
-  std::printf(format, "", "ours", "unsynced", kWatchdog, kEach, kChokidar, "ratio", "target", "");
+  const char* format = "%-42s %11s %11s %11s %11s %11s %11s %7s  %-7s %s\n";
+  std::printf(format, "", "ours", "unsynced", kBare, kWatchdog, kEach, kChokidar, "ratio", "target", "");
   for (const Row& row : rows) {
     const std::string target = row.ratio ? (row.more_is_better ? ">= " : "<= ") + number(row.target) : "";
     std::printf(format, row.name.c_str(), figure(row, kOurs).c_str(), figure(row, kUnsynced).c_str(),
-                figure(row, kWatchdog).c_str(), figure(row, kEach).c_str(), figure(row, kChokidar).c_str(),
-                row.ratio ? number(*row.ratio).c_str() : "", target.c_str(), row.verdict());
+                figure(row, kBare).c_str(), figure(row, kWatchdog).c_str(), figure(row, kEach).c_str(),
+                figure(row, kChokidar).c_str(), row.ratio ? number(*row.ratio).c_str() : "", target.c_str(),
+                row.verdict());
   }
 }
 
@@ -232,6 +247,7 @@ void print_json(const std::vector<Row>& rows) {
 int main(int argc, char** argv) {
   if (argc < 4) return 2;
   Settings settings;
+  std::set<std::string> contests;
   for (int i = 4; i < argc; ++i) {
     if (std::strcmp(argv[i], "--quick") == 0) {
       settings.rounds = 1;
@@ -240,15 +256,27 @@ int main(int argc, char** argv) {
       settings.sweep_boxes = 20;
     } else if (std::strcmp(argv[i], "--json") == 0) {
       settings.is_json = true;
+    } else if (std::strcmp(argv[i], "--contest") == 0 && i + 1 < argc) {
+      contests.insert(argv[++i]);
+    } else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
+      settings.only.insert(argv[++i]);
     } else {
-      std::fprintf(stderr, "bench mailbox: unknown option %s; known: --quick --json\n", argv[i]);
+      std::fprintf(stderr,
+                   "bench mailbox: unknown option %s; known: --quick --json --contest paced|awake|burst|sweep|overflow "
+                   "--only CONTENDER\n",
+                   argv[i]);
       return 2;
     }
   }
+  const bool is_whole = contests.empty() && settings.only.empty();
+  if (!contests.empty()) settings.contests = contests;
+  std::vector<Contender> contenders = find_contenders(argv[1], argv[2]);
+  std::erase_if(contenders,
+                [&](const Contender& each) { return !settings.only.empty() && !settings.only.contains(each.name); });
   std::map<std::string, Scores> scores;
   {
     const Ground ground(argv[3]);
-    scores = run_all(ground, find_contenders(argv[1], argv[2]), settings);
+    scores = run_all(ground, std::move(contenders), settings);
   }
   const int burst = settings.burst_boxes * settings.per_box, sweep = settings.sweep_boxes * settings.per_box;
   std::vector<Row> rows;
@@ -273,8 +301,11 @@ int main(int argc, char** argv) {
       [](const Bulk& it) { return it.seconds; }, false, 4));
   rows.push_back(losses(scores, settings));
   rows.push_back(overflow_losses(scores));
-  rows.push_back(decision_row());
-  rows.push_back(record_row(argv[3], settings));
+  if (is_whole) {
+    rows.push_back(decision_row());
+    rows.push_back(record_row(argv[3], settings));
+  }
+  std::erase_if(rows, [](const Row& row) { return row.figures.empty(); });
   if (settings.is_json) {
     print_json(rows);
   } else {

@@ -84,13 +84,12 @@ Result<Accepted> accept_again(JournalRow known, const Digest& sha256) {
 Result<Accepted> accept(Transaction& transaction, JournalRow row, Entry entry) {
   row.accepted_ms = row.changed_ms = transaction.now_ms();
   Database& database = transaction.database();
-  TRY(auto buried, find_tombstone(database, row.key));
-  if (buried) return accept_again(std::move(*buried), row.sha256);
   {
     // Most are new: one statement for them, and a second look only at those that are not.
-    TRY(Statement insert, database.prepare("INSERT OR IGNORE INTO journal(container, request, subject, state, is_open,"
-                                           " sha256, payload, rule, answer, accepted_ms, changed_ms)"
-                                           " VALUES(?,?,?,?,?,?,?,?,?,?,?)"));
+    TRY(Statement insert,
+        database.prepare("INSERT OR IGNORE INTO journal(container, request, subject, state, is_open, sha256, payload,"
+                         " rule, answer, accepted_ms, changed_ms) SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11"
+                         " WHERE NOT EXISTS(SELECT 1 FROM tombstones WHERE container = ?1 AND request = ?2)"));
     insert.bind(row.key.container).bind(row.key.request_id).bind(row.subject).bind(row.state);
     insert.bind(std::int64_t{row.is_open}).bind(ByteView(row.sha256)).bind(as_bytes(row.payload)).bind(row.rule);
     bind_optional(insert, row.answer, true);

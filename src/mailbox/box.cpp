@@ -63,11 +63,11 @@ Error open_failure(int directory, const std::string& name, int error) {
   return Error::make(Code::unavailable, "the message cannot be opened now", errno_name(error));
 }
 
-Status check_file(const struct stat& info) {
+Status check_file(const struct stat& info, uid_t user) {
   if (!S_ISREG(info.st_mode)) return refused("not a file but " + std::string(kind_of(info.st_mode)));
   if (info.st_nlink == 0) return Error::make(Code::not_found, "the message is gone");
   if (info.st_nlink != 1) return refused("the file has more than one name (hard link)");
-  if (info.st_uid != ::geteuid()) return refused("the file belongs to another user");
+  if (info.st_uid != user) return refused("the file belongs to another user");
   if ((info.st_mode & S_IRUSR) == 0) return refused("the file cannot be read: its mode forbids it");
   if (info.st_size == 0) return refused("the file is empty");
   if (info.st_size > static_cast<off_t>(kMaxMessageBytes)) {
@@ -103,7 +103,7 @@ Result<Taken> Box::take(const std::string& name) const {
   if (!file) return open_failure(new_.get(), name, errno);
   struct stat info{};
   if (::fstat(file.get(), &info) != 0) return Error::make(Code::unavailable, "the message cannot be examined now");
-  TRY(check_file(info));
+  TRY(check_file(info, user_));
   Taken taken;
   taken.inode = info.st_ino;
   taken.changed_ns = info.st_ctim.tv_sec * 1'000'000'000 + info.st_ctim.tv_nsec;
@@ -161,6 +161,8 @@ Status Box::write_reply(const std::string& request_id, std::string_view json) {
   if (count != static_cast<ssize_t>(json.size())) {
     return Error::from_errno("cannot write a reply", count < 0 ? errno : ENOSPC, directory_);
   }
+  // Closed first: whoever watches `out` is told once, of the whole reply.
+  file.reset();
   fault_point("reply_written");
   if (::renameat(root_.get(), kReplyTemporary, out_.get(), (request_id + ".json").c_str()) != 0) {
     return Error::from_errno("cannot write a reply", errno, directory_);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <memory>
@@ -64,6 +65,7 @@ class Box {
       : container_(std::move(container)), directory_(std::move(directory)) {}
 
   std::string container_, directory_;
+  const uid_t user_ = ::geteuid();  // whose messages must be
   UniqueFd root_, in_, tmp_, new_, out_;
   UniqueFd listing_;    // of in/new; its position is the sweep's
   std::mutex replies_;  // one is written at a time

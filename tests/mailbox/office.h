@@ -1,4 +1,5 @@
-// A mailbox in this process, with a real ledger on a directory of its own and one signal whose actions are counted.
+// A mailbox in this process, with a real ledger on a directory of its own. Of its signal "count" the actions are
+// counted; about "ask" a human is asked, who says what the test says.
 #pragma once
 
 #include <filesystem>
@@ -23,6 +24,10 @@ class Office {
     ledger_->start([this](std::function<void()> work) { loop_.post(std::move(work)); });
     policy::ContainerPolicy policy;
     policy.signals = {"*"};
+    policy::Rule& review = policy.rules.emplace_back();
+    review.name = "review";
+    review.match = {"ask"};
+    review.needs_human = true;
     engine_.set_container("box", policy);
     mailbox::Signal signal;
     signal.name = "count";
@@ -31,6 +36,8 @@ class Office {
       ++actions_;
       return Task<Result<std::string>>::ready(std::string("{}"));
     };
+    mailbox::Signal ask = signal;
+    ask.name = "ask";
     mailbox_ = std::make_unique<mailbox::Mailbox>(
         mailbox::Parts{.loop = loop_,
                        .ledger = *ledger_,
@@ -38,9 +45,9 @@ class Office {
                        .log = log_,
                        .judge = judge_,
                        .deputy = nobody_,
-                       .human = nobody_,
+                       .human = human_,
                        .on_event = [](std::string_view, const std::string&) {}},
-        std::vector<mailbox::Signal>{signal}, directory_.path() + "/state/quarantine");
+        std::vector<mailbox::Signal>{signal, ask}, directory_.path() + "/state/quarantine");
     if (!mailbox_->add("box", box())) std::abort();
   }
   ~Office() {
@@ -53,12 +60,17 @@ class Office {
   Office& operator=(const Office&) = delete;
 
   // Renames a request into in/new.
-  void drop(const std::string& id) const {
-    std::ofstream(box() + "/in/tmp/" + id) << R"({"signal":"count","request_id":")" << id << R"(","payload":{}})";
+  void drop(const std::string& id, const std::string& signal = "count") const {
+    std::ofstream(box() + "/in/tmp/" + id)
+        << R"({"signal":")" << signal << R"(","request_id":")" << id << R"(","payload":{}})";
     std::filesystem::rename(box() + "/in/tmp/" + id, box() + "/in/new/" + id);
   }
   bool waits(const std::string& id) const { return std::filesystem::exists(box() + "/in/new/" + id); }
   bool has_replied(const std::string& id) const { return std::filesystem::exists(box() + "/out/" + id + ".json"); }
+  std::string reply(const std::string& id) const {
+    std::ifstream file(box() + "/out/" + id + ".json");
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
   int actions() const { return actions_; }
 
   // Runs the loop until the claim holds; false if it never does.
@@ -73,6 +85,9 @@ class Office {
     return claim();
   }
 
+  // What the human who was asked last says.
+  void say(approval::Verdict verdict) { human_.asked->resolve(std::move(verdict)); }
+  ipc::Loop& loop() { return loop_; }
   ledger::Ledger& ledger() { return *ledger_; }
   mailbox::Mailbox& mailbox() { return *mailbox_; }
 
@@ -80,6 +95,15 @@ class Office {
   class Nobody final : public approval::Reviewer {
    public:
     Task<approval::Verdict> review(approval::Matter) override { return Task<approval::Verdict>::ready({}); }
+  };
+  class Human final : public approval::Reviewer {
+   public:
+    Task<approval::Verdict> review(approval::Matter) override {
+      const auto question = asked = std::make_shared<ipc::OneShot<approval::Verdict>>();
+      approval::Verdict verdict = co_await *question;
+      co_return verdict;
+    }
+    std::shared_ptr<ipc::OneShot<approval::Verdict>> asked;
   };
   std::string box() const { return directory_.path() + "/box"; }
 
@@ -92,6 +116,7 @@ class Office {
   policy::Engine engine_{{}, tokens_};
   warden::EngineJudge judge_{engine_};
   Nobody nobody_;
+  Human human_;
   int actions_ = 0;
   std::unique_ptr<mailbox::Mailbox> mailbox_;
 };
