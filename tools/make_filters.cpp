@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/sanitized.h"
+#include "os/beneath.h"
 #include "sandbox/filter_rules.h"
 #include "sandbox/traced_calls.h"
 
@@ -17,6 +18,7 @@ namespace {
 
 using namespace sallyport::sandbox;
 using sallyport::kIsSanitized;
+using sallyport::os::kOpenTableEnd;
 
 [[noreturn]] void fail(const char* what, int error) {
   std::fprintf(stderr, "make_filters: %s: error %d\n", what, -error);
@@ -82,6 +84,17 @@ std::vector<sock_filter> compile_worker() {
   if (kIsSanitized) {
     for (const int call : kSanitizerCalls) must("sanitizer call", seccomp_rule_add(context, SCMP_ACT_ALLOW, call, 0));
   }
+  // Nothing but the table is mapped below its end, and nothing can be put there.
+  must("openat2", seccomp_rule_add(context, SCMP_ACT_ALLOW, SYS_openat2, 1, SCMP_A2(SCMP_CMP_LT, kOpenTableEnd)));
+  for (const int call : {SYS_munmap, SYS_mprotect, SYS_madvise}) {
+    must("memory", seccomp_rule_add(context, SCMP_ACT_ALLOW, call, 1, SCMP_A0(SCMP_CMP_GE, kOpenTableEnd)));
+  }
+  must("mremap", seccomp_rule_add(context, SCMP_ACT_ALLOW, SYS_mremap, 2, SCMP_A0(SCMP_CMP_GE, kOpenTableEnd),
+                                  SCMP_A3(SCMP_CMP_MASKED_EQ, MREMAP_FIXED, 0)));
+  must("mmap", seccomp_rule_add(context, SCMP_ACT_ALLOW, SYS_mmap, 2, SCMP_A0(SCMP_CMP_GE, kOpenTableEnd),
+                                SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_GROWSDOWN, 0)));
+  must("mmap", seccomp_rule_add(context, SCMP_ACT_ALLOW, SYS_mmap, 2, SCMP_A0(SCMP_CMP_EQ, 0),
+                                SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_FIXED | MAP_GROWSDOWN, 0)));
   // libc falls back to clone, whose flags the container's own filter sees.
   must("clone3", seccomp_rule_add(context, SCMP_ACT_ERRNO(ENOSYS), SYS_clone3, 0));
   return exported(context);
@@ -93,6 +106,13 @@ std::vector<sock_filter> compile_traced() {
   must("binary tree", seccomp_attr_set(context, SCMP_FLTATR_CTL_OPTIMIZE, 2));
   for (const TracedCall& traced : kTracedCalls)
     must(traced.name, seccomp_rule_add(context, SCMP_ACT_TRACE(0), traced.call, 0));
+  return exported(context);
+}
+
+std::vector<sock_filter> compile_start() {
+  scmp_filter_ctx context = seccomp_init(SCMP_ACT_ALLOW);
+  if (context == nullptr) fail("init", 0);
+  for (const FilterRule& rule : kStartRules) add(context, rule, false);
   return exported(context);
 }
 
@@ -145,6 +165,7 @@ int main(int argc, char** argv) {
   write_array(out, "kCommandNotified", compile(true, false));
   write_array(out, "kWeak", compile(false, true));
   write_array(out, "kTraced", compile_traced());
+  write_array(out, "kStart", compile_start());
   write_array(out, "kWorker", compile_worker());
   std::fprintf(out,
                "\n}  // namespace\n\nstd::span<const sock_filter> filter_program(Filter filter) {\n"
@@ -153,6 +174,7 @@ int main(int argc, char** argv) {
                "    case Filter::command_notified: return kCommandNotified;\n"
                "    case Filter::weak: return kWeak;\n"
                "    case Filter::traced: return kTraced;\n"
+               "    case Filter::start: return kStart;\n"
                "    case Filter::worker: return kWorker;\n"
                "  }\n"
                "  return kWeak;\n"

@@ -310,6 +310,10 @@ int main(int argc, char** argv) {
   if (wanted.empty()) die("usage: bench_platform_driver [--cpu N] BIN_DIR [spawn|memory|calls|bulk|tokens|pool]...");
   bench.bin = wanted.front();
   wanted.erase(wanted.begin());
+  for (const std::string_view name : wanted) {
+    const auto is_it = [&](const Part& part) { return part.name == name; };
+    if (std::none_of(std::begin(kParts), std::end(kParts), is_it)) die("no such part: " + std::string(name));
+  }
   bench.start();
   bench.use_cache("memory");
   for (const Part& part : kParts) {

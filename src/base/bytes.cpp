@@ -28,11 +28,11 @@ void Bytes::grow(std::size_t wanted) {
 }
 
 std::string to_hex(ByteView bytes) {
-  std::string text;
-  text.reserve(bytes.size() * 2);
+  std::string text(bytes.size() * 2, '\0');
+  char* to = text.data();
   for (const std::uint8_t byte : bytes) {
-    text += kHex[byte >> 4];
-    text += kHex[byte & 15];
+    *to++ = kHex[byte >> 4];
+    *to++ = kHex[byte & 15];
   }
   return text;
 }

@@ -1,5 +1,11 @@
 // fs.*, env.get, worker.*: done by the container's file worker, inside its walls. The warden decides which
 // worker; what the parameters mean is the worker's business, and so is checking them.
+#include <fnmatch.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <filesystem>
+
 #include "containers/workers.h"
 #include "handlers/method.h"
 
@@ -14,48 +20,109 @@ using wire::Value;
 constexpr Millis kStartPoll{2};
 constexpr std::string_view kShutdown = "worker.shutdown";
 // Which container it is, is decided here: the worker knows only one.
-constexpr std::string_view kNotForTheWorker[] = {"container", "workspace"};
+constexpr std::string_view kNotForTheWorker[] = {"container", "workspace", "profile"};
+// Of a container that was made for a directory: which one.
+constexpr const char* kLabel = "files";
+
+// A directory by what it is, not by how it is spelled, and the profile of its worker.
+Result<std::string> identify(const std::string& directory, const std::string& profile) {
+  if (directory.empty() || directory[0] != '/') {
+    return Error::invalid_param("params.workspace", "must be an absolute path; or name a container instead");
+  }
+  struct stat status{};
+  if (::stat(directory.c_str(), &status) != 0) return Error::from_errno("workspace", errno, directory);
+  if (!S_ISDIR(status.st_mode)) return Error::from_errno("workspace", ENOTDIR, directory);
+  return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino) + ":" + profile;
+}
 
 // The container a call is about: the caller's own, or for the host the one it names. A host's `workspace`
-// gets a container of its own, which is kept for later calls.
+// gets a container of its own for each profile, which is kept for later calls.
 Task<Result<std::shared_ptr<Container>>> choose(Call& call, const RequestContext& context, Host& host) {
   const Value named = call.params().get("container"), workspace = call.params().get("workspace");
   if (!context.principal.is_host()) {
-    if (named) co_return Error::invalid_param("params.container", "is decided by the door");
-    if (workspace) co_return Error::invalid_param("params.workspace", "is decided by the door");
+    for (const std::string_view name : kNotForTheWorker) {
+      if (call.params().get(name)) {
+        co_return Error::invalid_param("params." + std::string(name), "is decided by the door");
+      }
+    }
     auto own = host.containers.find(context.container_id);
     if (!own) co_return Error::make(Code::not_found, "the container is gone");
     co_return own;
   }
+  const Value profile = call.params().get("profile");
   if (named) {
+    if (workspace || profile) {
+      co_return Error::invalid_param("params.container", "does not go together with a workspace or a profile");
+    }
     auto container = host.containers.find(text(named));
     if (!container) co_return Error::make(Code::not_found, "no such container");
     co_return container;
   }
-  const std::string directory = text(workspace);
-  if (directory.empty() || directory[0] != '/') {
-    co_return Error::invalid_param("params.workspace", "must be an absolute path, or name a container instead");
-  }
-  for (const auto& [id, container] : host.containers.all()) {
-    if (container->config.labels.contains("files") && container->config.workspace == directory &&
-        !containers::is_over(container->state)) {
-      const std::shared_ptr<Container> shared = container;
-      // Another call is just making it.
-      while (shared->state == containers::State::starting && !call.is_answered()) {
-        co_await host.sessions.loop().sleep(kStartPoll);
-      }
-      co_return shared;
-    }
+  if (!workspace) {
+    co_return Error::invalid_param("params.workspace", "is missing: name a directory, or a container instead");
   }
   containers::Config config;
-  config.workspace = directory;
-  config.labels.emplace("files", directory);
+  if (profile) config.profile = text(profile);
+  CO_TRY(const std::string identity, identify(text(workspace), config.profile));
+  for (const auto& [id, container] : host.containers.all()) {
+    const auto label = container->config.labels.find(kLabel);
+    if (label == container->config.labels.end() || label->second != identity) continue;
+    if (containers::is_over(container->state)) continue;
+    const std::shared_ptr<Container> shared = container;
+    // Another call is just making it.
+    while (shared->state == containers::State::starting && !call.is_answered()) {
+      co_await host.sessions.loop().sleep(kStartPoll);
+    }
+    co_return shared;
+  }
+  std::error_code failure;
+  config.workspace = std::filesystem::canonical(text(workspace), failure);
+  if (failure) co_return Error::from_errno("workspace", failure.value(), text(workspace));
+  config.labels.emplace(kLabel, identity);
   co_return co_await start_container(host, std::move(config));
+}
+
+// Which entry of fs.deny hides what a path names. That it is hidden is not decided here: inside, it is not there.
+std::optional<std::string> hidden_by(const Container& container, std::string_view path) {
+  const std::filesystem::path whole =
+      (std::filesystem::path(container.config.workspace) / std::filesystem::path(path)).lexically_normal();
+  for (const std::string& denied : container.denied) {
+    const std::string& text = whole.native();
+    if (text.starts_with(denied) && (text.size() == denied.size() || text[denied.size()] == '/')) return denied;
+  }
+  if (container.config.workspace.empty()) return std::nullopt;
+  for (const auto& part : whole.lexically_relative(container.config.workspace)) {
+    for (const std::string& name : container.denied_names) {
+      if (::fnmatch(name.c_str(), part.c_str(), 0) == 0) return "**/" + name;
+    }
+  }
+  return std::nullopt;
+}
+
+// The host is told which rule of the profile it was. A container learns no more than it can see.
+Status check_hidden(const Call& call, const RequestContext& context, const Container& container) {
+  if (!context.principal.is_host()) return ok();
+  for (const char* name : {"path", "from", "to", "root"}) {
+    const auto path = call.params().get(name).as_string();
+    if (!path) continue;
+    if (const auto rule = hidden_by(container, *path)) {
+      return Error::make(Code::policy_denied,
+                         "the profile '" + container.config.profile + "' hides it (fs.deny: " + *rule + ")");
+    }
+  }
+  return ok();
+}
+
+void explain(Error& error, const RequestContext& context, const Container& container) {
+  if (error.code != Code::policy_denied || !context.principal.is_host()) return;
+  if (error.details_json.find("\"EROFS\"") == std::string::npos) return;
+  error.message += "; what can be written is up to fs.write of the profile '" + container.config.profile + "'";
 }
 
 Task<Reply> forward(const Permit& permit, Call& call, RequestContext& context, Host& host) {
   auto container = co_await choose(call, context, host);
   if (!container) co_return std::move(container).error();
+  CO_TRY(check_hidden(call, context, **container));
   auto turn = co_await host.workers.turn(call, *container);
   if (!turn) co_return std::move(turn).error();
   const std::shared_ptr<ipc::Session> session = turn->session();
@@ -64,6 +131,7 @@ Task<Reply> forward(const Permit& permit, Call& call, RequestContext& context, H
   if (permit.method() == kShutdown) turn->retire_worker();
   auto answer = co_await ipc::ask(call, session, permit.method(), *params, ipc::Events::waited_for);
   if (!answer) co_return std::move(answer).error();
+  if (answer->error) explain(*answer->error, context, **container);
   Reply reply = ipc::forward_result(call, *session, *answer);
   session->shared().decoder().recycle(std::move(answer->document));
   co_return reply;

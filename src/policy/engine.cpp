@@ -37,10 +37,11 @@ std::string because(const Decision& decision, const Rule* strictest) {
 }
 
 Error denied(const Question& question, const std::string& why) {
-  return Error::make(
-      Code::policy_denied,
-      is_signal_name(question.method) ? "policy does not allow this signal" : "policy does not allow this method",
-      why + " for " + question.principal.to_string());
+  std::string message =
+      is_signal_name(question.method) ? "policy does not allow this signal" : "policy does not allow this method";
+  // Which rule it was is the host's business alone.
+  if (question.principal.is_host()) message += ": " + why;
+  return Error::make(Code::policy_denied, std::move(message), why + " for " + question.principal.to_string());
 }
 
 }  // namespace

@@ -82,6 +82,8 @@ void build_root(const Plan& plan, const Reporter& reporter);
 // listener or -1.
 void drop_rights(const Plan& plan, const Reporter& reporter);
 int apply_seccomp(const Plan& plan, const Reporter& reporter);
+// Adds one filter to those in force. As seccomp(2) answers.
+long load_filter(Filter filter, unsigned flags = 0);
 // What a worker gives up beyond that. False: it could not be done, and the worker must not run.
 bool confine_worker(int landlock_abi);
 // init.cpp

@@ -12,6 +12,7 @@
 
 #include <cerrno>
 
+#include "os/beneath.h"
 #include "os/landlock.h"
 #include "sandbox/child.h"
 
@@ -71,6 +72,12 @@ void apply_landlock(const Plan& plan, const Reporter& reporter) {
 
 }  // namespace
 
+long load_filter(Filter wanted, unsigned flags) {
+  const auto program = filter_program(wanted);
+  const sock_fprog filter = {static_cast<unsigned short>(program.size()), const_cast<sock_filter*>(program.data())};
+  return ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &filter);
+}
+
 void drop_rights(const Plan& plan, const Reporter& reporter) {
   for (std::size_t i = 0; i < plan.limits.size(); ++i) {
     const auto& [resource, limit] = plan.limits[i];
@@ -83,15 +90,14 @@ void drop_rights(const Plan& plan, const Reporter& reporter) {
 }
 
 int apply_seccomp(const Plan& plan, const Reporter& reporter) {
-  const auto program = filter_program(plan.filter);
-  const sock_fprog filter = {static_cast<unsigned short>(program.size()), const_cast<sock_filter*>(program.data())};
   const bool is_notified = plan.filter == Filter::command_notified;
   const unsigned flags = is_notified ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0U;
-  const long result = reporter.must(Step::seccomp, ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &filter));
+  const long result = reporter.must(Step::seccomp, load_filter(plan.filter, flags));
   return is_notified ? static_cast<int>(result) : -1;
 }
 
 bool confine_worker(int landlock_abi) {
+  (void)os::make_open_table();  // without it paths are walked by hand
   if (landlock_abi >= 1) {
     landlock::Ruleset rules;
     rules.handled_fs = landlock::kExecute;
@@ -100,9 +106,7 @@ bool confine_worker(int landlock_abi) {
     if (ruleset < 0 || landlock::restrict_self(ruleset) < 0) return false;
     ::close(ruleset);
   }
-  const auto program = filter_program(Filter::worker);
-  const sock_fprog filter = {static_cast<unsigned short>(program.size()), const_cast<sock_filter*>(program.data())};
-  return ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) == 0;
+  return load_filter(Filter::worker) == 0;
 }
 
 }  // namespace sallyport::sandbox

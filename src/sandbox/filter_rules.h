@@ -142,8 +142,6 @@ inline constexpr auto kCommandRules = std::to_array<FilterRule>({
     {SYS_openat, "openat", EPERM, true, "setuid-files", has_flag(2, kCreate), has_flag(3, kSetGid)},
     {SYS_openat, "openat", EPERM, true, "setuid-files", has_flag(2, kNameless), has_flag(3, kSetUid)},
     {SYS_openat, "openat", EPERM, true, "setuid-files", has_flag(2, kNameless), has_flag(3, kSetGid)},
-    // Its mode is in memory, out of a filter's sight; callers fall back to openat.
-    {SYS_openat2, "openat2", ENOSYS, false, "setuid-files"},
     // A memfd that may be executed would be a program that no exec list names.
     {SYS_memfd_create, "memfd_create", ENOSYS, false, "memfd", lacks_flag(1, kMemfdNoExecSeal)},
     {447, "memfd_secret", ENOSYS, false, "memfd"},
@@ -195,8 +193,15 @@ inline constexpr auto kWeakRules = std::to_array<FilterRule>({
 
 #undef SALLYPORT_REFUSED
 
+// Added before a command is executed; pid 1 and the file worker, which have the rules above too, do without it.
+inline constexpr auto kStartRules = std::to_array<FilterRule>({
+    // Its mode is in memory, out of a filter's sight; callers fall back to openat.
+    {SYS_openat2, "openat2", ENOSYS, false, "setuid-files"},
+});
+
 // All that a file worker may call, on top of what its container's filter leaves: files by descriptor, its
-// one socket, its own memory and threads. Everything else answers EPERM.
+// one socket, its own memory and threads. Everything else answers EPERM. To these come, with tests of their
+// arguments, openat2 with the table of os/beneath.h and the calls that change memory elsewhere than there.
 inline constexpr auto kWorkerCalls = std::to_array<int>({
     SYS_read,
     SYS_write,
@@ -209,7 +214,6 @@ inline constexpr auto kWorkerCalls = std::to_array<int>({
     SYS_dup,
     SYS_fcntl,
     SYS_openat,
-    SYS_openat2,
     SYS_readlinkat,
     SYS_getdents64,
     SYS_getcwd,
@@ -247,11 +251,6 @@ inline constexpr auto kWorkerCalls = std::to_array<int>({
     SYS_shutdown,
     SYS_poll,
     SYS_ppoll,
-    SYS_mmap,
-    SYS_munmap,
-    SYS_mremap,
-    SYS_mprotect,
-    SYS_madvise,
     SYS_brk,
     SYS_futex,
     SYS_clone,

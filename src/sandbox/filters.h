@@ -13,6 +13,7 @@ enum class Filter : std::uint8_t {
   command_notified,  // refusals that are violations ask the supervisor, which answers the error
   weak,              // for the mode without namespaces
   traced,            // added to one of the above: stops at traced_calls.h for the tracer
+  start,             // added before a command is executed
   worker,            // an allow-list, loaded on top of the container\'s own
 };
 

@@ -119,6 +119,7 @@ void await_exec(pid_t pid) {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (load_filter(Filter::start) != 0) give_up(Step::seccomp, errno);
   if (reporter.is_injected(Step::exec)) give_up(Step::exec, reporter.injected_error());
   give_up(Step::exec, execute(start));
   __builtin_unreachable();

@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <elf.h>
 #include <fcntl.h>
-#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
@@ -21,7 +20,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "sandbox/filters.h"
+#include "sandbox/child.h"
 #include "sandbox/traced_calls.h"
 
 namespace sallyport::sandbox {
@@ -142,9 +141,7 @@ bool describe(pid_t pid, Refusal& refusal) {
 bool begin_traced() {
   if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) return false;
   ::kill(::getpid(), SIGSTOP);
-  const auto program = filter_program(Filter::traced);
-  const sock_fprog filter = {static_cast<unsigned short>(program.size()), const_cast<sock_filter*>(program.data())};
-  return ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) == 0;
+  return load_filter(Filter::traced) == 0;
 }
 
 bool adopt_traced(pid_t pid) {

@@ -12,13 +12,21 @@ std::string path_of(std::string_view parent, std::string_view name) {
   return std::string(parent) + "." + std::string(name);
 }
 
-Status check_range(const Field& field, std::string_view path, std::int64_t value, std::string_view unit) {
+// `measure` is what the value is of: itself ("be", "") or something it has ("have", " bytes").
+struct Measure {
+  std::string_view verb, unit;
+};
+constexpr Measure kItself{"be", ""}, kBytes{"have", " bytes"}, kItems{"have", " items"};
+
+Status check_range(const Field& field, std::string_view path, std::int64_t value, const Measure& measure) {
   if (value >= field.least && value <= field.most) return ok();
-  std::string problem = "must have ";
-  if (field.least != std::numeric_limits<std::int64_t>::min())
-    problem += "at least " + std::to_string(field.least) + ' ';
-  if (field.most != std::numeric_limits<std::int64_t>::max()) problem += "at most " + std::to_string(field.most) + ' ';
-  return Error::invalid_param(path, problem + std::string(unit));
+  const bool has_least = field.least != std::numeric_limits<std::int64_t>::min();
+  const bool has_most = field.most != std::numeric_limits<std::int64_t>::max();
+  const std::string least = std::to_string(field.least), most = std::to_string(field.most);
+  const std::string range = has_least && has_most ? "from " + least + " to " + most
+                            : has_least           ? "at least " + least
+                                                  : "at most " + most;
+  return Error::invalid_param(path, "must " + std::string(measure.verb) + " " + range + std::string(measure.unit));
 }
 
 Status check_object(Schema schema, std::string_view path, Value object);
@@ -29,14 +37,14 @@ Status check_value(const Field& field, const std::string& path, Value value) {
       if (!value.as_bool()) return Error::invalid_param(path, "must be true or false");
       return ok();
     case Type::integer:
-      if (const auto number = value.as_int()) return check_range(field, path, *number, "as its value");
+      if (const auto number = value.as_int()) return check_range(field, path, *number, kItself);
       return Error::invalid_param(path, "must be an integer");
     case Type::number:
       if (!value.as_double()) return Error::invalid_param(path, "must be a number");
       return ok();
     case Type::string:
       if (const auto text = value.as_string()) {
-        return check_range(field, path, static_cast<std::int64_t>(text->size()), "bytes");
+        return check_range(field, path, static_cast<std::int64_t>(text->size()), kBytes);
       }
       return Error::invalid_param(path, "must be a string");
     case Type::object:
@@ -52,7 +60,7 @@ Status check_value(const Field& field, const std::string& path, Value value) {
           ++i;
         }
       }
-      return check_range(field, path, static_cast<std::int64_t>(value.size()), "items");
+      return check_range(field, path, static_cast<std::int64_t>(value.size()), kItems);
     case Type::any:
       return ok();
   }

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "worker/stop.h"
 
 namespace sallyport::worker {
 
@@ -31,6 +32,6 @@ struct Edited {
 //   CONFLICT   details {"reason":"not_unique","edit":0,"count":3,"lines":[1,8,9]}
 //   INVALID_PARAMS for an empty old text, or one equal to the new.
 // Overlapping occurrences count as several: "aa" is not unique in "aaa".
-Result<Edited> apply_edits(std::string_view content, std::span<const Edit> edits);
+Result<Edited> apply_edits(std::string_view content, std::span<const Edit> edits, const Stop& stop = Stop());
 
 }  // namespace sallyport::worker

@@ -89,10 +89,9 @@ class Draft {
   // Gives a nameless draft a name; EEXIST if it is taken. Needs /proc; without it the answer is
   // another errno and the caller starts over with a named draft.
   int link_as(const char* name) const {
-    char self[32];
-    std::snprintf(self, sizeof self, "/proc/self/fd/%d", fd_.get());
-    return ::linkat(AT_FDCWD, self, dir_, name, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+    return ::linkat(AT_FDCWD, self().c_str(), dir_, name, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
   }
+  bool can_be_named() const { return ::faccessat(AT_FDCWD, self().c_str(), F_OK, 0) == 0; }
   int take_temporary_name() {
     if (is_named_) return 0;
     const int error = link_as(name_.c_str());
@@ -106,11 +105,21 @@ class Draft {
   }
 
  private:
+  std::string self() const { return "/proc/self/fd/" + std::to_string(fd_.get()); }
+
   int dir_;
   std::string name_;
   UniqueFd fd_;
   bool is_named_ = false;
 };
+
+// For a step that fails before the new content has taken its place.
+Status unchanged(Status step) {
+  if (step || step.error().code != Code::io_error) return step;
+  Error error = std::move(step).error();
+  error.message += "; nothing was changed";
+  return error;
+}
 
 Status sync_directory(int dir, const FileCalls& calls) {
   const UniqueFd readable(::openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -194,29 +203,31 @@ Status replace_file(const Roots& roots, const Place& place, const NewContent& co
   if (expected != nullptr && expected->has_value() != !is_new) return changed();
 
   for (const bool nameless : {true, false}) {
-    // A nameless draft may turn out useless only after it was filled.
-    if (nameless && !content.can_repeat) continue;
     Draft draft(dir);
-    TRY(nameless ? draft.open() : draft.open_named());
-    TRY(content.fill(draft.fd()));
+    TRY(unchanged(nameless ? draft.open() : draft.open_named()));
+    // A nameless draft may turn out useless only after it was filled.
+    if (!content.can_repeat && !draft.has_name() && !draft.can_be_named()) continue;
+    TRY(unchanged(content.fill(draft.fd())));
     if (is_new && content.mode && ::fchmod(draft.fd(), *content.mode & 01777) != 0)
       return path_error("set mode", errno);
-    if (!is_new) TRY(keep_identity(old_file->get(), old_status, draft.fd()));
-    if (options.durable && options.calls->fsync(draft.fd()) != 0) return path_error("sync", errno);
+    if (!is_new) TRY(unchanged(keep_identity(old_file->get(), old_status, draft.fd())));
+    if (options.durable && options.calls->fsync(draft.fd()) != 0) return unchanged(path_error("sync", errno));
+    if (options.stop != nullptr) TRY(options.stop->check_now());
     if (is_new && !draft.has_name()) {
       const int error = draft.link_as(place.name.c_str());
       if (error == 0) return options.durable ? sync_directory(dir, *options.calls) : ok();
       if (error == EEXIST && expected != nullptr) return changed();
-      if (error == ENOSPC || error == EDQUOT) return path_error("create", error);
+      if (error == ENOSPC || error == EDQUOT) return unchanged(path_error("create", error));
     }
     const int error = draft.take_temporary_name();
-    if (error == ENOSPC || error == EDQUOT) return path_error("create", error);
+    const bool is_full = error == ENOSPC || error == EDQUOT;
+    if (is_full || (error != 0 && !content.can_repeat)) return unchanged(path_error("create", error));
     if (error != 0) continue;
     struct stat now{};
     const bool is_there = ::fstatat(dir, place.name.c_str(), &now, AT_SYMLINK_NOFOLLOW) == 0;
     if (expected != nullptr && (is_there != expected->has_value() || (is_there && !is_same_version(now, **expected))))
       return changed();
-    TRY(draft.rename_to(place.name, *options.calls));
+    TRY(unchanged(draft.rename_to(place.name, *options.calls)));
     return options.durable ? sync_directory(dir, *options.calls) : ok();
   }
   return Error::make(Code::io_error, "no temporary file can be made here");

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "worker/root.h"
+#include "worker/stop.h"
 
 namespace sallyport::worker {
 
@@ -29,6 +30,7 @@ struct FileCalls {
 struct WriteOptions {
   bool durable = false;  // fsync of file and directory: the new content survives a power cut
   const FileCalls* calls = &FileCalls::real();
+  const Stop* stop = nullptr;  // asked once more before the new content takes its place
 };
 
 // Opens what a place names: a regular file, not through a link, without blocking.
@@ -40,7 +42,9 @@ Result<Snapshot> read_snapshot(int fd, std::uint64_t most);
 
 // Replaces or creates the file at `place`: readers see the old bytes or the new, never a part, and an
 // error leaves the old file as it was. Mode (without set-id bits, as any write clears them), owner and
-// extended attributes are those of the file that was there; what cannot be kept is an error.
+// extended attributes are those of the file that was there, as far as this process can see them; what it sees and
+// cannot keep is an error. A process that is killed leaves nothing behind, unless it is killed in the microseconds in
+// which a draft has a name beside the old file's (or the file system knows no files without a name).
 //
 // `expected` is the file the new content was made from (nullptr: whatever is there; a nullopt inside:
 // nothing may be there). If another has taken its place, CONFLICT. The check is made immediately

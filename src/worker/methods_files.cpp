@@ -96,6 +96,10 @@ Status read_as_stream(const Service& service, const Call& call, const Params& pa
   struct stat status{};
   if (::fstat(file.get(), &status) != 0) return path_error("stat", errno);
   const auto size = static_cast<std::uint64_t>(status.st_size);
+  char first = 0;
+  if (size == 0 && ::pread(file.get(), &first, 1, 0) > 0) {
+    return Error::invalid_param("params.stream", "does not go with a file that has no size; read it without");
+  }
   const std::uint64_t from = std::min(params.number("byte_offset", 0), size);
   const std::uint64_t to = from + std::min(params.number("byte_limit", size), size - from);
   TRY(const std::uint32_t stream, call.streams->send_file(std::move(file), from, to));
@@ -120,7 +124,7 @@ Result<WriteAnswer> write_from_stream(const Service& service, const Call& call, 
       TRY(write_all(draft, *bytes, *request.options.calls));
     }
   };
-  TRY(write_file(service.roots(), request));
+  TRY(write_file(service.roots(), request, call.stop));
   return WriteAnswer{written, hash.hex()};
 }
 
@@ -138,7 +142,7 @@ Status run_edits(const Service& service, const Call& call, std::vector<Edit> edi
   const Params params(call.params);
   EditRequest request{params.text("path"), std::move(edits), params.optional_text("if_match"), {}};
   request.options.durable = params.flag("durable");
-  TRY(const EditAnswer answer, edit_file(service.roots(), request));
+  TRY(const EditAnswer answer, edit_file(service.roots(), request, call.stop));
   write_edit_result(answer, call.json);
   return ok();
 }
@@ -169,7 +173,7 @@ Status read(const Service& service, const Call& call) {
   TRY(request.encoding, params.word("encoding", kEncodings));
   request.want_sha256 = params.optional_flag("sha256");
   request.cursor = params.text("cursor");
-  TRY(const ReadAnswer answer, read_file(service.roots(), request));
+  TRY(const ReadAnswer answer, read_file(service.roots(), request, call.stop));
   write_read_result(answer, call.json);
   return ok();
 }
@@ -192,7 +196,7 @@ Status write(const Service& service, const Call& call) {
       if (!decoded) return Error::invalid_param("params.content", "is not base64");
       request.content = *decoded;
     }
-    TRY(answer, write_file(service.roots(), request));
+    TRY(answer, write_file(service.roots(), request, call.stop));
   } else if (const auto stream = content.get("$stream").as_uint(); stream && call.streams != nullptr) {
     TRY(answer, write_from_stream(service, call, std::move(request), static_cast<std::uint32_t>(*stream)));
   } else {

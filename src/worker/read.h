@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "worker/limits.h"
 #include "worker/root.h"
+#include "worker/stop.h"
 
 namespace sallyport::worker {
 
@@ -27,7 +28,7 @@ struct ReadRequest {
   // utf8: what is no UTF-8 is refused; automatic: it comes as base64.
   Encoding encoding = Encoding::automatic;
   std::optional<bool> want_sha256;  // absent: if the whole file is read anyway
-  std::string cursor;               // from an earlier answer; replaces offset and byte_offset
+  std::string cursor;               // from an earlier answer; replaces all that says where to read
 };
 
 struct ReadAnswer {
@@ -45,7 +46,8 @@ struct ReadAnswer {
 };
 
 // A page ends between lines where it can, and inside one only where a single line is longer than
-// max_bytes. Content after a cut by `limit` is not a truncation: the caller asked for it.
-Result<ReadAnswer> read_file(const Roots& roots, const ReadRequest& request);
+// max_bytes. Content after a cut by `limit` is not a truncation: the caller asked for it. Pages that follow by
+// their cursors end where the first request said.
+Result<ReadAnswer> read_file(const Roots& roots, const ReadRequest& request, const Stop& stop = Stop());
 
 }  // namespace sallyport::worker

@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <linux/openat2.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -14,17 +12,11 @@
 #include <deque>
 #include <memory>
 
+#include "os/beneath.h"
 #include "worker/limits.h"
 
 namespace sallyport::worker {
 namespace {
-
-UniqueFd open_beneath_once(int root, const char* path, int flags) {
-  open_how how{};
-  how.flags = static_cast<std::uint64_t>(flags) | O_CLOEXEC;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
-  return UniqueFd(static_cast<int>(::syscall(SYS_openat2, root, path, &how, sizeof how)));
-}
 
 Error outside() {
   return Error::make(Code::policy_denied, "the path leads outside of the directories this worker serves");
@@ -121,8 +113,8 @@ std::string Roots::absolute(std::string_view path) const {
 // The deepest root above the path as it is written. `..` is left in the rest for the kernel to
 // judge: what it means depends on the symlinks before it.
 Result<Roots::Start> Roots::start(std::string_view path) const {
-  if (path.empty()) return Error::invalid_param("path", "must not be empty");
-  if (path.find('\0') != std::string_view::npos) return Error::invalid_param("path", "must not contain a NUL");
+  if (path.empty()) return Error::invalid_param("params.path", "must not be empty");
+  if (path.find('\0') != std::string_view::npos) return Error::invalid_param("params.path", "must not contain a NUL");
   if (!path.starts_with('/')) return Start{&roots_.front(), std::string(path)};
   std::string normal;  // single slashes, no dots; `..` kept
   for (const std::string_view part : components(path)) normal.append("/").append(part);
@@ -145,9 +137,9 @@ Result<Roots::Start> Roots::start(std::string_view path) const {
 Result<UniqueFd> Roots::open_beneath(std::string_view path, int flags) const {
   TRY(const Start from, start(path));
   for (int i = 0; i < kResolveTries; ++i) {
-    UniqueFd fd = open_beneath_once(from.root->dir.get(), from.rest.c_str(), flags);
+    UniqueFd fd = os::open_beneath(from.root->dir.get(), from.rest.c_str(), flags);
     if (fd) return fd;
-    // ENOSYS: a kernel or a filter without openat2. The walk by hand needs none.
+    // ENOSYS: a kernel without openat2, or without room for its table. The walk by hand needs neither.
     if (errno == EXDEV || errno == ENOSYS) break;
     if (errno != EAGAIN) return path_error("open", errno);
   }
@@ -208,10 +200,17 @@ Result<Place> Roots::place(std::string_view path, Follow follow) const {
   const std::string name(slash == std::string_view::npos ? rest : rest.substr(slash + 1));
   if (name.empty() || name == "." || name == "..") return walk(path, follow);
   const std::string parent(slash == std::string_view::npos ? "." : rest.substr(0, slash));
-  UniqueFd dir = open_beneath_once(from.root->dir.get(), parent.c_str(), O_PATH | O_DIRECTORY);
+  UniqueFd dir = os::open_beneath(from.root->dir.get(), parent.c_str(), O_PATH | O_DIRECTORY);
   if (!dir && errno != EXDEV && errno != EAGAIN && errno != ENOSYS) return path_error("open parent", errno);
-  if (!dir || (follow == Follow::yes && is_link(dir.get(), name))) return walk(path, follow);
-  return Place{std::move(dir), name};
+  auto found = !dir || (follow == Follow::yes && is_link(dir.get(), name)) ? walk(path, follow)
+                                                                           : Result<Place>(Place{std::move(dir), name});
+  // A slash behind a name says that it is a directory's.
+  struct stat status{};
+  if (found && rest.size() < from.rest.size() && !found->name.empty() &&
+      ::fstatat(found->dir.get(), found->name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(status.st_mode)) {
+    return path_error("open", ENOTDIR);
+  }
+  return found;
 }
 
 // Component by component. Each is opened without following, so what is opened lies in the directory

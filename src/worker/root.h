@@ -48,7 +48,7 @@ class Roots {
   // O_PATH: for stat. A symlink as the last component is opened itself with Follow::no.
   Result<UniqueFd> open_any(std::string_view path, Follow follow) const;
   // The parent is opened; the name need not exist. With Follow::yes the place is the one a chain of
-  // symlinks ends at.
+  // symlinks ends at. What exists and has a slash behind its name must be a directory.
   Result<Place> place(std::string_view path, Follow follow) const;
   // mkdir -p; answers the directory and counts what it made.
   Result<UniqueFd> make_directories(std::string_view path, int& made) const;

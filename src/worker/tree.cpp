@@ -34,6 +34,20 @@ UniqueFd open_directory_at(int parent, const char* name) {
   return UniqueFd(::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
 }
 
+// Whether two different names are those of one file.
+bool is_other_name(const Place& a, const Place& b) {
+  struct stat file_a{}, file_b{}, dir_a{}, dir_b{};
+  const auto are_same = [](const struct stat& x, const struct stat& y) {
+    return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+  };
+  if (::fstatat(a.dir.get(), a.name.c_str(), &file_a, AT_SYMLINK_NOFOLLOW) != 0 ||
+      ::fstatat(b.dir.get(), b.name.c_str(), &file_b, AT_SYMLINK_NOFOLLOW) != 0 || ::fstat(a.dir.get(), &dir_a) != 0 ||
+      ::fstat(b.dir.get(), &dir_b) != 0) {
+    return false;
+  }
+  return are_same(file_a, file_b) && !(are_same(dir_a, dir_b) && a.name == b.name);
+}
+
 Result<Place> place_for(const Roots& roots, const TransferRequest& request) {
   auto place = roots.place(request.to, Follow::no);
   const bool lacks_parent = !place && place.error().details_json == R"({"errno":"ENOENT"})";
@@ -74,7 +88,9 @@ class Copier {
     std::uint64_t copied = 0;
     const NewContent content{[&](int draft) { return copy_bytes(source.get(), draft, copied); }, status.st_mode & 0777};
     const std::optional<struct stat> absent;
-    const auto done = replace_file(roots_, to, content, WriteOptions(), overwrite ? nullptr : &absent);
+    WriteOptions options;
+    options.stop = &stop_;
+    const auto done = replace_file(roots_, to, content, options, overwrite ? nullptr : &absent);
     if (!done && !overwrite && done.error().code == Code::conflict) return exists_already();
     TRY(done);
     ++answer_.files;
@@ -213,6 +229,11 @@ Status move_path(const Roots& roots, const TransferRequest& request, const Stop&
   const bool is_directory =
       ::fstatat(to.dir.get(), to.name.c_str(), &existing, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(existing.st_mode);
   if (is_directory) return exists_already();
+  if (request.overwrite && is_other_name(from, to)) {
+    // To rename one of a file's names to another does nothing.
+    if (::unlinkat(from.dir.get(), from.name.c_str(), 0) != 0) return path_error("move", errno);
+    return ok();
+  }
   const unsigned flags = request.overwrite ? 0 : RENAME_NOREPLACE;
   if (::renameat2(from.dir.get(), from.name.c_str(), to.dir.get(), to.name.c_str(), flags) == 0) return ok();
   if (errno == EEXIST) return exists_already();

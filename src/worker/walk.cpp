@@ -1,8 +1,6 @@
 #include "worker/walk.h"
 
 #include <fcntl.h>
-#include <linux/openat2.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "os/beneath.h"
 #include "worker/listing.h"
 
 namespace sallyport::worker {
@@ -24,10 +23,7 @@ using Directory = std::shared_ptr<const WalkDirectory>;
 
 // Reads an ignore file below a directory; nothing on any fault, as git does.
 std::string read_rules(int directory, const char* path) {
-  open_how how{};
-  how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
-  const UniqueFd file(static_cast<int>(::syscall(SYS_openat2, directory, path, &how, sizeof how)));
+  const UniqueFd file = os::open_beneath(directory, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, os::Links::refused);
   if (!file) return {};
   std::string text(4096, '\0');
   std::size_t filled = 0;
@@ -328,21 +324,6 @@ std::shared_ptr<const IgnoreScope> scope_above(const Roots& roots, std::string_v
 }
 
 }  // namespace
-
-void Stop::poll() const {
-  if (!look_) return;
-  const SteadyTime now = std::chrono::steady_clock::now();
-  if (now - last_look_ < kPollInterval) return;
-  last_look_ = now;
-  look_();
-}
-
-Status Stop::check() const {
-  poll();
-  if (is_cancelled()) return Error::make(Code::cancelled, "cancelled");
-  if (is_late()) return Error::make(Code::timeout, "the time for this request is over");
-  return ok();
-}
 
 Skipped& Skipped::operator+=(const Skipped& other) {
   ignored += other.ignored;

@@ -18,32 +18,9 @@
 #include "worker/ignore.h"
 #include "worker/limits.h"
 #include "worker/root.h"
+#include "worker/stop.h"
 
 namespace sallyport::worker {
-
-// Why work may end early. cancel() and should_stop() may be called from any thread; poll() and check()
-// only from the one that began the work.
-class Stop {
- public:
-  Stop() = default;
-  explicit Stop(SteadyTime deadline) : deadline_(deadline) {}
-  // Called by poll() every few milliseconds: a chance to see that a request was cancelled.
-  void on_poll(std::function<void()> look) { look_ = std::move(look); }
-
-  void cancel() { is_cancelled_.store(true, std::memory_order_relaxed); }
-  bool is_cancelled() const { return is_cancelled_.load(std::memory_order_relaxed); }
-  bool is_late() const { return deadline_ != SteadyTime() && std::chrono::steady_clock::now() >= deadline_; }
-  bool should_stop() const { return is_cancelled() || is_late(); }
-  void poll() const;
-  // Polls; CANCELLED or TIMEOUT, if it should stop.
-  Status check() const;
-
- private:
-  std::atomic<bool> is_cancelled_{false};
-  SteadyTime deadline_{};
-  std::function<void()> look_;
-  mutable SteadyTime last_look_{};
-};
 
 // What a walk passed over, by reason. A directory that is not entered counts once.
 struct Skipped {

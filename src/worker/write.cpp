@@ -28,10 +28,11 @@ Status check_if_match(const std::optional<std::string>& if_match) {
   return ok();
 }
 
-Result<std::string> hash_file(int fd) {
+Result<std::string> hash_file(int fd, const Stop& stop) {
   Sha256 hash;
   std::string buffer(256 << 10, '\0');
   while (true) {
+    TRY(stop.check());
     const ssize_t count = ::read(fd, buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return path_error("read", errno);
@@ -44,6 +45,7 @@ Result<Place> place_for_write(const Roots& roots, const WriteRequest& request) {
   auto place = roots.place(request.path, Follow::yes);
   const bool lacks_parent = !place && place.error().details_json == R"({"errno":"ENOENT"})";
   if (lacks_parent && request.create_dirs) {
+    if (request.if_match && *request.if_match != kAbsent) return stale(kAbsent);
     const std::size_t slash = request.path.rfind('/');
     int made = 0;
     if (slash != std::string::npos && slash != 0) TRY(roots.make_directories(request.path.substr(0, slash), made));
@@ -52,8 +54,17 @@ Result<Place> place_for_write(const Roots& roots, const WriteRequest& request) {
   return place;
 }
 
+// As a patch names it.
+std::string path_in_workspace(const Roots& roots, const std::string& path) {
+  const std::string whole = roots.absolute(path), &workspace = roots.workspace();
+  const bool is_inside =
+      whole.starts_with(workspace) && whole.size() > workspace.size() && whole[workspace.size()] == '/';
+  return whole.substr(is_inside ? workspace.size() + 1 : 1);
+}
+
 // The status of the file whose hash is `wanted`, or the error that there is another or none.
-Result<std::optional<struct stat>> expect(const Roots& roots, const Place& place, const std::string& wanted) {
+Result<std::optional<struct stat>> expect(const Roots& roots, const Place& place, const std::string& wanted,
+                                          const Stop& stop) {
   const auto file = open_at(roots, place, O_RDONLY);
   if (!file && file.error().details_json == R"({"errno":"ENOENT"})") {
     if (wanted == kAbsent) return std::optional<struct stat>();
@@ -62,30 +73,32 @@ Result<std::optional<struct stat>> expect(const Roots& roots, const Place& place
   if (!file) return file.error();
   struct stat status{};
   if (::fstat(file->get(), &status) != 0) return path_error("stat", errno);
-  TRY(const std::string actual, hash_file(file->get()));
+  TRY(const std::string actual, hash_file(file->get(), stop));
   if (actual != wanted) return stale(actual);
   return std::optional<struct stat>(status);
 }
 
 }  // namespace
 
-Result<WriteAnswer> write_file(const Roots& roots, const WriteRequest& request) {
+Result<WriteAnswer> write_file(const Roots& roots, const WriteRequest& request, const Stop& stop) {
   TRY(check_if_match(request.if_match));
   if (request.path.ends_with('/')) return path_error("write", EISDIR);
   TRY(const Place place, place_for_write(roots, request));
+  WriteOptions options = request.options;
+  options.stop = &stop;
   const auto write_content = [&](int draft) { return write_all(draft, request.content, *request.options.calls); };
   const NewContent content{request.fill ? request.fill : write_content, std::nullopt, !request.fill};
   if (request.if_match) {
-    TRY(const std::optional<struct stat> expected, expect(roots, place, *request.if_match));
-    TRY(replace_file(roots, place, content, request.options, &expected));
+    TRY(const std::optional<struct stat> expected, expect(roots, place, *request.if_match, stop));
+    TRY(replace_file(roots, place, content, options, &expected));
   } else {
-    TRY(replace_file(roots, place, content, request.options, nullptr));
+    TRY(replace_file(roots, place, content, options, nullptr));
   }
   if (request.fill) return WriteAnswer();
   return WriteAnswer{request.content.size(), sha256_hex(request.content)};
 }
 
-Result<EditAnswer> edit_file(const Roots& roots, const EditRequest& request) {
+Result<EditAnswer> edit_file(const Roots& roots, const EditRequest& request, const Stop& stop) {
   TRY(check_if_match(request.if_match));
   TRY(const Place place, roots.place(request.path, Follow::yes));
   TRY(const UniqueFd file, open_at(roots, place, O_RDONLY));
@@ -94,10 +107,12 @@ Result<EditAnswer> edit_file(const Roots& roots, const EditRequest& request) {
     const std::string actual = sha256_hex(before.content);
     if (actual != *request.if_match) return stale(actual);
   }
-  TRY(const Edited edited, apply_edits(before.content, request.edits));
+  TRY(const Edited edited, apply_edits(before.content, request.edits, stop));
   const std::optional<struct stat> expected = before.status;
-  TRY(replace_file(roots, place, edited.content, request.options, &expected));
-  Diff diff = unified_diff(place.name, before.content, edited.content);
+  WriteOptions options = request.options;
+  options.stop = &stop;
+  TRY(replace_file(roots, place, edited.content, options, &expected));
+  Diff diff = unified_diff(path_in_workspace(roots, request.path), before.content, edited.content);
   return EditAnswer{edited.replacements, std::move(diff.text), diff.cut, sha256_hex(edited.content)};
 }
 

@@ -29,7 +29,7 @@ struct WriteAnswer {
   std::size_t bytes_written = 0;
   std::string sha256;
 };
-Result<WriteAnswer> write_file(const Roots& roots, const WriteRequest& request);
+Result<WriteAnswer> write_file(const Roots& roots, const WriteRequest& request, const Stop& stop = Stop());
 
 struct EditRequest {
   std::string path;
@@ -43,7 +43,7 @@ struct EditAnswer {
   bool diff_cut = false;
   std::string sha256;
 };
-// The bytes that are hashed for if_match are the bytes that are edited.
-Result<EditAnswer> edit_file(const Roots& roots, const EditRequest& request);
+// The bytes that are hashed for if_match are the bytes that are edited. What was stopped has changed nothing.
+Result<EditAnswer> edit_file(const Roots& roots, const EditRequest& request, const Stop& stop = Stop());
 
 }  // namespace sallyport::worker

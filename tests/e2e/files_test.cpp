@@ -1,12 +1,41 @@
 // fs.* through the door of the real daemon, done by the container's worker.
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "e2e/containers.h"
 
 namespace sallyport::testing {
 namespace {
 
-class ContainerFiles : public Containers {};
+class ContainerFiles : public Containers {
+ protected:
+  void write_profile(const std::string& name, const std::string& text) {
+    std::filesystem::create_directory(daemon().root() + "/profiles");
+    std::ofstream(daemon().root() + "/profiles/" + name + ".toml") << "[profile." + name + "]\n" + text;
+    EXPECT_EQ(connect().outcome("warden.reload"), "OK");
+  }
+};
+
+// Everything in `wanted` is in `actual`; arrays have the same length.
+bool covers(wire::Value actual, wire::Value wanted) {
+  if (wanted.is_object()) {
+    for (const auto& [name, value] : wanted.members()) {
+      if (!actual.get(name).exists() || !covers(actual.get(name), value)) return false;
+    }
+    return actual.is_object();
+  }
+  if (wanted.is_array()) {
+    if (!actual.is_array() || actual.size() != wanted.size()) return false;
+    auto item = actual.items().begin();
+    for (const wire::Value one : wanted.items()) {
+      if (!covers(*item, one)) return false;
+      ++item;
+    }
+    return true;
+  }
+  return actual.to_json() == wanted.to_json();
+}
 
 TEST_F(ContainerFiles, AreReadWrittenAndSearchedInsideTheWalls) {
   Client client = connect();
@@ -20,6 +49,64 @@ TEST_F(ContainerFiles, AreReadWrittenAndSearchedInsideTheWalls) {
   EXPECT_EQ(client.outcome("fs.read", "{" + where + R"(,"path":"a.txt","no_such":1})"), "INVALID_PARAMS");
 }
 
+TEST_F(ContainerFiles, IgnoreRulesHoldInsideTheWalls) {
+  Client client = connect();
+  std::filesystem::create_directories(workspace() + "/.git/info");
+  std::ofstream(workspace() + "/.gitignore") << "*.o\n";
+  std::ofstream(workspace() + "/.git/info/exclude") << "private\n";
+  for (const char* name : {"kept.c", "made.o", "private"}) std::ofstream(workspace() + "/" + name) << "word\n";
+  const std::string where = R"({"workspace":")" + workspace() + "\"";
+  const auto glob = client.call("fs.glob", where + R"(,"pattern":"**"})");
+  ASSERT_EQ(glob->result.get("paths").size(), 1U);
+  EXPECT_EQ((*glob->result.get("paths").items().begin()).as_string(), "kept.c");
+  const auto grep = client.call("fs.grep", where + R"(,"pattern":"word"})");
+  EXPECT_EQ(grep->result.get("matches").size(), 1U);
+}
+
+TEST_F(ContainerFiles, TheDocumentationsExamplesAreTrue) {
+  const auto write = [&](const std::string& name, const char* text) {
+    const std::filesystem::path path = workspace() + "/" + name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  };
+  write("hello.txt", "hello\nwide\nworld\n");
+  write("src/main.c", "int main(void) {\n  return 0;\n}\n");
+  write("src/util.h", "int twice(int x);\n");
+  write("build/out.o", "");
+  write(".gitignore", "build/\n");
+  Client client = connect();
+  wire::Decoder decoder;
+  std::ifstream page(DOCS "/files.md");
+  ASSERT_TRUE(page.is_open());
+  std::string asked;
+  int examples = 0;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("> ")) {
+      asked = line.substr(2);
+      const std::size_t params = asked.find('{');
+      const std::string rest = asked.substr(params + 1);
+      ASSERT_TRUE(client.send_request("e", asked.substr(0, params - 1),
+                                      R"({"workspace":")" + workspace() + (rest == "}" ? "\"" : "\",") + rest));
+    } else if (line.starts_with("~ ") || line.starts_with("< ") || line.starts_with("! ")) {
+      const auto wanted = decoder.parse(line.substr(2));
+      ASSERT_TRUE(wanted) << line;
+      const auto message = client.next_message();
+      ASSERT_TRUE(message) << asked;
+      if (line[0] == '!') {
+        ASSERT_TRUE(message->error) << asked;
+        const auto error = decoder.parse(wire::to_json([&](auto& json) { wire::write_error(json, *message->error); }));
+        EXPECT_TRUE(covers(error->root(), wanted->root())) << asked << "\n" << error->root().to_json();
+      } else {
+        const wire::Value came = line[0] == '~' ? message->params : message->result;
+        EXPECT_EQ(message->type == wire::MessageType::event, line[0] == '~') << asked;
+        EXPECT_TRUE(covers(came, wanted->root())) << asked << "\n" << came.to_json();
+      }
+      examples += line[0] == '~' ? 0 : 1;
+    }
+  }
+  EXPECT_GT(examples, 25);
+}
+
 TEST_F(ContainerFiles, EveryWorkspaceHasAWorkerOfItsOwn) {
   Client client = connect();
   for (const char* name : {"first", "second"}) {
@@ -29,6 +116,86 @@ TEST_F(ContainerFiles, EveryWorkspaceHasAWorkerOfItsOwn) {
     EXPECT_EQ(client.outcome("fs.write", where + R"(,"content":"x"})"), "OK");
     EXPECT_TRUE(std::filesystem::exists(directory + "/file"));
   }
+}
+
+TEST_F(ContainerFiles, ADirectoryIsWhatItIsAndNotHowItIsSpelled) {
+  Client client = connect();
+  const std::string link = daemon().root() + "/link";
+  std::filesystem::create_symlink(workspace(), link);
+  const auto write = [&](const std::string& directory, const std::string& name) {
+    return client.outcome("fs.write", R"({"workspace":")" + directory + R"(","path":")" + name + R"(","content":"x"})");
+  };
+  for (const std::string& spelled : {workspace(), workspace() + "/", workspace() + "/.", link}) {
+    EXPECT_EQ(write(spelled, "a"), "OK") << spelled;
+  }
+  EXPECT_EQ(client.call("container.list")->result.get("containers").size(), 1U);
+  // Another directory at the same path is another one.
+  std::filesystem::rename(workspace(), daemon().root() + "/moved");
+  EXPECT_EQ(write(workspace(), "b"), "OK");
+  EXPECT_TRUE(std::filesystem::exists(workspace() + "/b"));
+  EXPECT_FALSE(std::filesystem::exists(daemon().root() + "/moved/b"));
+  std::filesystem::remove_all(workspace());
+  EXPECT_EQ(write(workspace(), "c"), "OK");
+  EXPECT_TRUE(std::filesystem::exists(workspace() + "/c"));
+  EXPECT_EQ(write(daemon().root() + "/nowhere", "d"), "IO_ERROR");
+}
+
+TEST_F(ContainerFiles, AWorkspaceHasAWorkerForEachProfile) {
+  write_profile("shut", "fs.read = [\"/usr\", \"${workspace}\"]\n");
+  Client client = connect();
+  const std::string where = R"({"path":"a","content":"x","workspace":")" + workspace() + "\"";
+  EXPECT_EQ(client.outcome("fs.write", where + "}"), "OK");
+  const auto refused = client.call("fs.write", where + R"(,"profile":"shut"})");
+  ASSERT_TRUE(refused->error);
+  EXPECT_EQ(refused->error->code, Code::policy_denied);
+  EXPECT_NE(refused->error->message.find("fs.write of the profile 'shut'"), std::string::npos);
+  EXPECT_EQ(client.outcome("fs.write", where + R"(,"profile":"no-such"})"), "NOT_FOUND");
+  EXPECT_EQ(client.outcome("fs.write", where + R"(,"container":"x"})"), "INVALID_PARAMS");
+}
+
+TEST_F(ContainerFiles, TheHostIsToldWhichRuleHidesAPath) {
+  write_profile(
+      "careful",
+      "fs.read = [\"/usr\"]\nfs.write = [\"${workspace}\"]\nfs.deny = [\"${workspace}/secrets\", \"**/*.pem\"]\n");
+  Client client = connect();
+  std::filesystem::create_directories(workspace() + "/secrets");
+  std::ofstream(workspace() + "/secrets/key") << "secret";
+  std::ofstream(workspace() + "/id.pem") << "secret";
+  const std::string where = R"({"profile":"careful","workspace":")" + workspace() + "\"";
+  for (const std::string path : {"secrets/key", "./secrets", "id.pem"}) {
+    const auto answer = client.call("fs.read", where + R"(,"path":")" + path + "\"}");
+    ASSERT_TRUE(answer->error) << path;
+    EXPECT_EQ(answer->error->code, Code::policy_denied) << path;
+    EXPECT_NE(answer->error->message.find("fs.deny"), std::string::npos) << path;
+  }
+  EXPECT_EQ(client.outcome("fs.list", where + R"(,"path":"."})"), "OK");
+}
+
+TEST_F(ContainerFiles, AnEditThatIsOutOfTimeIsNotMadeLater) {
+  Client client = connect();
+  const std::string line(1 << 10, 'x');
+  {
+    std::ofstream file(workspace() + "/f");
+    for (int i = 0; i < 60 << 10; ++i) file << line;
+    file << "the end";
+  }
+  const auto size = std::filesystem::file_size(workspace() + "/f");
+  const std::string where = R"("workspace":")" + workspace() + "\"";
+  ASSERT_EQ(client.outcome("worker.ping", "{" + where + "}"), "OK");
+  std::string edits;
+  for (int i = 0; i < 200; ++i) {
+    const bool is_odd = i % 2 != 0;
+    edits += std::string(i == 0 ? "" : ",") + R"({"old_string":")" + (is_odd ? "THE END!" : "the end") +
+             R"(","new_string":")" + (is_odd ? "the end" : "THE END!") + "\"}";
+  }
+  edits += R"(,{"old_string":"the end","new_string":"changed"})";
+  ASSERT_TRUE(
+      client.send(frame_of(R"({"id":"e","type":"request","method":"fs.multi_edit","deadline_ms":100,"params":{)" +
+                           where + R"(,"path":"f","edits":[)" + edits + "]}}")));
+  EXPECT_EQ(code_of(client.next_message()), "TIMEOUT");
+  // The worker takes its requests in order: when this is answered, the edit is over.
+  EXPECT_EQ(client.outcome("worker.ping", "{" + where + "}"), "OK");
+  EXPECT_EQ(std::filesystem::file_size(workspace() + "/f"), size);
 }
 
 TEST_F(ContainerFiles, AttackPathsOutsideTheWallsAreNotThere) {
@@ -85,13 +252,10 @@ TEST_F(ContainerFiles, AContainerAsksOnlyForItself) {
 }
 
 TEST_F(ContainerFiles, AProfileMayRefuseFilesWithMoreThanOneName) {
-  std::filesystem::create_directory(daemon().root() + "/profiles");
-  std::ofstream(daemon().root() + "/profiles/single.toml")
-      << "[profile.single]\nfs.read = [\"/usr\"]\nfs.write = [\"${workspace}\"]\nfs.refuse_hard_links = true\n";
+  write_profile("single", "fs.read = [\"/usr\"]\nfs.write = [\"${workspace}\"]\nfs.refuse_hard_links = true\n");
   std::ofstream(workspace() + "/one") << "text";
   std::filesystem::create_hard_link(workspace() + "/one", workspace() + "/two");
   Client client = connect();
-  ASSERT_EQ(client.outcome("warden.reload", "{}"), "OK");
   const auto read_in = [&](const std::string& profile) {
     const auto made = client.call(
         "container.create", R"({"template":")" + profile + R"(","config":{"workspace":")" + workspace() + R"("}})");

@@ -146,15 +146,132 @@ TEST(Read, LargeBinaryComesInPages) {
   EXPECT_EQ(joined, bytes);
 }
 
+// All pages of a request, joined.
+std::string pages_of(const SandboxDir& box, ReadRequest read, std::size_t* pages = nullptr) {
+  std::string joined;
+  do {
+    const auto answer = read_file(box.open(), read);
+    if (!answer) return answer.error().describe();
+    joined += answer->is_base64 ? *from_base64(answer->content) : std::string(answer->content);
+    if (pages != nullptr) ++*pages;
+    read.cursor = answer->cursor;
+  } while (!read.cursor.empty());
+  return joined;
+}
+
+TEST(Read, PagesEndWhereTheFirstRequestSaid) {
+  SandboxDir box;
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += "line " + std::to_string(i) + "\n";
+  box.write("f", text);
+  ReadRequest lines = request("f");
+  lines.max_bytes = 64;
+  lines.offset = 3;
+  lines.limit = 20;
+  std::size_t pages = 0;
+  EXPECT_EQ(pages_of(box, lines, &pages),
+            text.substr(text.find("line 2\n"), text.find("line 22\n") - text.find("line 2\n")));
+  EXPECT_GT(pages, 2U);
+  ReadRequest bytes = request("f");
+  bytes.max_bytes = 64;
+  bytes.byte_offset = 5;
+  bytes.byte_limit = 300;
+  EXPECT_EQ(pages_of(box, bytes), text.substr(5, 300));
+  bytes.encoding = ReadRequest::Encoding::base64;
+  EXPECT_EQ(pages_of(box, bytes), text.substr(5, 300));
+  lines.encoding = ReadRequest::Encoding::base64;
+  EXPECT_EQ(pages_of(box, lines), text.substr(text.find("line 2\n"), text.find("line 22\n") - text.find("line 2\n")));
+}
+
+TEST(Read, LinesOfOtherEncodingsAreCountedToo) {
+  SandboxDir box;
+  box.write("f", "a\nb\xe9\nc\nd\n");
+  ReadRequest read = request("f");
+  read.offset = 2;
+  read.limit = 1;
+  const auto answer = read_file(box.open(), read);
+  EXPECT_TRUE(answer->is_base64);
+  EXPECT_EQ(from_base64(answer->content), "b\xe9\n");
+}
+
+TEST(Read, LineNumbersGoOnBehindAPageOfBase64) {
+  SandboxDir box;
+  std::string text = "\xe9\n";
+  for (int i = 2; i < 100; ++i) text += "line\n";
+  box.write("f", text);
+  ReadRequest read = request("f");
+  read.line_numbers = true;
+  read.max_bytes = 64;
+  auto answer = read_file(box.open(), read);
+  ASSERT_TRUE(answer->is_base64);
+  const std::size_t lines = count_lines(*from_base64(answer->content));
+  const bool ends_inside = !from_base64(answer->content)->ends_with('\n');
+  read.cursor = answer->cursor;
+  answer = read_file(box.open(), read);
+  EXPECT_EQ(answer->first_line, lines + (ends_inside ? 0 : 1));
+}
+
+TEST(Read, ALineThatIsCutIsCountedAndPassedAsAWhole) {
+  SandboxDir box;
+  box.write("f", std::string(600'000, 'x') + "\nlast\n");
+  ReadRequest read = request("f");
+  read.line_numbers = true;
+  for (const std::size_t most : {std::size_t{3000}, kDefaultPageBytes}) {
+    read.max_bytes = most;
+    const auto answer = read_file(box.open(), read);
+    EXPECT_NE(answer->content.find("[598000 more bytes]\n     2\tlast\n"), std::string_view::npos) << most;
+    EXPECT_EQ(answer->cursor, "");
+  }
+}
+
+TEST(Read, ARangeThatCutsACharacterIsNotTheFilesFault) {
+  SandboxDir box;
+  box.write("f", "a\xc3\xa9z");
+  ReadRequest read = request("f");
+  read.byte_offset = 0;
+  read.byte_limit = 2;
+  read.encoding = ReadRequest::Encoding::utf8;
+  EXPECT_NE(read_file(box.open(), read).error().message.find("cuts a character"), std::string::npos);
+  box.write("f", "a\xe9z");
+  read.byte_limit = 3;
+  EXPECT_NE(read_file(box.open(), read).error().message.find("not UTF-8"), std::string::npos);
+}
+
+TEST(Read, StopsWhenItShould) {
+  SandboxDir box;
+  box.write("f", "");
+  ASSERT_EQ(::truncate(box.path("f").c_str(), off_t{1} << 40), 0);
+  ReadRequest hashed = request("f"), by_line = request("f");
+  hashed.want_sha256 = true;
+  by_line.offset = 2;
+  for (const ReadRequest& read : {hashed, by_line}) {
+    const Stop late(std::chrono::steady_clock::now());
+    EXPECT_EQ(read_file(box.open(), read, late).error().code, Code::timeout);
+    Stop cancelled;
+    cancelled.cancel();
+    EXPECT_EQ(read_file(box.open(), read, cancelled).error().code, Code::cancelled);
+  }
+}
+
+TEST(Read, AFileWithoutSizeIsReadAsFarAsAPageGoes) {
+  const Roots roots = *Roots::open({"/proc/self"});
+  ReadRequest read = request("pagemap");  // hundreds of gigabytes
+  read.max_bytes = 4096;
+  const auto answer = read_file(roots, read);
+  ASSERT_TRUE(answer) << answer.error().describe();
+  EXPECT_LE(answer->size, kMaxPageBytes);
+}
+
 TEST(Read, RefusesAForgedCursor) {
   SandboxDir box;
   box.write("f", "x");
   ReadRequest read = request("f");
-  for (const char* cursor : {"x", "1", "1:", ":1", "1:2x", "-1:2"}) {
+  for (const char* cursor :
+       {"x", "1", "1:2", "1:2:3", "1:2:-:-:", ":1:-:-", "1:2x:-:-", "-:2:-:-", "1:-:-:-", "-1:2:-:-", "1:2:-:"}) {
     read.cursor = cursor;
     EXPECT_EQ(read_file(box.open(), read).error().code, Code::invalid_params) << cursor;
   }
-  read.cursor = "99999999999:5";
+  read.cursor = "99999999999:5:-:-";
   EXPECT_EQ(read_file(box.open(), read)->content, "");
 }
 

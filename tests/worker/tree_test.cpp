@@ -185,5 +185,31 @@ TEST(Mkdir, MakesOneOrAllOfThePath) {
   EXPECT_EQ(make_directory(box.open(), "b/c/d", true)->created, 0);
 }
 
+TEST(Move, OntoAnotherNameOfTheSameFileTheFirstNameGoes) {
+  SandboxDir box;
+  box.write("a", "x");
+  std::filesystem::create_hard_link(box.path("a"), box.path("b"));
+  TransferRequest request = transfer("a", "b");
+  request.overwrite = true;
+  ASSERT_TRUE(move_path(box.open(), request, Stop()));
+  EXPECT_FALSE(box.exists("a"));
+  EXPECT_EQ(box.read("b"), "x");
+  request = transfer("b", "./b");
+  request.overwrite = true;
+  ASSERT_TRUE(move_path(box.open(), request, Stop()));
+  EXPECT_EQ(box.read("b"), "x");
+}
+
+TEST(Remove, ASlashBehindAFilesNameIsRefused) {
+  SandboxDir box;
+  box.write("f", "x");
+  box.mkdir("d");
+  box.link("l", "d");
+  EXPECT_FALSE(remove_path(box.open(), "f/", false, Stop()));
+  EXPECT_FALSE(remove_path(box.open(), "l/", false, Stop()));
+  EXPECT_TRUE(remove_path(box.open(), "d/", false, Stop()));
+  EXPECT_TRUE(box.exists("f"));
+}
+
 }  // namespace
 }  // namespace sallyport::worker

@@ -230,6 +230,53 @@ TEST(WriteFault, AChangeBetweenReadAndReplaceIsAConflict) {
   EXPECT_EQ(box.read("f"), "someone else");
 }
 
+TEST(Write, WhatWasStoppedHasChangedNothing) {
+  SandboxDir box;
+  box.write("f", "old");
+  EditRequest edit;
+  edit.path = "f";
+  edit.edits = {{"old", "new", false}};
+  const Stop late(std::chrono::steady_clock::now());
+  EXPECT_EQ(edit_file(box.open(), edit, late).error().code, Code::timeout);
+  EXPECT_EQ(write_file(box.open(), request("f", "new"), late).error().code, Code::timeout);
+  EXPECT_EQ(write_file(box.open(), request("g", "new"), late).error().code, Code::timeout);
+  // Cancelled while it is being written: the last look is taken before the change.
+  Stop stop;
+  bool is_written = false;
+  stop.on_poll([&] {
+    if (is_written) stop.cancel();
+  });
+  WriteRequest write = request("f", "");
+  write.fill = [&](int) {
+    is_written = true;
+    return ok();
+  };
+  EXPECT_EQ(write_file(box.open(), write, stop).error().code, Code::cancelled);
+  EXPECT_EQ(box.read("f"), "old");
+  EXPECT_EQ(names_in(box.root()), 1U);
+}
+
+TEST(Write, AStaleVersionMakesNoDirectories) {
+  SandboxDir box;
+  WriteRequest write = request("a/b/f", "new");
+  write.create_dirs = true;
+  write.if_match = std::string(64, '0');
+  EXPECT_EQ(write_file(box.open(), write).error().code, Code::conflict);
+  EXPECT_FALSE(box.exists("a"));
+  write.if_match = std::string(kAbsent);
+  EXPECT_TRUE(write_file(box.open(), write));
+}
+
+TEST(Edit, ASlashBehindAFilesNameIsRefused) {
+  SandboxDir box;
+  box.write("f", "old");
+  EditRequest edit;
+  edit.path = "f/";
+  edit.edits = {{"old", "new", false}};
+  EXPECT_EQ(edit_file(box.open(), edit).error().details_json, R"({"errno":"ENOTDIR"})");
+  EXPECT_EQ(box.read("f"), "old");
+}
+
 // A file system of 256 KiB in a mount namespace of the child's own.
 TEST(WriteFault, AFullDiskLeavesTheOldFileAndSaysSo) {
   SandboxDir box;
@@ -244,6 +291,7 @@ TEST(WriteFault, AFullDiskLeavesTheOldFileAndSaysSo) {
     for (int i = 0; i < 3; ++i) {
       const auto answer = write_file(roots, request("small/f", std::string(300 << 10, 'b')));
       if (answer || answer.error().details_json != R"({"errno":"ENOSPC"})") ::_exit(3);
+      if (!answer.error().message.ends_with("nothing was changed")) ::_exit(7);
     }
     if (box.read("small/f") != std::string(100 << 10, 'a')) ::_exit(4);
     if (names_in(box.path("small")) != 1) ::_exit(5);
@@ -254,6 +302,27 @@ TEST(WriteFault, AFullDiskLeavesTheOldFileAndSaysSo) {
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no mount namespace here";
   EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(WriteFault, KilledDuringAStreamedWriteNothingIsLeftBeside) {
+  SandboxDir box;
+  box.write("f", "old");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    WriteRequest write = request("f", "");
+    write.fill = [](int draft) -> Status {
+      if (::write(draft, "half", 4) != 4) ::_exit(1);
+      ::raise(SIGKILL);
+      return ok();
+    };
+    (void)write_file(box.open(), write);
+    ::_exit(2);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(box.read("f"), "old");
+  EXPECT_EQ(names_in(box.root()), 1U);
 }
 
 TEST(WriteFault, KilledDuringAWriteTheFileIsOldOrNew) {

@@ -1,0 +1,40 @@
+// Why work may end early.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+
+#include "base/clock.h"
+#include "base/result.h"
+
+namespace sallyport::worker {
+
+// cancel() and should_stop() may be called from any thread; the others only from the one that began the work.
+class Stop {
+ public:
+  Stop() = default;
+  explicit Stop(SteadyTime deadline) : deadline_(deadline) {}
+  // Called by poll() every few milliseconds: a chance to see that a request was cancelled.
+  void on_poll(std::function<void()> look) { look_ = std::move(look); }
+
+  void cancel() { is_cancelled_.store(true, std::memory_order_relaxed); }
+  bool is_cancelled() const { return is_cancelled_.load(std::memory_order_relaxed); }
+  bool is_late() const { return deadline_ != SteadyTime() && std::chrono::steady_clock::now() >= deadline_; }
+  bool should_stop() const { return is_cancelled() || is_late(); }
+  void poll() const;
+  // Polls; CANCELLED or TIMEOUT, if it should stop.
+  Status check() const;
+  // The same, and looks even if it has just looked: before what cannot be taken back.
+  Status check_now() const;
+
+ private:
+  Status verdict() const;
+
+  std::atomic<bool> is_cancelled_{false};
+  SteadyTime deadline_{};
+  std::function<void()> look_;
+  mutable SteadyTime last_look_{};
+};
+
+}  // namespace sallyport::worker
