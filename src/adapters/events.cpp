@@ -44,13 +44,20 @@ Reply receivers(Call& call, std::int64_t count) {
   return call.result([&](JsonWriter& json) { json.begin_object().member("receivers", count).end_object(); });
 }
 
+// Who subscribed would take a stream's name for one that follows.
+Result<std::string> payload_of(Call& call) {
+  if (!call.message().streams.empty()) return Error::invalid_param("params.payload", "must not name a stream");
+  return call.params().get("payload").to_json();
+}
+
 class EventsInMemory final : public Adapter {
  public:
   Task<Status> probe() override { return Task<Status>::ready(ok()); }
   Task<Reply> handle(std::string_view verb, Call& call) override {
     CO_TRY(const Scope scope, scope_of(call, "topic"));
     if (verb == "subscribe") co_return co_await subscriptions_.subscribe(call, scope.tenant);
-    co_return receivers(call, subscriptions_.publish(scope.tenant, scope.name, call.params().get("payload").to_json()));
+    CO_TRY(const std::string payload, payload_of(call));
+    co_return receivers(call, subscriptions_.publish(scope.tenant, scope.name, payload));
   }
 
  private:
@@ -82,7 +89,8 @@ class EventsInRedis final : public Adapter {
     std::vector<std::string> publish;
     publish.emplace_back("PUBLISH");
     publish.push_back(std::string(kChannel) + scope.tenant + ":" + scope.name);
-    publish.push_back(call.params().get("payload").to_json());
+    CO_TRY(std::string payload, payload_of(call));
+    publish.push_back(std::move(payload));
     CO_TRY(const RedisReply reply, co_await commands_->command(std::move(publish)));
     if (reply.kind == RedisReply::Kind::error) co_return backend_down("Redis: " + reply.text.substr(0, 80));
     co_return receivers(call, reply.integer);

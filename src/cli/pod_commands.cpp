@@ -153,6 +153,13 @@ Result<std::unique_ptr<Client>> reach(const Context& context, const std::string&
   return pod::connect(record);
 }
 
+// A terminal shows the newest screen in any case; a file that lacks something must not pass for whole.
+void tell_skipped(std::uint64_t bytes) {
+  if (bytes == 0 || ::isatty(STDOUT_FILENO) != 0) return;
+  std::fprintf(stderr, "sallyport: %llu bytes are missing: they were read more slowly than they came\n",
+               static_cast<unsigned long long>(bytes));
+}
+
 Status attach(Context& context, const AttachArguments& arguments) {
   if (arguments.escape.size() > 1 && arguments.escape != "none") {
     return Error::make(Code::invalid_params, "--escape takes one character, or none");
@@ -163,6 +170,7 @@ Status attach(Context& context, const AttachArguments& arguments) {
   options.takes = arguments.takes;
   options.escape = arguments.escape.size() == 1 ? arguments.escape[0] : '\0';
   TRY(const pod::AttachEnd end, pod::attach_terminal(*client, options));
+  tell_skipped(end.skipped);
   switch (end.why) {
     case pod::AttachEnd::Why::detached:
       if (is_terminal()) print("[detached from " + arguments.name + "]");
@@ -193,7 +201,9 @@ Status attach(Context& context, const AttachArguments& arguments) {
 
 Status log(const Context& context, const std::string& name, bool follows) {
   TRY(const auto client, reach(context, name));
-  return pod::copy_log(*client, follows, STDOUT_FILENO);
+  TRY(const std::uint64_t skipped, pod::copy_log(*client, follows, STDOUT_FILENO));
+  tell_skipped(skipped);
+  return ok();
 }
 
 Status report_exit(Context& context, const std::string& json, std::int64_t code, std::optional<std::int64_t> signal) {

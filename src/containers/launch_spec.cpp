@@ -92,7 +92,22 @@ std::string without_stars(const std::string& path) {
   return path;
 }
 
-Result<std::string> check_workspace(const LaunchContext& context) {
+bool is_within(const std::string& path, const std::string& directory) {
+  return path == directory || path.starts_with(directory == "/" ? directory : directory + "/");
+}
+
+// Our own: what decides and what records. No command may get at it, whatever it is given.
+std::vector<std::string> own_places() {
+  std::vector<std::string> places;
+  const auto paths = os::paths_from_environment();
+  if (!paths) return places;
+  for (const std::string& path : {paths->state_dir, paths->runtime_dir, paths->profiles_dir(), paths->config_file}) {
+    if (auto real = real_path(path)) places.push_back(std::move(*real));
+  }
+  return places;
+}
+
+Result<std::string> check_workspace(const LaunchContext& context, const std::vector<std::string>& own) {
   const auto workspace = real_path(context.workspace);
   struct stat info{};
   if (!workspace || ::stat(workspace->c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
@@ -102,6 +117,12 @@ Result<std::string> check_workspace(const LaunchContext& context) {
   if (*workspace == "/" || home == *workspace || home.starts_with(*workspace + "/")) {
     return Error::make(Code::invalid_params, "a workspace must not be a whole home or system (" + *workspace +
                                                  "): change to a directory below, or name one with --workspace");
+  }
+  for (const std::string& place : own) {
+    if (is_within(*workspace, place)) {
+      return Error::make(Code::invalid_params, "a workspace must not be one of Sallyport's own directories (" + place +
+                                                   "): whoever works there could change what is decided and recorded");
+    }
   }
   return *workspace;
 }
@@ -165,8 +186,9 @@ std::string host_home() {
 
 Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchContext& given) {
   LaunchContext context = given;
+  const std::vector<std::string> own = own_places();
   if (!context.workspace.empty()) {
-    TRY(context.workspace, check_workspace(given));
+    TRY(context.workspace, check_workspace(given, own));
   }
   sandbox::Spec spec;
   Expander expander(context);
@@ -183,6 +205,13 @@ Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchCont
       spec.deny_names.push_back(path.substr(3));
     } else {
       expander.append(spec.deny, {path});
+    }
+  }
+  for (const std::string& place : own) {
+    const auto shows = [&](const std::string& granted) { return is_within(place, granted); };
+    if ((!spec.workspace.empty() && shows(spec.workspace)) || std::any_of(spec.read.begin(), spec.read.end(), shows) ||
+        std::any_of(spec.write.begin(), spec.write.end(), shows)) {
+      spec.deny.push_back(place);
     }
   }
   for (const std::string& path : profile.exec) expander.append(spec.exec, {without_stars(path)});

@@ -19,8 +19,9 @@ struct LaunchContext {
   std::function<std::optional<std::string>(const std::string&)> variable;
 };
 
-// INVALID_PARAMS names what is wrong: a workspace that is no directory, is the root or a whole home. Paths that do
-// not exist are left out, as the sandbox does. With net.allow the sandbox has a proxy.
+// INVALID_PARAMS names what is wrong: a workspace that is no directory, is the root or a whole home, or belongs to
+// Sallyport itself. Paths that do not exist are left out, as the sandbox does, and so are our own directories, wherever
+// they lie. With net.allow the sandbox has a proxy.
 Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchContext& context);
 
 // Gives a sandbox the listener of a proxy and the variables by which programs find it; see docs/egress.md.

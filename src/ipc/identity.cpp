@@ -82,11 +82,21 @@ Fire LoopbackGate::wait_for_proof(std::shared_ptr<Waiting> waiting, std::functio
   }
   if (!is_still_waiting) co_return;
   ++shared_.counters().refused;
-  shared_.log().warn("loopback connection refused",
-                     {{"error", status ? "evicted" : status.error().message + ": " + status.error().detail}});
+  log_refusal(status ? "evicted" : status.error().message + ": " + status.error().detail);
   // Whoever guesses must not guess quickly.
   co_await shared_.loop().sleep(kFailureDelay);
   forget(waiting);
+}
+
+void LoopbackGate::log_refusal(const std::string& why) {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  if (now < next_line_) {
+    ++unlogged_;
+    return;
+  }
+  next_line_ = now + std::chrono::seconds(1);
+  shared_.log().warn("loopback connection refused",
+                     {{"error", why}, {"more_since_last_line", std::exchange(unlogged_, 0)}});
 }
 
 void LoopbackGate::forget(const std::shared_ptr<Waiting>& waiting) {

@@ -41,12 +41,16 @@ class LoopbackGate {
   Fire wait_for_proof(std::shared_ptr<Waiting> waiting, std::function<void(UniqueFd)> admitted);
   Task<Status> exchange_proofs(Waiting& waiting);
   void forget(const std::shared_ptr<Waiting>& waiting);
+  void log_refusal(const std::string& why);
 
   Sessions& shared_;
   wire::Token token_;
   wire::Binding binding_;
   Millis timeout_;
   std::deque<std::shared_ptr<Waiting>> waiting_;
+  // Anybody on this machine can be refused as often as they like; the log has a line for the first of each second.
+  SteadyTime next_line_{};
+  std::uint64_t unlogged_ = 0;
 };
 
 }  // namespace sallyport::ipc

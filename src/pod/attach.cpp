@@ -23,9 +23,11 @@ namespace {
 
 // Before a repaint: out of any sequence, soft reset, plain colours, cleared.
 constexpr std::string_view kClear = "\x18\x1b[!p\x1b[0m\x1b[H\x1b[2J";
-// When the terminal goes back to its owner: main screen, visible cursor, no mouse, focus or paste modes.
+// When the terminal goes back to its owner: main screen, visible cursor, no mouse, focus, paste, colour-scheme or
+// keyboard modes.
 constexpr std::string_view kGiveBack =
-    "\x18\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[?25h\x1b[0m\x1b[!p\r\n";
+    "\x18\x1b[?1049l\x1b[?47l\x1b[?9l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?1004l"
+    "\x1b[?2004l\x1b[?2031l\x1b[<99u\x1b[>4;0m\x1b[?25h\x1b[0m\x1b[!p\r\n";
 constexpr std::string_view kHelp =
     "\r\n[escape, then: .  detach   t  take control   r  release it   ?  this help; twice: itself]\r\n";
 
@@ -216,6 +218,7 @@ class Attachment {
     has_ended_ = false;
     repeated_ = position_ - std::min(position_, gap.offset);
     position_ = std::max(position_, gap.offset);
+    if (!is_terminal_) pending_.append("\n");  // what follows is another line than what was before
     begin_repaint(gap.repaint);
   }
 
@@ -230,6 +233,7 @@ class Attachment {
     } else if (event.method == "pod.role") {
       const bool controls = event.params.get("role").as_string() == "control";
       role_ = controls ? Role::control : Role::view;
+      if (controls) resize();
       say(controls ? "\r\n[you control the pod]\r\n" : "\r\n[somebody else controls the pod, or nobody; you view]\r\n");
     }
   }
@@ -280,15 +284,22 @@ class Attachment {
       if (info.ssi_signo != SIGWINCH) {
         end_.why = AttachEnd::Why::detached;
         is_over_ = true;
-      } else if (const auto size = size_of(options_.in); size && role_ == Role::control) {
-        TRY(ask("pod.resize", wire::to_json([&](wire::JsonWriter& json) {
-                  json.begin_object();
-                  write_size(json, *size);
-                  json.end_object();
-                })));
+      } else if (role_ == Role::control) {
+        resize();
       }
     }
     return ok();
+  }
+
+  // The pod's terminal has the size of who controls it.
+  void resize() {
+    const auto size = size_of(options_.in);
+    if (!size) return;
+    [[maybe_unused]] const Status asked = ask("pod.resize", wire::to_json([&](wire::JsonWriter& json) {
+                                                json.begin_object();
+                                                write_size(json, *size);
+                                                json.end_object();
+                                              }));
   }
 
   // Without waiting: what comes of it shows.
@@ -359,10 +370,14 @@ Result<AttachEnd> attach_terminal(Client& client, const AttachOptions& options) 
   return end;
 }
 
-Status copy_log(Client& client, bool follows, int out) {
+Result<std::uint64_t> copy_log(Client& client, bool follows, int out) {
   std::deque<std::uint32_t> streams;
+  std::uint64_t skipped = 0;
   client.on_event([&](const wire::Message& event) {
-    if (event.method == "pod.gap") streams.push_back(stream_in(event.params.get("output")));
+    if (event.method == "pod.gap") {
+      skipped += event.params.get("skipped").as_uint().value_or(0);
+      streams.push_back(stream_in(event.params.get("output")));
+    }
     if (event.method == "pod.exit") streams.push_back(0);
   });
   TRY(const Answer answer, client.call("pod.log", follows ? "{\"follow\":true}" : "{}"));
@@ -374,11 +389,13 @@ Status copy_log(Client& client, bool follows, int out) {
     if (!piece && piece.error().code == Code::timeout) continue;
     if (!piece) return std::move(piece).error();
     if (piece->empty()) {
-      if (!follows && streams.empty()) return ok();
+      if (!follows && streams.empty()) return skipped;
       while (streams.empty()) TRY(client.dispatch(Millis(60'000)));
       stream = streams.front();
       streams.pop_front();
       filter.reset();
+      // What follows a gap is another line than what was before it.
+      if (stream != 0 && ::write(out, "\n", 1) < 0) return Error::from_errno("cannot write the log", errno);
       continue;
     }
     Bytes filtered;
@@ -391,7 +408,7 @@ Status copy_log(Client& client, bool follows, int out) {
       left = left.subspan(static_cast<std::size_t>(count));
     }
   }
-  return ok();
+  return skipped;
 }
 
 }  // namespace sallyport::pod

@@ -36,7 +36,7 @@ struct AttachEnd {
 Result<AttachEnd> attach_terminal(Client& client, const AttachOptions& options);
 
 // Copies the pod's remembered output to a descriptor; with `follows` until the agent exits. Filtered if that is
-// a terminal.
-Status copy_log(Client& client, bool follows, int out);
+// a terminal. Gives how many bytes were skipped because this end was too slow.
+Result<std::uint64_t> copy_log(Client& client, bool follows, int out);
 
 }  // namespace sallyport::pod

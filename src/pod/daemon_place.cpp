@@ -24,9 +24,11 @@ bool exists(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0;
 }
 
-bool is_linked(int fd) {
-  struct stat info{};
-  return ::fstat(fd, &info) == 0 && info.st_nlink > 0;
+// Whether the path is that of this very file.
+bool is_at(int fd, const std::string& path) {
+  struct stat held{}, named{};
+  return ::fstat(fd, &held) == 0 && ::lstat(path.c_str(), &named) == 0 && held.st_dev == named.st_dev &&
+         held.st_ino == named.st_ino;
 }
 
 }  // namespace
@@ -126,7 +128,7 @@ Status Daemon::restore() {
       return Error::from_errno("cannot watch the pod's directory", errno);
     }
   }
-  if (!is_linked(claim_.lock.get())) {
+  if (!is_at(claim_.lock.get(), place.lock_path())) {
     TRY(claim_.lock, place.lock());
     log_.warn("its lock was removed, and made again");
   }

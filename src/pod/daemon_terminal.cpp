@@ -58,7 +58,8 @@ bool Daemon::pump() {
   if (!controller_) {
     Bytes answers;
     queries_.feed(bytes, answers);
-    if (!answers.empty()) type(answers.view());
+    // An agent that does not read its answers gets no more of them.
+    if (!answers.empty() && input_.empty()) type(answers.view());
   }
   held_ += got;
   const SteadyTime now = last_activity_ = std::chrono::steady_clock::now();

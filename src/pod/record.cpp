@@ -117,6 +117,8 @@ Status Place::write(const Record& record) const {
   return os::write_private_file(record_path(), to_json(record), os::Durability::unsynced);
 }
 
+std::string Place::lock_path() const { return path_ + "/" + kLockName; }
+
 Result<UniqueFd> Place::lock() const {
   const UniqueFd directory{::open(path_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
   if (!directory) {

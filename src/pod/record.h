@@ -49,6 +49,7 @@ class Place {
   std::string record_path() const { return path_ + "/pod.json"; }
   std::string socket_path() const { return path_ + "/pod.sock"; }
   std::string log_path() const { return path_ + "/pod.log"; }
+  std::string lock_path() const;
 
   // NOT_FOUND if there is none. A link, another owner or mode is refused: it is not what a pod wrote.
   Result<Record> read() const;

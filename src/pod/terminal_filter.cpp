@@ -186,6 +186,11 @@ void TerminalFilter::step_escape(std::uint8_t byte, Bytes& out) {
   }
   state_ = State::ground;
   const bool is_query = held_ == "\x1bZ";
+  // Of sequences with more than one byte: character sets, and the alignment pattern. Others change how bytes are read
+  // (ESC % @ leaves UTF-8, and then half a character can be a control) or what the terminal sends.
+  const bool is_known =
+      held_.size() == 2 || (held_.size() == 3 && std::string_view("()*+#").find(held_[1]) != std::string_view::npos);
+  if (!is_known) return;
   if (!is_too_long_ && (!is_query || queries_ == Queries::pass)) out.append(std::string_view(held_));
 }
 

@@ -232,6 +232,11 @@ Task<Result<Permit>> Pipeline::grant(const Method* method, Door& door, const Req
                                        {decision.rate->count, decision.rate->period}));
     }
     if (decision.needs_deputy || decision.needs_human) {
+      // Nobody can review what comes after the review.
+      if (!call.message().streams.empty()) {
+        co_return Error::make(Code::policy_denied,
+                              "what must be reviewed cannot come as a stream; send it in the request itself");
+      }
       const InFlight counted(door, call);
       CO_TRY(granted, co_await review(*method, decision, context, call));
     }

@@ -188,5 +188,16 @@ TEST_F(Approvals, RatesAreCountedSayWhenToComeBackAndSurviveARestart) {
   }
 }
 
+TEST_F(Approvals, AttackWhatFollowsTheReviewIsNotReviewed) {
+  use_profile("review = { \"fs.write\" = \"human\" }\n");
+  Client agent = inside();
+  EXPECT_EQ(agent.outcome("fs.write", R"({"path":"f","content":{"$stream":1}})"), "POLICY_DENIED");
+  Client human = connect();
+  const auto open = human.call("approval.list");
+  ASSERT_EQ(code_of(open), "OK");
+  EXPECT_EQ(open->result.get("approvals").size(), 0U);
+  EXPECT_FALSE(made("f"));
+}
+
 }  // namespace
 }  // namespace sallyport::testing

@@ -272,5 +272,25 @@ TEST_F(Containers, GetDirectoriesThatWereMadeAheadAndNothingOfThoseStays) {
   EXPECT_EQ(spares(doors) + spares(mailboxes), 0U);
 }
 
+TEST_F(Containers, AttackOurOwnDirectoriesAreNoWorkspace) {
+  Client client = connect();
+  const auto create_in = [&](const std::string& directory) {
+    return client.outcome("container.create", R"({"config":{"workspace":")" + directory + R"("}})");
+  };
+  const std::string state = daemon().root() + "/state";
+  EXPECT_EQ(create_in(state), "INVALID_PARAMS");
+  EXPECT_EQ(create_in(state + "/audit"), "INVALID_PARAMS");
+  EXPECT_EQ(create_in(daemon().runtime_dir()), "INVALID_PARAMS");
+  EXPECT_EQ(client.outcome("fs.list", R"({"workspace":")" + state + R"("})"), "INVALID_PARAMS");
+  // Where they lie inside of a workspace they are hidden.
+  const auto made = client.call("container.create", R"({"config":{"workspace":")" + daemon().root() + R"("}})");
+  ASSERT_EQ(code_of(made), "OK");
+  const std::string id(made->result.get("container").as_string().value_or(""));
+  const Ran ran = exec(client, id, "ls " + state + " " + daemon().runtime_dir() + "; echo x > " + state + "/ledger.db");
+  EXPECT_EQ(ran.out.find("ledger.db"), std::string::npos) << ran.out;
+  EXPECT_EQ(ran.out.find("warden.sock"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.exit_code, 0);
+}
+
 }  // namespace
 }  // namespace sallyport::testing

@@ -445,8 +445,14 @@ TEST_F(Pods, PutBackWhatSomebodyRemoves) {
   ASSERT_TRUE(client && client->sees("up"));
   const std::string directory = place("one").path();
   int round = 0;
-  for (const char* gone : {"/pod.json", "/pod.sock", "/lock", ""}) {
-    std::filesystem::remove_all(directory + gone);
+  for (const char* gone : {"/pod.json", "/pod.sock", "/lock", "/lock moved", "", " moved"}) {
+    const std::string_view name = gone;
+    if (name.ends_with(" moved")) {
+      const std::string path = directory + std::string(name.substr(0, name.size() - 6));
+      std::filesystem::rename(path, path + "-elsewhere");
+    } else {
+      std::filesystem::remove_all(directory + gone);
+    }
     // Who was there goes on, and who comes finds it.
     const std::string word = "round" + std::to_string(++round);
     client->type(word + "\r");

@@ -58,6 +58,8 @@ const Case kDropped[] = {
     {"version", "a\x1b[>qz", "az"},
     {"printing", "a\x1b[5iz", "az"},
     {"answerback", "a\x05z", "az"},
+    {"leaving UTF-8, where half a character is a control", "a\x1b%@z", "az"},
+    {"other forms of its answers", "a\x1b Gz", "az"},
     {"graphics that read files", "a\x1b_Gt=f;L2V0Yy9wYXNzd2Q=\x1b\\z", "az"},
     {"privacy message", "a\x1b^x\x1b\\z", "az"},
     {"start of string", "a\x1bXx\x1b\\z", "az"},
