@@ -75,26 +75,27 @@ std::vector<sock_filter> exported(scmp_filter_ctx context) {
   return program;
 }
 
+void allow(scmp_filter_ctx context, const char* what, int call, const std::vector<scmp_arg_cmp>& tests) {
+  must(what, seccomp_rule_add_array(context, SCMP_ACT_ALLOW, call, static_cast<unsigned>(tests.size()), tests.data()));
+}
+
 std::vector<sock_filter> compile_worker() {
   scmp_filter_ctx context = seccomp_init(SCMP_ACT_ERRNO(EPERM));
   if (context == nullptr) fail("init", 0);
   must("foreign architectures", seccomp_attr_set(context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS));
   must("binary tree", seccomp_attr_set(context, SCMP_FLTATR_CTL_OPTIMIZE, 2));
-  for (const int call : kWorkerCalls) must("worker call", seccomp_rule_add(context, SCMP_ACT_ALLOW, call, 0));
+  for (const int call : kWorkerCalls) allow(context, "worker call", call, {});
   if (kIsSanitized) {
-    for (const int call : kSanitizerCalls) must("sanitizer call", seccomp_rule_add(context, SCMP_ACT_ALLOW, call, 0));
+    for (const int call : kSanitizerCalls) allow(context, "sanitizer call", call, {});
   }
   // Nothing but the table is mapped below its end, and nothing can be put there.
-  must("openat2", seccomp_rule_add(context, SCMP_ACT_ALLOW, SYS_openat2, 1, SCMP_A2(SCMP_CMP_LT, kOpenTableEnd)));
-  for (const int call : {SYS_munmap, SYS_mprotect, SYS_madvise}) {
-    must("memory", seccomp_rule_add(context, SCMP_ACT_ALLOW, call, 1, SCMP_A0(SCMP_CMP_GE, kOpenTableEnd)));
-  }
-  must("mremap", seccomp_rule_add(context, SCMP_ACT_ALLOW, SYS_mremap, 2, SCMP_A0(SCMP_CMP_GE, kOpenTableEnd),
-                                  SCMP_A3(SCMP_CMP_MASKED_EQ, MREMAP_FIXED, 0)));
-  must("mmap", seccomp_rule_add(context, SCMP_ACT_ALLOW, SYS_mmap, 2, SCMP_A0(SCMP_CMP_GE, kOpenTableEnd),
-                                SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_GROWSDOWN, 0)));
-  must("mmap", seccomp_rule_add(context, SCMP_ACT_ALLOW, SYS_mmap, 2, SCMP_A0(SCMP_CMP_EQ, 0),
-                                SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_FIXED | MAP_GROWSDOWN, 0)));
+  const scmp_arg_cmp is_above_table{0, SCMP_CMP_GE, kOpenTableEnd, 0};
+  const auto has_none_of = [](std::uint64_t flags) { return scmp_arg_cmp{3, SCMP_CMP_MASKED_EQ, flags, 0}; };
+  allow(context, "openat2", SYS_openat2, {{2, SCMP_CMP_LT, kOpenTableEnd, 0}});
+  for (const int call : {SYS_munmap, SYS_mprotect, SYS_madvise}) allow(context, "memory", call, {is_above_table});
+  allow(context, "mremap", SYS_mremap, {is_above_table, has_none_of(MREMAP_FIXED)});
+  allow(context, "mmap", SYS_mmap, {is_above_table, has_none_of(MAP_GROWSDOWN)});
+  allow(context, "mmap", SYS_mmap, {{0, SCMP_CMP_EQ, 0, 0}, has_none_of(MAP_FIXED | MAP_GROWSDOWN)});
   // libc falls back to clone, whose flags the container's own filter sees.
   must("clone3", seccomp_rule_add(context, SCMP_ACT_ERRNO(ENOSYS), SYS_clone3, 0));
   return exported(context);

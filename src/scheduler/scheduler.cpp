@@ -207,9 +207,8 @@ Fire Scheduler::forget_old() {
       continue;
     slot->is_busy = true;
     ledger::Submission submission;
-    submission.work = [id = id, entry = entry_of(slot->task, "schedule.forget", "")](ledger::Transaction& transaction) {
-      return erase_task(transaction, id, entry);
-    };
+    submission.work = [gone = id, entry = entry_of(slot->task, "schedule.forget", "")](
+                          ledger::Transaction& transaction) { return erase_task(transaction, gone, entry); };
     const Status erased = co_await commit(parts_.ledger, std::move(submission));
     slot->is_busy = false;
     if (erased) slots_.erase(id);

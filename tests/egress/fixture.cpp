@@ -250,7 +250,6 @@ std::string Egress::ask(Wire& wire, Protocol protocol, const std::string& host, 
     return http_outcome(wire.read_until("\r\n\r\n"));
   }
   std::string request("\x05\x01\x00\x05\x01\x00", 6);
-  policy::Address address;
   const std::string bare = host.starts_with('[') ? host.substr(1, host.size() - 2) : host;
   if (const auto parsed = policy::parse_address(bare)) {
     request += parsed->is_v6 ? '\x04' : '\x01';

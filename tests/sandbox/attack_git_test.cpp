@@ -52,7 +52,7 @@ TEST_P(GitAttack, ForgesTheCommonDirectory) {
 
 TEST_P(GitAttack, LeavesThePlaceholderToTheOtherSandboxOfTheWorkspace) {
   Spec outer = spec();
-  outer.command = {"sleep", "0.5"};
+  outer.command = {"sh", "-c", "until [ -e " + workspace_ + "/enough ]; do sleep 0.05; done"};
   const std::string placeholder = git_ + "/commondir";
   const pid_t other = ::fork();
   if (other == 0) {
@@ -62,6 +62,7 @@ TEST_P(GitAttack, LeavesThePlaceholderToTheOtherSandboxOfTheWorkspace) {
   while (!exists(placeholder)) ::usleep(1000);
   attack({"write", placeholder});
   EXPECT_TRUE(exists(placeholder));
+  write("workspace/enough", "");
   ::waitpid(other, nullptr, 0);
   EXPECT_FALSE(exists(placeholder));
 }
