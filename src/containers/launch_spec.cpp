@@ -18,6 +18,7 @@ namespace sallyport::containers {
 namespace {
 
 constexpr std::string_view kWorkspace = "${workspace}";
+constexpr std::string_view kWorkspaces = "/workspaces/";  // of groups, in the state directory: made to be worked in
 constexpr const char* kConnectInside = "/run/sallyport-connect";
 
 std::optional<std::string> real_path(const std::string& path) {
@@ -119,7 +120,7 @@ Result<std::string> check_workspace(const LaunchContext& context, const std::vec
                                                  "): change to a directory below, or name one with --workspace");
   }
   for (const std::string& place : own) {
-    if (is_within(*workspace, place)) {
+    if (is_within(*workspace, place) && !workspace->starts_with(place + std::string(kWorkspaces))) {
       return Error::make(Code::invalid_params, "a workspace must not be one of Sallyport's own directories (" + place +
                                                    "): whoever works there could change what is decided and recorded");
     }
