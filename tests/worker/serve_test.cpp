@@ -85,6 +85,32 @@ class Served {
   wire::FrameReader reader_;
 };
 
+TEST(Serve, ALargeFileComesWithItsHashHoweverItIsAskedFor) {
+  SandboxDir box;
+  std::string text;
+  for (int i = 0; i < 20'000; ++i) text += "line " + std::to_string(i) + "\n";
+  box.write("f", text);
+  box.write("latin1", text + "\xe9");
+  box.write("escaped", std::string(200'000, '\x01'));
+  Served served(box);
+  const auto hash_of = [&](const std::string& params) {
+    served.request("r", "fs.read", params);
+    wire::Decoder decoder;
+    const std::string body = served.frame();
+    const auto answer = decoder.parse(body);
+    return answer ? std::string(answer->root().get("result").get("sha256").as_string().value_or("none")) : body;
+  };
+  const std::string hash = sha256_hex(text);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(hash_of(R"({"path":"f"})"), hash);
+  EXPECT_EQ(hash_of(R"({"path":"f","line_numbers":true,"max_bytes":900000})"), hash);
+  EXPECT_EQ(hash_of(R"({"path":"f","max_bytes":1000})"), "none");
+  EXPECT_EQ(hash_of(R"({"path":"f","max_bytes":1000,"sha256":true})"), hash);
+  EXPECT_EQ(hash_of(R"({"path":"f","sha256":false})"), "none");
+  EXPECT_EQ(hash_of(R"({"path":"f","limit":3,"sha256":true})"), hash);
+  EXPECT_EQ(hash_of(R"({"path":"latin1","max_bytes":900000})"), sha256_hex(text + "\xe9"));
+  EXPECT_EQ(hash_of(R"({"path":"escaped","sha256":true})"), sha256_hex(std::string(200'000, '\x01')));
+}
+
 TEST(Serve, AnswersPingsAndEndsCleanlyAtEof) {
   SandboxDir box;
   Served worker(box);
