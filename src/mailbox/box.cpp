@@ -184,7 +184,7 @@ bool Box::has_reply(const std::string& request_id, std::string_view json) const 
   if (!file) return false;
   std::string content(json.size() + 1, '\0');
   const ssize_t count = ::read(file.get(), content.data(), content.size());
-  return count == static_cast<ssize_t>(json.size()) && content.compare(0, json.size(), json) == 0;
+  return count == static_cast<ssize_t>(json.size()) && content.starts_with(json);
 }
 
 }  // namespace sallyport::mailbox

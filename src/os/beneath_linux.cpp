@@ -47,8 +47,8 @@ const open_how* make_table() {
 }
 
 const open_how* table() {
-  static const open_how* const made = make_table();
-  return made;
+  static const open_how* const kMade = make_table();
+  return kMade;
 }
 
 }  // namespace

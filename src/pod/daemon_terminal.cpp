@@ -193,7 +193,7 @@ void Daemon::detach(const Output& output) {
   const auto found =
       std::find_if(outputs_.begin(), outputs_.end(), [&](const OutputPtr& each) { return each.get() == &output; });
   if (found == outputs_.end()) return;
-  const OutputPtr gone = *found;
+  const OutputPtr gone = std::move(*found);
   outputs_.erase(found);
   if (controller_ == gone) set_controller(nullptr);
   gone->stop();

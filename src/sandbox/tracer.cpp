@@ -70,7 +70,7 @@ void read_path(pid_t pid, int directory, std::uint64_t from, char* to) {
   const std::size_t length = read_memory(pid, from, path, sizeof(path) - 1);
   path[length] = '\0';
   if (path[0] == '/' || path[0] == '\0') {
-    std::strcpy(to, path);
+    std::memcpy(to, path, std::strlen(path) + 1);
     return;
   }
   char link[64];
@@ -82,9 +82,10 @@ void read_path(pid_t pid, int directory, std::uint64_t from, char* to) {
   ssize_t base = ::readlink(link, to, kMaxRefusalText - 1);
   if (base < 0) base = 0;
   to[base] = '\0';
-  if (static_cast<std::size_t>(base) + 1 + std::strlen(path) >= kMaxRefusalText) return;
-  if (base > 0) std::strcat(to, "/");
-  std::strcat(to, path);
+  const std::size_t size = std::strlen(path) + 1;
+  if (static_cast<std::size_t>(base) + 1 + size > kMaxRefusalText) return;
+  if (base > 0) to[base++] = '/';
+  std::memcpy(to + base, path, size);
 }
 
 void read_address(pid_t pid, std::uint64_t from, char* to) {
