@@ -11,7 +11,7 @@
 #include "adapters/adapter.h"
 #include "adapters/offload.h"
 
-struct redisReader;
+struct redisReader;  // NOLINT(readability-identifier-naming): a library's
 
 namespace sallyport::adapters {
 

@@ -53,8 +53,8 @@ __attribute__((target("avx2,fma"))) Products wide_products(const float* a, const
 
 Products products(const float* a, const std::uint8_t* b, std::size_t count) {
 #if defined(__x86_64__)
-  static const bool is_wide = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
-  if (is_wide) return wide_products(a, b, count);
+  static const bool kIsWide = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+  if (kIsWide) return wide_products(a, b, count);
 #endif
   return plain_products(a, b, count);
 }

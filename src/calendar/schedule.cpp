@@ -10,7 +10,7 @@
 namespace sallyport::calendar {
 namespace {
 
-constexpr std::int64_t kDay = 86'400;
+constexpr std::int64_t kDay = 86'400, kHour = 3600, kMinute = 60;
 // February 29 is missing for up to eight years (1896 to 1904, 2096 to 2104).
 constexpr std::int64_t kFurthestDays = 9 * 366;
 
@@ -175,7 +175,7 @@ std::optional<std::int64_t> Cron::next_on(std::int64_t day, std::int64_t after, 
     if (!has_bit(hours_, hour)) continue;
     for (unsigned minute = 0; minute < 60; ++minute) {
       if (!has_bit(minutes_, minute)) continue;
-      const std::int64_t local = day * kDay + hour * 3600 + minute * 60;
+      const std::int64_t local = day * kDay + hour * kHour + minute * kMinute;
       if (is_plain && local - offset > after) return local - offset;
       if (is_plain) continue;
       const Zone::Moments moments = zone.moments_of(local);
@@ -204,9 +204,9 @@ std::int64_t Cron::least_interval() const {
   std::int64_t first = -1, last = -1, least = INT64_MAX;
   for (unsigned minute = 0; minute < 24 * 60; ++minute) {
     if (!has_bit(hours_, minute / 60) || !has_bit(minutes_, minute % 60)) continue;
-    if (first < 0) first = minute * 60;
-    if (last >= 0) least = std::min(least, minute * 60 - last);
-    last = minute * 60;
+    if (first < 0) first = minute * kMinute;
+    if (last >= 0) least = std::min(least, minute * kMinute - last);
+    last = minute * kMinute;
   }
   // From the last run of a day to the first of the next that has one.
   std::int64_t before = -1;
@@ -247,7 +247,7 @@ Result<std::int64_t> parse_rfc3339(std::string_view text) {
   if (at + 6 == text.size() && (text[at] == '+' || text[at] == '-') && text[at + 3] == ':') {
     const auto hours = number(at + 1, 2), minutes = number(at + 4, 2);
     if (!hours || !minutes || *hours > 23 || *minutes > 59) return malformed;
-    offset = (*hours * 3600 + *minutes * 60) * (text[at] == '-' ? -1 : 1);
+    offset = (*hours * kHour + *minutes * kMinute) * (text[at] == '-' ? -1 : 1);
   } else if (at + 1 != text.size() || (text[at] != 'Z' && text[at] != 'z')) {
     return malformed;
   }
@@ -255,7 +255,7 @@ Result<std::int64_t> parse_rfc3339(std::string_view text) {
                                          std::chrono::day(static_cast<unsigned>(*day))};
   if (!date.ok() || *hour > 23 || *minute > 59 || *second > 59) return wrong("is a time that does not exist");
   const std::int64_t days = std::chrono::sys_days(date).time_since_epoch().count();
-  return (days * kDay + *hour * 3600 + *minute * 60 + *second - offset) * 1000 + millis;
+  return (days * kDay + *hour * kHour + *minute * kMinute + *second - offset) * 1000 + millis;
 }
 
 std::string format_rfc3339(std::int64_t unix_ms) {

@@ -145,7 +145,7 @@ std::int64_t Zone::Change::in_year(int year) const {
   if (kind == Kind::month_week_day) {
     const std::int64_t first = days_of(year, static_cast<unsigned>(month), 1);
     const int weekday = static_cast<int>(((first + 4) % 7 + 7) % 7);  // 1970-01-01 was a Thursday
-    days = first + (day - weekday + 7) % 7 + (week - 1) * 7;
+    days = first + (day - weekday + 7) % 7 + std::int64_t{week - 1} * 7;
     const std::int64_t next_month =
         month == 12 ? days_of(year + 1, 1, 1) : days_of(year, static_cast<unsigned>(month) + 1, 1);
     while (days >= next_month) days -= 7;  // week 5: the last one
