@@ -93,10 +93,6 @@ std::string without_stars(const std::string& path) {
   return path;
 }
 
-bool is_within(const std::string& path, const std::string& directory) {
-  return path == directory || path.starts_with(directory == "/" ? directory : directory + "/");
-}
-
 // Our own: what decides and what records. No command may get at it, whatever it is given.
 std::vector<std::string> own_places() {
   std::vector<std::string> places;
@@ -120,7 +116,7 @@ Result<std::string> check_workspace(const LaunchContext& context, const std::vec
                                                  "): change to a directory below, or name one with --workspace");
   }
   for (const std::string& place : own) {
-    if (is_within(*workspace, place) && !workspace->starts_with(place + std::string(kWorkspaces))) {
+    if (os::is_within(*workspace, place) && !workspace->starts_with(place + std::string(kWorkspaces))) {
       return Error::make(Code::invalid_params, "a workspace must not be one of Sallyport's own directories (" + place +
                                                    "): whoever works there could change what is decided and recorded");
     }
@@ -209,7 +205,7 @@ Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchCont
     }
   }
   for (const std::string& place : own) {
-    const auto shows = [&](const std::string& granted) { return is_within(place, granted); };
+    const auto shows = [&](const std::string& granted) { return os::is_within(place, granted); };
     if ((!spec.workspace.empty() && shows(spec.workspace)) || std::any_of(spec.read.begin(), spec.read.end(), shows) ||
         std::any_of(spec.write.begin(), spec.write.end(), shows)) {
       spec.deny.push_back(place);

@@ -8,6 +8,7 @@
 
 #include "containers/workers.h"
 #include "handlers/method.h"
+#include "os/paths.h"
 
 namespace sallyport::handlers {
 namespace {
@@ -87,8 +88,7 @@ std::optional<std::string> hidden_by(const Container& container, std::string_vie
   const std::filesystem::path whole =
       (std::filesystem::path(container.config.workspace) / std::filesystem::path(path)).lexically_normal();
   for (const std::string& denied : container.denied) {
-    const std::string& text = whole.native();
-    if (text.starts_with(denied) && (text.size() == denied.size() || text[denied.size()] == '/')) return denied;
+    if (os::is_within(whole.native(), denied)) return denied;
   }
   if (container.config.workspace.empty()) return std::nullopt;
   for (const auto& part : whole.lexically_relative(container.config.workspace)) {
@@ -101,7 +101,8 @@ std::optional<std::string> hidden_by(const Container& container, std::string_vie
 
 // The host is told which rule of the profile it was. A container learns no more than it can see.
 Status check_hidden(const Call& call, const RequestContext& context, const Container& container) {
-  if (!context.principal.is_host()) return ok();
+  const bool hides_nothing = container.denied.empty() && container.denied_names.empty();
+  if (!context.principal.is_host() || hides_nothing) return ok();
   for (const char* name : {"path", "from", "to", "root"}) {
     const auto path = call.params().get(name).as_string();
     if (!path) continue;

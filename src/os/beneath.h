@@ -18,7 +18,7 @@ constexpr std::uint64_t kOpenTable = 0x10000, kOpenTableEnd = 0x20000;
 enum class Links : bool { followed, refused };  // of all components
 
 // Makes the table, which open_beneath otherwise does when it is first called. False, and errno, if its address cannot
-// be had: then open_beneath fails with ENOSYS.
+// be had: then open_beneath fails with ENOSYS, and a worker must not run, because it could read no ignore files.
 bool make_open_table();
 
 // Fails as openat2 does: EXDEV for what leads out of the directory, EAGAIN while names change under it. Flags that are

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 
@@ -22,6 +23,12 @@ struct Paths {
 
 // INVALID_PARAMS if a variable holds a relative path or there is no home directory.
 Result<Paths> paths_from_environment();
+
+// Whether a path is a directory's or leads to something in it. Textual: both absolute, without dots and last slashes.
+inline bool is_within(std::string_view path, std::string_view directory) {
+  if (directory == "/") return path.starts_with('/');
+  return path.starts_with(directory) && (path.size() == directory.size() || path[directory.size()] == '/');
+}
 
 // $HOME, else what /etc/passwd says; empty if neither does.
 std::string home_directory();

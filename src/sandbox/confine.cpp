@@ -97,7 +97,7 @@ int apply_seccomp(const Plan& plan, const Reporter& reporter) {
 }
 
 bool confine_worker(int landlock_abi) {
-  (void)os::make_open_table();  // without it paths are walked by hand
+  if (!os::make_open_table()) return false;
   if (landlock_abi >= 1) {
     landlock::Ruleset rules;
     rules.handled_fs = landlock::kExecute;

@@ -14,7 +14,7 @@ enum class Filter : std::uint8_t {
   weak,              // for the mode without namespaces
   traced,            // added to one of the above: stops at traced_calls.h for the tracer
   start,             // added before a command is executed
-  worker,            // an allow-list, loaded on top of the container\'s own
+  worker,            // an allow-list, loaded on top of the container's own
 };
 
 // Constant memory of this program: valid for ever, loadable without allocation.

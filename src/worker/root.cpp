@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "os/beneath.h"
+#include "os/paths.h"
 #include "worker/limits.h"
 
 namespace sallyport::worker {
@@ -46,11 +47,6 @@ std::string clean(std::string_view path) {
   std::string text;
   for (const std::string_view part : kept) text.append("/").append(part);
   return text.empty() ? "/" : text;
-}
-
-bool is_under(std::string_view path, std::string_view root) {
-  if (root == "/") return path.starts_with('/');
-  return path.starts_with(root) && (path.size() == root.size() || path[root.size()] == '/');
 }
 
 Result<std::string> read_link(int dir, const std::string& name) {
@@ -121,7 +117,7 @@ Result<Roots::Start> Roots::start(std::string_view path) const {
   if (normal.empty()) normal = "/";
   const Root* best = nullptr;
   for (const Root& root : roots_) {
-    if (is_under(normal, root.path) && (best == nullptr || root.path.size() > best->path.size())) best = &root;
+    if (os::is_within(normal, root.path) && (best == nullptr || root.path.size() > best->path.size())) best = &root;
   }
   if (best == nullptr) {
     // Perhaps `..` leads back in: `/usr/../src/x` with the root /src.
@@ -139,8 +135,7 @@ Result<UniqueFd> Roots::open_beneath(std::string_view path, int flags) const {
   for (int i = 0; i < kResolveTries; ++i) {
     UniqueFd fd = os::open_beneath(from.root->dir.get(), from.rest.c_str(), flags);
     if (fd) return fd;
-    // ENOSYS: a kernel without openat2, or without room for its table. The walk by hand needs neither.
-    if (errno == EXDEV || errno == ENOSYS) break;
+    if (errno == EXDEV) break;
     if (errno != EAGAIN) return path_error("open", errno);
   }
   for (int i = 0; i < kRaceTries; ++i) {
@@ -201,7 +196,7 @@ Result<Place> Roots::place(std::string_view path, Follow follow) const {
   if (name.empty() || name == "." || name == "..") return walk(path, follow);
   const std::string parent(slash == std::string_view::npos ? "." : rest.substr(0, slash));
   UniqueFd dir = os::open_beneath(from.root->dir.get(), parent.c_str(), O_PATH | O_DIRECTORY);
-  if (!dir && errno != EXDEV && errno != EAGAIN && errno != ENOSYS) return path_error("open parent", errno);
+  if (!dir && errno != EXDEV && errno != EAGAIN) return path_error("open parent", errno);
   auto found = !dir || (follow == Follow::yes && is_link(dir.get(), name)) ? walk(path, follow)
                                                                            : Result<Place>(Place{std::move(dir), name});
   // A slash behind a name says that it is a directory's.
