@@ -15,7 +15,7 @@ class App;
 
 namespace sallyport::cli {
 
-enum class Exit : int { done = 0, failed = 1, usage = 2, denied = 3, unreachable = 4 };
+enum class Exit : int { done = 0, failed = 1, usage = 2, denied = 3, unreachable = 4, lost = 5 };
 
 struct Context {
   os::Paths paths;

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
+#include <cctype>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -45,7 +46,18 @@ Result<std::vector<std::string>> passed_variables(const Context& context, const 
   return std::move(found.env_pass);
 }
 
+Status check_variables(const std::vector<std::string>& items) {
+  for (const std::string& item : items) {
+    if (item.empty() || item.front() == '=') {
+      return Error::make(Code::invalid_params, "--env takes NAME=VALUE, or NAME to pass it on; '" +
+                                                   escape_for_display(item) + "' has no name");
+    }
+  }
+  return ok();
+}
+
 Result<std::string> create_params(const Context& context, const NewArguments& arguments) {
+  TRY(check_variables(arguments.env));
   TRY(const auto hosts, allowed_hosts(context, arguments.allow_net));
   TRY(const auto passed, passed_variables(context, arguments.profile));
   std::error_code ignored;
@@ -160,6 +172,16 @@ void tell_skipped(std::uint64_t bytes) {
                static_cast<unsigned long long>(bytes));
 }
 
+// After a connection was lost: a daemon that was killed closes its sockets a moment before it is gone.
+pod::Sighting look_again(const pod::Place& place) {
+  pod::Sighting seen = pod::look(place);
+  for (int i = 0; i < 20 && (seen.life == pod::Life::running || seen.life == pod::Life::exited); ++i) {
+    std::this_thread::sleep_for(Millis(25));
+    seen = pod::look(place);
+  }
+  return seen;
+}
+
 Status attach(Context& context, const AttachArguments& arguments) {
   if (arguments.escape.size() > 1 && arguments.escape != "none") {
     return Error::make(Code::invalid_params, "--escape takes one character, or none");
@@ -185,18 +207,10 @@ Status attach(Context& context, const AttachArguments& arguments) {
     case pod::AttachEnd::Why::lost:
       break;
   }
-  pod::Sighting seen = pod::look(place_of(context, arguments.name));
-  // A daemon that was killed closes its sockets a moment before it is gone.
-  for (int i = 0; i < 20 && seen.life == pod::Life::running; ++i) {
-    std::this_thread::sleep_for(Millis(25));
-    seen = pod::look(place_of(context, arguments.name));
-  }
-  if (seen.life == pod::Life::running) {
-    return Error::make(Code::unavailable,
-                       "the connection is lost; the pod still runs: sallyport pod attach " + arguments.name);
-  }
+  const pod::Place place = place_of(context, arguments.name);
+  if (look_again(place).life == pod::Life::lost) return pod::lost(place);
   return Error::make(Code::unavailable,
-                     "the pod's daemon died: " + escape_for_display(place_of(context, arguments.name).last_words()));
+                     "the connection is lost; the pod is still there: sallyport pod attach " + arguments.name);
 }
 
 Status log(const Context& context, const std::string& name, bool follows) {
@@ -218,33 +232,55 @@ Status report_exit(Context& context, const std::string& json, std::int64_t code,
   return ok();
 }
 
+bool is_dead(pod::Life life) { return life == pod::Life::collectable || life == pod::Life::lost; }
+
+// Who was told of it knows: nothing of the pod is kept any longer.
+Status report_dead(Context& context, const std::string& name, const pod::Sighting& seen) {
+  const pod::Place place = place_of(context, name);
+  const Error lost = pod::lost(place);
+  if (const auto lock = place.lock()) place.remove();
+  if (seen.life == pod::Life::lost) {
+    context.exit_code = static_cast<int>(Exit::lost);
+    return lost;
+  }
+  const std::string json = wire::to_json([&](wire::JsonWriter& writer) { pod::describe(writer, name, seen); });
+  const int status = *seen.record->wait_status;
+  return report_exit(context, json, pod::exit_code(status), pod::exit_signal(status));
+}
+
 Status wait(Context& context, const std::string& name) {
   TRY(pod::check_name(name));
   const pod::Place place = place_of(context, name);
-  if (const pod::Sighting seen = pod::look(place); seen.life == pod::Life::collectable) {
-    const std::string json = wire::to_json([&](wire::JsonWriter& writer) { pod::describe(writer, name, seen); });
-    if (const auto lock = place.lock()) place.remove();
-    const int status = *seen.record->wait_status;
-    return report_exit(context, json, pod::exit_code(status), pod::exit_signal(status));
+  pod::Sighting seen = pod::look(place);
+  if (!is_dead(seen.life) || !place.exists()) {
+    TRY(const auto client, reach(context, name));
+    const auto answer = client->call("pod.wait", "{}", {.deadline = kAsLongAsItTakes, .token = {}});
+    if (answer) {
+      TRY(report_exit(context, answer->json(), answer->value().get("exit_code").as_int().value_or(1),
+                      answer->value().get("signal").as_int()));
+      // Said only now: had we died before, the status would still be there.
+      [[maybe_unused]] const auto collected = client->call("pod.wait", R"({"collect":true})");
+      return ok();
+    }
+    seen = look_again(place);
+    // Gone altogether: somebody else waited, too.
+    if (!is_dead(seen.life) || !place.exists()) return answer.error();
   }
-  TRY(const auto client, reach(context, name));
-  TRY(const Answer answer, client->call("pod.wait", "{}", {.deadline = kAsLongAsItTakes, .token = {}}));
-  TRY(report_exit(context, answer.json(), answer.value().get("exit_code").as_int().value_or(1),
-                  answer.value().get("signal").as_int()));
-  // Said only now: had we died before, the status would still be there.
-  [[maybe_unused]] const auto collected = client->call("pod.wait", R"({"collect":true})");
-  return ok();
+  return report_dead(context, name, seen);
 }
 
 // ---- kill, stop: through the warden, which records them ----
 
 Result<int> signal_number(std::string name) {
+  const std::string given = name;
+  for (char& letter : name) letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
   if (name.starts_with("SIG")) name.erase(0, 3);
   for (int number = 1; number < 32; ++number) {
     const char* abbreviation = ::sigabbrev_np(number);
     if ((abbreviation != nullptr && name == abbreviation) || name == std::to_string(number)) return number;
   }
-  return Error::make(Code::invalid_params, "no such signal: " + name + "; for example TERM, INT, KILL or 15");
+  return Error::make(Code::invalid_params,
+                     "no such signal: " + escape_for_display(given) + "; for example TERM, INT, KILL or 15");
 }
 
 Status call_pod(const Context& context, const char* method, const std::string& name, const char* key,

@@ -135,7 +135,7 @@ Status Client::flush() {
       continue;
     }
     if (errno == EINTR) continue;
-    if (errno != EAGAIN) return fail(lost(errno_name(errno)));
+    if (errno != EAGAIN) return fail(why_gone(errno));
     std::array<pollfd, 2> events = {{{in_.get(), POLLIN, 0}, {output(), POLLOUT, 0}}};
     if (::poll(events.data(), events.size(), -1) < 0 && errno != EINTR) return fail(lost(errno_name(errno)));
     if ((events[0].revents & (POLLIN | POLLHUP)) != 0) {
@@ -146,6 +146,20 @@ Status Client::flush() {
   }
   unsent_.clear();
   return ok();
+}
+
+// A peer that will not serve us says so, to no request of ours, before it hangs up.
+Error Client::why_gone(int error_number) {
+  if (is_socket_) {
+    const ssize_t count = receive_once(reader_.writable(), MSG_DONTWAIT);
+    if (count > 0) reader_.commit(static_cast<std::size_t>(count));
+  }
+  for (auto frame = reader_.next(); frame && *frame; frame = reader_.next()) {
+    if (wire::frame_kind(**frame) != wire::FrameKind::message) continue;
+    auto message = wire::decode_message(*decoder_, **frame);
+    if (message && message->id.empty() && message->error) return *message->error;
+  }
+  return lost(errno_name(error_number));
 }
 
 ssize_t Client::receive_once(std::span<std::uint8_t> room, int flags) {
@@ -425,7 +439,7 @@ Status Client::send_pieces(std::uint32_t stream, ByteView bytes) {
   message.msg_iov = parts.data();
   message.msg_iovlen = count;
   const ssize_t taken = is_socket_ ? ::sendmsg(output(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) : 0;
-  if (taken < 0 && errno != EAGAIN && errno != EINTR) return fail(lost(errno_name(errno)));
+  if (taken < 0 && errno != EAGAIN && errno != EINTR) return fail(why_gone(errno));
   auto skip = static_cast<std::size_t>(std::max<ssize_t>(taken, 0));
   for (std::size_t i = 0; i < count; ++i) {
     const iovec& part = parts.at(i);

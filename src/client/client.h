@@ -132,6 +132,7 @@ class Client {
   Status send_pieces(std::uint32_t stream, ByteView bytes);
   // Receives once. False when nothing came in time.
   Result<bool> receive(SteadyTime until);
+  Error why_gone(int error_number);
   ssize_t receive_once(std::span<std::uint8_t> room, int flags);
   Status handle_frames();
   Status handle_each_frame();

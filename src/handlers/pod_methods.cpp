@@ -145,10 +145,13 @@ std::optional<Reply> wait_after_the_fact(Call& call, Host& host) {
   const pod::Place place(host.pods.pods_dir(), text(call.params().get("pod")));
   if (!pod::check_name(text(call.params().get("pod")))) return std::nullopt;
   const pod::Sighting seen = pod::look(place);
-  if (seen.life != pod::Life::collectable) return std::nullopt;
+  const bool is_lost = seen.life == pod::Life::lost && place.exists();
+  if (seen.life != pod::Life::collectable && !is_lost) return std::nullopt;
+  const Error lost = pod::lost(place);
   if (call.params().get("collect").as_bool().value_or(false)) {
     if (const auto lock = place.lock()) place.remove();
   }
+  if (is_lost) return lost;
   return call.result([&](JsonWriter& json) {
     json.begin_object().member("pod", seen.record->name);
     pod::write_exit(json, *seen.record->wait_status);

@@ -201,6 +201,11 @@ std::optional<wire::Message> Session::accept_message(ByteView body) {
 }
 
 void Session::accept_response(wire::Message response) {
+  // The other side will not serve us at all: it ends the connection, and whoever asked learns why.
+  if (response.id.empty() && response.error && side_ == wire::Side::connecting) {
+    refusal_ = *response.error;
+    return;
+  }
   const auto found = asked_.find(response.id);
   if (found == asked_.end()) return slip({}, Error::make(Code::protocol_error, "a response nobody asked for"));
   if (!response.streams.empty()) {
@@ -446,7 +451,7 @@ void Session::close() {
   for (const auto& work : std::exchange(on_close_, {})) work();
   for (const auto& work : std::exchange(on_sent_, {})) work();
   for (const auto& [id, asked] : std::exchange(asked_, {})) {
-    asked.on_answer(Error::make(Code::unavailable, "the other side is gone; try again"));
+    asked.on_answer(refusal_.value_or(Error::make(Code::unavailable, "the other side is gone; try again")));
   }
   if (side_ == wire::Side::accepting) shared_.remove(*this);
   wake_reader();

@@ -148,6 +148,7 @@ class Session : public std::enable_shared_from_this<Session> {
   };
   std::map<std::string, Asked, std::less<>> asked_;
   std::uint64_t last_asked_ = 0;
+  std::optional<Error> refusal_;  // of all that we ask
   std::function<void(const wire::Message&)> on_event_;
   wire::StreamWindow window_;
   wire::Keep keep_ = wire::Keep::nothing;

@@ -1,6 +1,7 @@
 #include "pod/daemon.h"
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,13 @@ namespace sallyport::pod {
 namespace {
 
 UniqueFd copy_of(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 3)); }
+
+// Said to nobody's request, before the connection ends.
+void refuse(int connection, const Error& why) {
+  Bytes frame;
+  wire::append_error(frame, {}, why);
+  [[maybe_unused]] const ssize_t sent = ::send(connection, frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
 
 }  // namespace
 
@@ -102,6 +110,8 @@ Status Daemon::open_egress() {
 void Daemon::accept(UniqueFd connection, pid_t peer) {
   if (sessions_.open_count() >= kMaxConnections) {
     ++sessions_.counters().refused;
+    refuse(connection.get(), Error::make(Code::unavailable, "the pod has " + std::to_string(kMaxConnections) +
+                                                                " connections already; close one and try again"));
     return log_.warn("connection refused: too many");
   }
   const std::string name = std::to_string(sessions_.counters().accepted);
@@ -271,11 +281,34 @@ void Daemon::check_silence(std::uint64_t output_before) {
 }
 
 void Daemon::maybe_drained() {
-  if (is_drained_ && wait_status_ && !record_.wait_status) drained();
+  if (is_drained_ && wait_status_ && running_) drained();
 }
 
-// The agent is gone and all it said is here: now, and not before, anybody is told.
+// The agent is gone and all it said is here. What it left in the workspace is looked at before anybody is told: who
+// hears of the end may use git there at once. That may take seconds, and whoever asks meanwhile is answered.
 void Daemon::drained() {
+  if (violations_watch_) violations_.serve(violations_watch_->fd());
+  if (violations_.total() > 0) log_.info("refused calls", {{"count", violations_.total()}});
+  covers_.reset();
+  ending_ = std::thread([this, running = std::move(*running_)]() mutable {
+    const sandbox::Findings findings = running.findings();
+    {
+      const sandbox::Running gone = std::move(running);
+    }
+    std::vector<std::string> quarantined, suspicious;
+    const sandbox::Spec& spec = startup_.spec;
+    if (!spec.workspace.empty() && spec.is_workspace_writable && spec.protect_workspace) {
+      sandbox::scan_at_exit(spec.workspace, findings, quarantined, suspicious);
+    }
+    loop_.post([this, quarantined, suspicious] { tell_end(quarantined, suspicious); });
+  });
+  running_.reset();
+}
+
+void Daemon::tell_end(const std::vector<std::string>& quarantined, const std::vector<std::string>& suspicious) {
+  ending_.join();
+  for (const std::string& path : quarantined) log_.warn("quarantined", {{"path", path}});
+  for (const std::string& path : suspicious) log_.warn("look at", {{"path", path}});
   record_.wait_status = wait_status_;
   record_.exited_unix_ms = clock_.unix_millis();
   if (const Status published = publish(); !published) {
@@ -288,18 +321,6 @@ void Daemon::drained() {
   wake_reporter();
   // What its connections came to is said as they end, which they do with the sandbox.
   if (egress_) loop_.after(kLastReports, [this] { egress_->close(); });
-  if (violations_watch_) violations_.serve(violations_watch_->fd());
-  if (violations_.total() > 0) log_.info("refused calls", {{"count", violations_.total()}});
-  std::vector<std::string> quarantined, suspicious;
-  const sandbox::Spec& spec = startup_.spec;
-  const sandbox::Findings findings = running_->findings();
-  covers_.reset();
-  running_.reset();
-  if (!spec.workspace.empty() && spec.is_workspace_writable && spec.protect_workspace) {
-    sandbox::scan_at_exit(spec.workspace, findings, quarantined, suspicious);
-  }
-  for (const std::string& path : quarantined) log_.warn("quarantined", {{"path", path}});
-  for (const std::string& path : suspicious) log_.warn("look at", {{"path", path}});
   if (is_told_to_end_) return end(false);
   loop_.after(startup_.keep, [this] { end(true); });
   end_if_done();
@@ -308,7 +329,7 @@ void Daemon::drained() {
 // A terminal's programs end by SIGHUP, others by SIGTERM; the rest is killed.
 void Daemon::stop_agent(Millis grace) {
   if (!running_ || wait_status_) {
-    if (is_told_to_end_ && is_drained_) end(false);
+    if (is_told_to_end_ && record_.wait_status) end(false);
     return;
   }
   [[maybe_unused]] Status sent = running_->signal(SIGTERM);

@@ -3,14 +3,15 @@
 //   starting -> published -> running (0..n clients) -> draining (agent reaped, terminal read to its end)
 //            -> exited (status kept until collected or expired) -> gone
 //
-// One loop, one thread. The terminal is always read; no client is ever waited for. Losing a client, the state
-// file or the warden ends nothing.
+// One loop, one thread; a second one takes the sandbox down when its agent is over. The terminal is always read; no
+// client is ever waited for. Losing a client, the state file or the warden ends nothing.
 #pragma once
 
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/base.h"
@@ -79,6 +80,7 @@ class Daemon {
   void check_silence(std::uint64_t output_before);
   void maybe_drained();
   void drained();
+  void tell_end(const std::vector<std::string>& quarantined, const std::vector<std::string>& suspicious);
   void stop_agent(Millis grace);
   void collect();
   void end_if_done();
@@ -154,6 +156,7 @@ class Daemon {
 
   std::vector<std::shared_ptr<ipc::OneShot<bool>>> waiters_;
   std::optional<int> wait_status_;
+  std::thread ending_;
   Glance echo_;
   bool has_typed_ = false;  // in this turn, and the terminal took it
   bool is_draining_input_ = false;

@@ -44,6 +44,8 @@ inline constexpr Millis kDrainSilence{500};
 // Whoever looks at a pod's life holds its lock for an instant: it is asked for again this often, this many times.
 inline constexpr int kLockTries = 50;
 inline constexpr Millis kLockPause{5};
+// A killed daemon frees it as soon as the machine lets it die.
+inline constexpr int kEndTries = 2000;
 // Later clients look for the state file this often, this many times.
 inline constexpr int kFindTries = 50;
 inline constexpr Millis kFindPause{100};

@@ -53,6 +53,7 @@ std::string to_json(const Record& record) {
     if (record.wait_status) {
       json.member("wait_status", *record.wait_status).member("exited_unix_ms", record.exited_unix_ms);
     }
+    if (record.lost_unix_ms != 0) json.member("lost_unix_ms", record.lost_unix_ms);
     json.end_object();
   });
 }
@@ -88,6 +89,7 @@ Result<Record> parse_record(std::string_view text) {
   record.created_unix_ms = root.get("created_unix_ms").as_int().value_or(0);
   if (const auto status = root.get("wait_status").as_int()) record.wait_status = static_cast<int>(*status);
   record.exited_unix_ms = root.get("exited_unix_ms").as_int().value_or(0);
+  record.lost_unix_ms = root.get("lost_unix_ms").as_int().value_or(0);
   return record;
 }
 
@@ -149,7 +151,7 @@ std::string Place::last_words() const {
 // ---- looking ----
 
 std::string_view to_string(Life life) {
-  constexpr std::array<std::string_view, 5> kNames = {"starting", "running", "exited", "exited", "lost"};
+  constexpr std::array<std::string_view, 6> kNames = {"starting", "running", "exited", "exited", "lost", "tampered"};
   return kNames.at(static_cast<std::size_t>(life));
 }
 
@@ -157,17 +159,23 @@ Sighting look(const Place& place) {
   Sighting seen;
   auto record = place.read();
   if (record) seen.record = std::move(*record);
-  if (!record && record.error().code != Code::not_found) seen.problem = record.error().describe();
+  const bool is_bad = !record && record.error().code != Code::not_found;
   const auto lock = place.lock();
   const bool is_held = !lock && lock.error().code == Code::conflict;
   const auto boot = os::boot_id();
   const bool is_alive = is_held && (!seen.record || (boot && *boot == seen.record->binding.boot_id &&
                                                      os::is_process_alive(static_cast<pid_t>(seen.record->binding.pid),
                                                                           seen.record->binding.start_time)));
-  if (is_alive) {
-    seen.life = !seen.record ? Life::starting : seen.record->wait_status ? Life::exited : Life::running;
+  if (is_alive && seen.record) {
+    seen.life = seen.record->wait_status ? Life::exited : Life::running;
+  } else if (is_alive) {
+    seen.life = is_bad ? Life::tampered : Life::starting;
   } else {
     seen.life = seen.record && seen.record->wait_status ? Life::collectable : Life::lost;
+  }
+  if (is_bad) {
+    seen.problem = record.error().message + " (" + record.error().detail + ")";
+    if (is_alive) seen.problem += "; remove " + place.record_path() + ", and the pod writes it again";
   }
   return seen;
 }
@@ -184,21 +192,31 @@ std::vector<std::pair<std::string, Sighting>> look_at_all(const std::string& pod
   return all;
 }
 
+Error lost(const Place& place) {
+  Error error =
+      Error::make(Code::unavailable, "the pod is lost: its daemon died: " + escape_for_display(place.last_words()));
+  error.details_json = R"({"state":"lost"})";
+  error.retryable = false;
+  return error;
+}
+
+Result<std::optional<Record>> reach(const Place& place) {
+  if (!place.exists()) return Error::make(Code::not_found, "no such pod; see: sallyport pod ls");
+  Sighting seen = look(place);
+  if (seen.life == Life::lost) return lost(place);
+  if (seen.life == Life::tampered) {
+    return Error::make(Code::conflict, "the pod's state file cannot be trusted; see: sallyport pod ls", seen.problem);
+  }
+  if (seen.life == Life::collectable) {
+    return Error::make(Code::conflict, "the pod has ended; its status waits: sallyport pod wait " + seen.record->name);
+  }
+  return std::move(seen.record);
+}
+
 Result<Record> find(const Place& place) {
   for (int i = 0; i < kFindTries; ++i) {
-    if (!place.exists()) return Error::make(Code::not_found, "no such pod; see: sallyport pod ls");
-    Sighting seen = look(place);
-    if (!seen.problem.empty()) {
-      return Error::make(Code::conflict, "the pod's state file cannot be trusted", seen.problem);
-    }
-    if (seen.life == Life::lost) {
-      return Error::make(Code::unavailable, "the pod's daemon died: " + escape_for_display(place.last_words()));
-    }
-    if (seen.life == Life::collectable) {
-      return Error::make(Code::conflict,
-                         "the pod has ended; its status waits: sallyport pod wait " + seen.record->name);
-    }
-    if (seen.record) return *seen.record;
+    TRY(auto record, reach(place));
+    if (record) return std::move(*record);
     std::this_thread::sleep_for(kFindPause);
   }
   return Error::make(Code::timeout, "the pod holds its lock but has not published itself");
@@ -206,12 +224,22 @@ Result<Record> find(const Place& place) {
 
 void clean_up(const std::string& pods_dir, std::int64_t now_unix_ms) {
   for (const auto& [name, seen] : look_at_all(pods_dir)) {
-    const bool is_expired = seen.life == Life::collectable && seen.record &&
-                            now_unix_ms - seen.record->exited_unix_ms > kKeepExited.count();
-    if (seen.life != Life::lost && !is_expired) continue;
+    if (seen.life != Life::lost && seen.life != Life::collectable) continue;
     const Place place(pods_dir, name);
     // With the lock in hand nobody lives there, and nobody can move in meanwhile.
-    if (const auto lock = place.lock(); lock && seen.problem.empty()) place.remove();
+    const auto lock = place.lock();
+    auto record = place.read();
+    const bool was_never_there = !record && record.error().code == Code::not_found;
+    if (!lock || (!record && !was_never_there)) continue;
+    const std::int64_t since = was_never_there       ? 0
+                               : record->wait_status ? record->exited_unix_ms
+                                                     : record->lost_unix_ms;
+    if (was_never_there || (since != 0 && now_unix_ms - since > kKeepExited.count())) {
+      place.remove();
+    } else if (since == 0) {
+      record->lost_unix_ms = now_unix_ms;
+      [[maybe_unused]] const Status noted = place.write(*record);  // else the next one who looks does
+    }
   }
 }
 

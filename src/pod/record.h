@@ -30,6 +30,8 @@ struct Record {
   // Once the agent has ended:
   std::optional<int> wait_status;
   std::int64_t exited_unix_ms = 0;
+  // When it was noticed that its daemon is gone without having left a status.
+  std::int64_t lost_unix_ms = 0;
 
   bool is_tcp() const { return !address.starts_with('/'); }
 };
@@ -66,14 +68,15 @@ class Place {
 };
 
 // `running` and `exited` have a daemon; `collectable` has none any more but left its status; `lost` left
-// nothing but a directory; `starting` holds its lock and has not published yet.
-enum class Life : std::uint8_t { starting, running, exited, collectable, lost };
+// none; `starting` holds its lock and has not published yet; `tampered` holds its lock, and what stands in place of its
+// record is not what it wrote.
+enum class Life : std::uint8_t { starting, running, exited, collectable, lost, tampered };
 std::string_view to_string(Life life);
 
 struct Sighting {
   Life life = Life::lost;
   std::optional<Record> record;
-  std::string problem;  // why there is no record, when there should be one
+  std::string problem;  // why there is no record, when there should be one, and what to do about it
 };
 
 // What is true of a pod now: by its held lock first, then by its record, its process and that process's start
@@ -82,11 +85,16 @@ Sighting look(const Place& place);
 // Every pod in the directory, by name.
 std::vector<std::pair<std::string, Sighting>> look_at_all(const std::string& pods_dir);
 
-// Polls until the pod has published itself. NOT_FOUND: there is no such pod. UNAVAILABLE, with its last words:
-// its daemon died before; that is known at once.
+// Its record, or nothing as long as it is starting. NOT_FOUND: there is no such pod. CONFLICT: it has ended, or was
+// tampered with.
+Result<std::optional<Record>> reach(const Place& place);
+// The same, polling until the pod has published itself.
 Result<Record> find(const Place& place);
+// UNAVAILABLE for good, with its daemon's last words.
+Error lost(const Place& place);
 
-// Removes the directories of pods that are lost or whose status nobody collected in time.
+// Removes what pods left that never published themselves, and those whose end nobody asked for in time: a status, or
+// that they were lost, which counts from when it is first noticed here.
 void clean_up(const std::string& pods_dir, std::int64_t now_unix_ms);
 
 }  // namespace sallyport::pod

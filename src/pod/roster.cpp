@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 
 #include "egress/protocol.h"
 #include "os/files.h"
@@ -17,7 +18,7 @@ namespace {
 
 constexpr Millis kWatchPause{1000};
 
-bool has_daemon(Life life) { return life == Life::running || life == Life::starting || life == Life::exited; }
+bool has_daemon(Life life) { return life != Life::lost && life != Life::collectable; }
 
 }  // namespace
 
@@ -25,6 +26,7 @@ Status Roster::open() {
   TRY(const UniqueFd directory, os::open_private_directory(pods_dir_));
   clean_up(pods_dir_, clock_.unix_millis());
   for (const auto& [name, seen] : look_at_all(pods_dir_)) {
+    if (seen.life == Life::lost) sessions_.log().warn("a pod was lost", {{"pod", name}});
     if (!has_daemon(seen.life)) continue;
     sessions_.log().info("pod adopted", {{"pod", name}});
     // An end that came before this warden is no news.
@@ -47,7 +49,7 @@ Task<Result<UniqueFd>> Roster::claim_for(const Startup& startup) {
     if (lock) co_return std::move(*lock);
     co_await sessions_.loop().sleep(kLockPause);
   }
-  co_return Error::make(Code::conflict, "a pod named '" + startup.name + "' is running");
+  co_return taken(startup.name, look(Place(pods_dir_, startup.name)).life);
 }
 
 Task<Result<Record>> Roster::create(Startup startup) {
@@ -62,9 +64,18 @@ Task<Result<Record>> Roster::create(Startup startup) {
   }
   // From here on it is the pod that holds it.
   lock->reset();
-  Launched launched = std::move(*spawned);
-  reap(launched.pid);
-  CO_TRY(const auto pipe, ipc::Watch::open(sessions_.loop(), std::move(launched.pipe)));
+  auto record = co_await wait_until_ready(startup, std::move(spawned->pipe));
+  if (!record) {
+    const Status ended = co_await end_start(startup, spawned->pid);
+    if (!ended) sessions_.log().error("a pod is left over", {{"pod", startup.name}, {"error", ended.error().message}});
+  }
+  reap(spawned->pid);
+  if (record) watch(startup.name, From::created);
+  co_return record;
+}
+
+Task<Result<Record>> Roster::wait_until_ready(const Startup& startup, UniqueFd said_here) {
+  CO_TRY(const auto pipe, ipc::Watch::open(sessions_.loop(), std::move(said_here)));
   const auto timer = sessions_.loop().after(kStartTimeout, [&pipe] { pipe->cancel(); });
   std::string said;
   bool is_whole = false;
@@ -80,9 +91,21 @@ Task<Result<Record>> Roster::create(Startup startup) {
   sessions_.loop().cancel(timer);
   if (!is_whole) co_return Error::make(Code::timeout, "the pod's daemon was not ready in time");
   CO_TRY(outcome(said));
-  CO_TRY(Record record, verify(startup));
-  watch(startup.name, From::created);
-  co_return record;
+  co_return verify(startup);
+}
+
+// By the session that spawn() made for it: its number is in use until its leader is reaped, so nobody else is hit,
+// whatever a record says.
+Task<Status> Roster::end_start(const Startup& startup, pid_t session) {
+  ::kill(-session, SIGKILL);
+  const Place place(pods_dir_, startup.name);
+  for (int i = 0; i < kEndTries; ++i) {
+    const auto lock = place.lock();
+    if (lock) place.remove();
+    if (lock || lock.error().code == Code::not_found) co_return ok();
+    co_await sessions_.loop().sleep(kLockPause);
+  }
+  co_return Error::make(Code::timeout, "it was killed and still holds its lock");
 }
 
 bool Roster::is_starting(const std::string& name) const {
@@ -93,18 +116,9 @@ bool Roster::is_starting(const std::string& name) const {
 
 Result<Record> Roster::find(const std::string& name) const {
   TRY(check_name(name));
-  const Place place(pods_dir_, name);
-  if (!place.exists()) return Error::make(Code::not_found, "no such pod");
-  const Sighting seen = look(place);
-  if (!seen.problem.empty()) {
-    return Error::make(Code::conflict, "the pod's state file cannot be trusted", seen.problem);
-  }
-  if (seen.life == Life::lost) {
-    return Error::make(Code::unavailable, "the pod's daemon died: " + escape_for_display(place.last_words()));
-  }
-  if (seen.life == Life::collectable) return Error::make(Code::conflict, "the pod has ended; its status waits");
-  if (!seen.record) return Error::make(Code::unavailable, "the pod is starting");
-  return *seen.record;
+  TRY(auto record, reach(Place(pods_dir_, name)));
+  if (!record) return Error::make(Code::unavailable, "the pod is starting");
+  return std::move(*record);
 }
 
 Task<Result<std::shared_ptr<Link>>> Roster::link(ipc::Session& asker, std::string name) {

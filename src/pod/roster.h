@@ -68,6 +68,9 @@ class Roster {
   enum class From : std::uint8_t { created, found };
   Fire watch(std::string name, From from, bool has_told_end = false);
   Task<Result<UniqueFd>> claim_for(const Startup& startup);
+  Task<Result<Record>> wait_until_ready(const Startup& startup, UniqueFd said);
+  // A pod that nobody will be told of must not run: ends all that its start began, and removes what it left.
+  Task<Status> end_start(const Startup& startup, pid_t session);
   Task<bool> listen(std::shared_ptr<Watched> watched);
   void take(Watched& watched, wire::Value answer);
   void tell_end(Watched& watched, std::optional<int> wait_status);

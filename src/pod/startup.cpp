@@ -87,13 +87,27 @@ Result<std::optional<UniqueFd>> claim(const Startup& startup) {
   struct stat info{};
   // One that was removed between our opening and locking it protects nothing.
   if (!lock || ::fstat(lock->get(), &info) != 0 || info.st_nlink == 0) return std::optional<UniqueFd>();
-  if (const auto left = place.read(); left && left->wait_status) {
-    return Error::make(Code::conflict, "a pod named '" + startup.name +
-                                           "' has ended and its status was not collected; run: sallyport pod wait " +
-                                           startup.name);
+  const auto left = place.read();
+  if (left || left.error().code != Code::not_found) {
+    return taken(startup.name, left && left->wait_status ? Life::collectable : Life::lost);
   }
-  ::unlink(place.record_path().c_str());
   return std::optional<UniqueFd>(std::move(*lock));
+}
+
+Error taken(const std::string& name, Life life) {
+  const std::string pod = "a pod named '" + name + "' ", wait = "; run: sallyport pod wait " + name;
+  switch (life) {
+    case Life::exited:
+    case Life::collectable:
+      return Error::make(Code::conflict, pod + "has ended and its status was not collected" + wait);
+    case Life::lost:
+      return Error::make(Code::conflict, pod + "was lost, and nobody asked what became of it" + wait);
+    case Life::tampered:
+      return Error::make(Code::conflict,
+                         pod + "is running, and its state file was tampered with; see: sallyport pod ls");
+    default:
+      return Error::make(Code::conflict, pod + "is running");
+  }
 }
 
 Result<Launched> spawn(const Startup& startup, const UniqueFd& lock) {

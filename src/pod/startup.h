@@ -38,12 +38,17 @@ inline constexpr int kStartupFd = 3, kLockFd = 4;
 inline constexpr char kReadyByte = '\x06';
 
 // The lock of a new pod's directory; nothing while somebody else has it: a pod that lives, or for an instant whoever
-// looks whether one does. CONFLICT if a pod left a status there that nobody has collected.
+// looks whether one does. CONFLICT if a pod left a status there that nobody has collected, or was lost and nobody
+// knows.
 Result<std::optional<UniqueFd>> claim(const Startup& startup);
+// Why this name cannot be had while there is a pod in this state.
+Error taken(const std::string& name, Life life);
 
 struct Launched {
-  UniqueFd pipe;   // readable when something was said; at its end the outcome is known
-  pid_t pid = -1;  // of the intermediate process, which ends at once; to be reaped
+  UniqueFd pipe;  // readable when something was said; at its end the outcome is known
+  // Of the intermediate process, which ends at once; to be reaped. It leads the session of all that begins there, whose
+  // number is nobody else's until then.
+  pid_t pid = -1;
 };
 // Starts `sallyport-pod` detached: a session of its own, no terminal, no inherited descriptors or variables.
 Result<Launched> spawn(const Startup& startup, const UniqueFd& lock);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "pod/terminal.h"
@@ -73,7 +74,7 @@ TEST_F(PodsInTmux, AttachResizeInterruptDetachAndComeBack) {
 
 TEST_F(PodsInTmux, ViewTakeAndRelease) {
   make("shared", kShell);
-  auto controller = attach("shared");
+  auto controller = attach("shared", R"("size":{"rows":11,"columns":44})");
   ASSERT_TRUE(controller && controller->sees("pod>"));
   type("'" SALLYPORT_CLI " pod attach shared' Enter");
   ASSERT_TRUE(shows("somebody controls this pod already")) << screen();
@@ -85,6 +86,11 @@ TEST_F(PodsInTmux, ViewTakeAndRelease) {
   ASSERT_TRUE(shows("[you control the pod]")) << screen();
   type("'echo typed-$((5*5))' Enter");
   ASSERT_TRUE(shows("typed-25")) << screen();
+  // Who controls it brings the size of its terminal.
+  ASSERT_TRUE(eventually([&] {
+    type("'stty size' Enter");
+    return screen().find("24 80") != std::string::npos;
+  })) << screen();
   type("'~r'");
   ASSERT_TRUE(shows("you view]")) << screen();
   type("'~.'");
@@ -213,6 +219,44 @@ TEST_F(PodsOnATerminal, WriteEachByteOnceIntoAPipeAlsoWhenInterrupted) {
     if (!is_endless) {
       EXPECT_EQ(lines, 5000U) << "nothing of it was lost";
     }
+  }
+}
+
+// The modes of a terminal, as far as they are kept in the kernel.
+std::string modes_of(int terminal) {
+  termios modes{};
+  if (::tcgetattr(terminal, &modes) != 0) return "none";
+  std::string text = std::to_string(modes.c_iflag) + " " + std::to_string(modes.c_oflag) + " " +
+                     std::to_string(modes.c_cflag) + " " + std::to_string(modes.c_lflag);
+  for (const cc_t key : modes.c_cc) text += " " + std::to_string(key);
+  return text;
+}
+
+TEST_F(PodsOnATerminal, GiveBackEveryModeWhenTheyAreDetachedAndWhenTheyEnd) {
+  // What a full-screen program sets, and takes back only if it is let to.
+  make("modal",
+       "stty raw -echo; printf '\\033[?1049h\\033[?1000h\\033[?1002h\\033[?1003h\\033[?1006h\\033[?1004h\\033[?2004h"
+       "\\033[>1u\\033[?25lset'; dd bs=1 count=1 of=/dev/null status=none; exit 5");
+  auto terminal = pod::open_terminal({24, 80});
+  ASSERT_TRUE(terminal);
+  const std::string before = modes_of(terminal->slave.get());
+  for (const bool ends : {false, true}) {
+    const pid_t child = start_attach("modal", terminal->slave.get(), terminal->slave.get(), true);
+    std::string output = read_all(terminal->master.get(), "set");
+    ASSERT_NE(output.find("\x1b[?1049h"), std::string::npos) << escape_for_display(output);
+    EXPECT_NE(modes_of(terminal->slave.get()), before) << "raw while it is lent";
+    const std::string keys = ends ? "x" : "~.";
+    ASSERT_EQ(::write(terminal->master.get(), keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+    // Not before all it writes is read: a terminal that is not read takes no end.
+    output = read_all(terminal->master.get(), "\x1b[!p");
+    for (const char* mode : {"\x1b[?1049l", "\x1b[?1000l", "\x1b[?1002l", "\x1b[?1003l", "\x1b[?1006l", "\x1b[?1004l",
+                             "\x1b[?2004l", "\x1b[<99u", "\x1b[?25h"}) {
+      EXPECT_NE(output.find(mode), std::string::npos) << escape_for_display(mode) << " when it ends: " << ends;
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(WEXITSTATUS(status), ends ? 5 : 0);
+    EXPECT_EQ(modes_of(terminal->slave.get()), before);
   }
 }
 

@@ -177,6 +177,16 @@ TEST_P(PlatformEvents, ReachWhoListensWithinTheTenantAndNobodyElse) {
   ASSERT_TRUE(stranger->subscribe({"*"}, [&](std::string_view topic, wire::Value) { overheard.emplace_back(topic); }));
   EXPECT_EQ(listener->subscribe({"*"}, [](std::string_view, wire::Value) {}).error().code, Code::policy_denied);
   EXPECT_EQ(speaker->publish("else", "1").error().code, Code::policy_denied);
+  // Who listens would take it for a stream that follows.
+  for (const char* payload : {R"({"$stream":N})", R"({"deep":[{"$stream":N}]})"}) {
+    const auto stream = speaker->client().open_stream();
+    ASSERT_TRUE(stream);
+    std::string named = payload;
+    named.replace(named.find('N'), 1, std::to_string(*stream));
+    const auto refused = speaker->publish("jobs.done", named);
+    ASSERT_FALSE(refused) << named;
+    EXPECT_EQ(refused.error().code, Code::invalid_params) << refused.error().describe();
+  }
   ASSERT_TRUE(speaker->publish("jobs.done", R"({"n":1})"));
   EXPECT_TRUE(eventually([&] {
     [[maybe_unused]] const Status waited = listener->dispatch(Millis(10));

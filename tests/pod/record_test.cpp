@@ -156,6 +156,32 @@ TEST_F(PodRecord, CleansUpTheDeadAndNeverTheLiving) {
   EXPECT_TRUE(place_.exists());
 }
 
+TEST_F(PodRecord, IsKeptOfALostPodForAsLongAsAStatusIs) {
+  ASSERT_TRUE(place_.write(record_));
+  constexpr std::int64_t kNoticed = 1'000'000'000;
+  clean_up(root_.path(), kNoticed);
+  clean_up(root_.path(), kNoticed + kKeepExited.count());
+  EXPECT_EQ(look(place_).life, Life::lost);
+  EXPECT_EQ(look(place_).record->command, record_.command);
+  clean_up(root_.path(), kNoticed + kKeepExited.count() + 1);
+  EXPECT_FALSE(place_.exists());
+}
+
+TEST_F(PodRecord, IsTamperedWithOnlyWhileItsDaemonLives) {
+  ASSERT_TRUE(place_.write(record_));
+  ASSERT_EQ(::chmod(place_.record_path().c_str(), 0640), 0);
+  EXPECT_EQ(look(place_).life, Life::lost);
+  EXPECT_FALSE(look(place_).problem.empty());
+  clean_up(root_.path(), 1);
+  EXPECT_TRUE(place_.exists()) << "nobody knows when";
+  hold_lock();
+  EXPECT_EQ(look(place_).life, Life::tampered);
+  EXPECT_NE(look(place_).problem.find("remove " + place_.record_path()), std::string::npos);
+  const auto found = find(place_);
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, Code::conflict);
+}
+
 TEST(PodName, IsNeverAPath) {
   for (const char* name : {"a", "agent-1", "x_y", "0"}) EXPECT_TRUE(check_name(name)) << name;
   for (const char* name : {"", ".", "..", "a/b", "/a", "-a", "A", "a b", "a\nb", "\xc3\xbc"})

@@ -1,0 +1,299 @@
+// What becomes of pods whose birth fails, whose files are not theirs, who are lost, and whose end takes time.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "e2e/site.h"
+#include "pod/limits.h"
+#include "pods.h"
+#include "support/client.h"
+
+namespace sallyport::testing {
+namespace {
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// ---- birth ----
+
+// A warden that starts this script in place of sallyport-pod. It has the real one as $real, and the descriptors that
+// the real one would have.
+class PodsBornBadly : public Pods {
+ protected:
+  void start_warden(const std::string& script) {
+    const std::string programs = std::filesystem::path(SALLYPORT_CLI).parent_path(), own = root_.path() + "/bin";
+    std::filesystem::create_directories(own);
+    // A link would lead the warden to the programs beside its target.
+    std::filesystem::copy_file(programs + "/sallyportd", own + "/sallyportd");
+    std::filesystem::copy_file(programs + "/sallyport", own + "/sallyport");
+    std::filesystem::create_symlink(programs + "/sallyport-launcher", own + "/sallyport-launcher");
+    std::ofstream(own + "/sallyport-pod")
+        << "#!/bin/bash\nPATH=/usr/bin:/bin\nreal='" << programs << "/sallyport-pod'\nrecord='" << pods_dir()
+        << "/born/pod.json'\nnote='" << root_.path() << "/agent'\n"
+        << script;
+    ASSERT_EQ(::chmod((own + "/sallyport-pod").c_str(), 0700), 0);
+    const Ran up = run_shell(environment() + own + "/sallyport up 2>&1");
+    ASSERT_EQ(up.status, 0) << up.output;
+  }
+  // In the script: notes the agent's pid and when it started, while there is a record of it.
+  static constexpr const char* kNote =
+      "until [ -e \"$record\" ]; do sleep 0.02; done; agent=$(sed 's/.*\"agent_pid\":\\([0-9]*\\).*/\\1/' "
+      "\"$record\"); echo \"$agent $(cut -d' ' -f22 /proc/$agent/stat)\" >\"$note\"\n";
+  // It did run, and does not any more.
+  bool is_agent_ended() const {
+    std::ifstream note(root_.path() + "/agent");
+    pid_t pid = 0;
+    std::uint64_t started = 0;
+    EXPECT_TRUE(note >> pid >> started);
+    return eventually([&] { return !os::is_process_alive(pid, started); });
+  }
+};
+
+TEST_F(PodsBornBadly, EndWithTheirAgentIfTheirRecordIsTamperedWith) {
+  // Another token, and the pid of somebody who has nothing to do with it.
+  const pid_t innocent = ::fork();
+  if (innocent == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  start_warden(std::string("said=$(\"$real\" 2>&1 >/dev/null)\n") + kNote +
+               "sed -i 's/\"token\":\"..../\"token\":\"0000/; s/\"pid\":[0-9]*/\"pid\":" + std::to_string(innocent) +
+               "/' \"$record\"\nprintf %s \"$said\" >&2\n");
+  const Ran made = sallyport("pod new --name born -- sleep 1000");
+  EXPECT_EQ(made.status, 1);
+  EXPECT_TRUE(has(made.output, "tampered with")) << made.output;
+  EXPECT_TRUE(is_agent_ended());
+  EXPECT_FALSE(place("born").exists());
+  EXPECT_EQ(::kill(innocent, 0), 0);
+  ::kill(innocent, SIGKILL);
+  int status = 0;
+  ::waitpid(innocent, &status, 0);
+  EXPECT_EQ(WTERMSIG(status), SIGKILL) << "killed by this test and nobody before";
+}
+
+TEST_F(PodsBornBadly, EndWithTheirAgentIfTheyAreNotReadyInTime) {
+  start_warden(std::string("\"$real\" 2>/dev/null\n") + kNote + "sleep 1000\n");
+  const Ran made = sallyport("pod new --name born -- sleep 1000");
+  EXPECT_NE(made.status, 0);
+  EXPECT_TRUE(has(made.output, "not ready in time")) << made.output;
+  EXPECT_TRUE(is_agent_ended());
+  EXPECT_FALSE(place("born").exists());
+  EXPECT_EQ(sallyport("pod ls").output, "");
+}
+
+// ---- names that are taken ----
+
+TEST_F(Pods, SayOfATakenNameWhatBecameOfIt) {
+  make("ended", "exit 7");
+  ASSERT_TRUE(becomes("ended", pod::Life::exited));
+  const Ran again = sallyport("pod new --name ended -- true");
+  EXPECT_EQ(again.status, 1);
+  EXPECT_TRUE(has(again.output, "has ended and its status was not collected; run: sallyport pod wait ended"))
+      << again.output;
+  EXPECT_EQ(sallyport("pod wait ended").status, 7);
+  make("ended", "exit 8");
+  EXPECT_EQ(sallyport("pod wait ended").status, 8);
+}
+
+// ---- tampered with ----
+
+TEST_F(Pods, SayThatTheyWereTamperedWithAndHowToGoOn) {
+  make("one", "echo up; read x");
+  const std::string path = place("one").record_path();
+  ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
+  EXPECT_EQ(life("one"), pod::Life::tampered);
+  const Ran listed = sallyport("pod ls");
+  EXPECT_TRUE(has(listed.output, "one                      tampered")) << listed.output;
+  EXPECT_TRUE(has(listed.output, "remove " + path)) << listed.output;
+  EXPECT_TRUE(has(sallyport("--json pod ls").output, R"("state":"tampered")"));
+  EXPECT_TRUE(has(sallyport("call pod.list").output, R"("state":"tampered")"));
+  const Ran attached = sallyport("pod attach one");
+  EXPECT_EQ(attached.status, 1);
+  EXPECT_TRUE(has(attached.output, "remove " + path)) << attached.output;
+  EXPECT_TRUE(has(sallyport("pod new --name one -- true").output, "is running, and its state file was tampered with"));
+  // What it says to do helps.
+  ASSERT_EQ(::unlink(path.c_str()), 0);
+  ASSERT_TRUE(becomes("one", pod::Life::running));
+  EXPECT_TRUE(attach("one"));
+}
+
+// ---- lost ----
+
+TEST_F(Pods, AreListedAsLostUntilSomebodyIsTold) {
+  make("victim", "echo up; sleep 1000");
+  ::kill(daemon_pid("victim"), SIGKILL);
+  ASSERT_TRUE(becomes("victim", pod::Life::lost));
+  // Neither another pod nor another warden makes it vanish.
+  make("other", "sleep 1000");
+  ASSERT_EQ(sallyport("down").status, 0);
+  ASSERT_EQ(sallyport("up").status, 0);
+  EXPECT_TRUE(has(sallyport("pod ls").output, "victim                   lost"));
+  const Ran again = sallyport("pod new --name victim -- true");
+  EXPECT_EQ(again.status, 1);
+  EXPECT_TRUE(has(again.output, "was lost")) << again.output;
+  // For good: to ask again is of no use.
+  const Ran called = sallyport("--json call pod.wait '{\"pod\":\"victim\"}'");
+  EXPECT_TRUE(has(called.output, R"("retryable":false)") && has(called.output, R"("state":"lost")")) << called.output;
+  const Ran attached = sallyport("--json pod attach victim");
+  EXPECT_TRUE(has(attached.output, R"("retryable":false)")) << attached.output;
+  const Ran waited = sallyport("pod wait victim");
+  EXPECT_EQ(waited.status, 5) << waited.output;
+  EXPECT_TRUE(has(waited.output, "the pod is lost: its daemon died")) << waited.output;
+  // Now somebody knows.
+  EXPECT_FALSE(place("victim").exists());
+  EXPECT_EQ(sallyport("pod wait victim").status, 1);
+  make("victim", "exit 3");
+  EXPECT_EQ(sallyport("pod wait victim").status, 3);
+}
+
+TEST_F(Pods, TellWhoeverWaitsThatTheyAreLost) {
+  make("victim", "echo up; sleep 1000");
+  const pid_t daemon = daemon_pid("victim");
+  const auto witness = connect("victim");
+  Ran waited;
+  std::thread waiting([&] { waited = sallyport("pod wait victim"); });
+  // A second client beside this one: it waits, or is about to.
+  EXPECT_TRUE(eventually([&] {
+    const auto status = witness->call("pod.status");
+    return status && status->value().get("counters").get("requests").as_int().value_or(0) > 0 &&
+           status->value().get("counters").get("accepted").as_int().value_or(0) >= 3;
+  }));
+  ::kill(daemon, SIGKILL);
+  waiting.join();
+  EXPECT_EQ(waited.status, 5) << waited.output;
+}
+
+// ---- the end ----
+
+TEST_F(Pods, AnswerWhileTheirWorkspaceIsLookedThroughAndTellTheirEndAfterIt) {
+  make("builder",
+       "mkdir -p .git/hooks; echo 'ref: refs/heads/main' > .git/HEAD; echo evil > .git/hooks/post-checkout; "
+       "for i in $(seq 1 20); do touch $(seq -f f$i-%g 1 500); done; echo built; read x; exit 6");
+  auto client = attach("builder");
+  ASSERT_TRUE(client && client->sees("built"));
+  auto asking = connect("builder");
+  ASSERT_TRUE(asking);
+  client->type("\r");
+  bool was_asked_meanwhile = false;
+  EXPECT_TRUE(eventually([&] {
+    for (;;) {
+      const auto status = asking->call("pod.status");
+      if (!status) return false;
+      const auto state = status->value().get("state").as_string().value_or("");
+      const bool is_sandbox_over = status->value().get("agent_pid").as_int() == 0;
+      was_asked_meanwhile = was_asked_meanwhile || (state == "draining" && is_sandbox_over);
+      if (state == "exited") return true;
+    }
+  }));
+  EXPECT_TRUE(was_asked_meanwhile);
+  const std::string hook = root_.path() + "/project/.git/hooks/post-checkout";
+  EXPECT_FALSE(std::filesystem::exists(hook));
+  EXPECT_TRUE(std::filesystem::exists(hook + ".quarantined"));
+  EXPECT_TRUE(has(text_of(place("builder").log_path()), "quarantined")) << "and it is known who did it";
+  ASSERT_TRUE(client->reads_to_the_end());
+  EXPECT_EQ(client->told->exit_code, 6);
+}
+
+// ---- small things ----
+
+TEST_F(Pods, TellWhoIsOneTooMany) {
+  for (const char* flags : {"", "--tcp"}) {
+    const std::string name = *flags == '\0' ? "full" : "full-tcp";
+    make(name, "sleep 1000", flags);
+    std::vector<std::unique_ptr<sallyport::Client>> crowd;
+    Result<Answer> answer = Error::make(Code::not_found, "nobody was refused");
+    for (std::size_t i = 0; i <= pod::kMaxConnections; ++i) {
+      crowd.push_back(connect(name));
+      ASSERT_TRUE(crowd.back());
+      answer = crowd.back()->call("pod.status");
+      if (!answer) break;
+    }
+    ASSERT_FALSE(answer) << name;
+    EXPECT_EQ(answer.error().code, Code::unavailable);
+    EXPECT_TRUE(has(answer.error().message, "64 connections already")) << answer.error().describe();
+    const Ran attached = sallyport("pod log " + name);
+    EXPECT_TRUE(has(attached.output, "64 connections already")) << attached.output;
+    // One that leaves makes room.
+    crowd.clear();
+    EXPECT_TRUE(eventually([&] { return connect(name)->call("pod.status").has_value(); })) << name;
+  }
+}
+
+TEST_F(Pods, TakeSignalsInAnySpelling) {
+  for (const char* spelling : {"term", "SIGTERM", "sigTerm", "15"}) {
+    make("polite", "trap 'exit 3' TERM; echo up; while :; do sleep 0.05; done");
+    auto client = attach("polite", R"("role":"view")");
+    ASSERT_TRUE(client && client->sees("up"));
+    const Ran killed = sallyport(std::string("pod kill polite --signal ") + spelling);
+    EXPECT_EQ(killed.status, 0) << spelling << ": " << killed.output;
+    EXPECT_EQ(sallyport("pod wait polite").status, 3) << spelling;
+  }
+  const Ran odd = sallyport("pod kill polite --signal sigodd");
+  EXPECT_EQ(odd.status, 1);
+  EXPECT_TRUE(has(odd.output, "no such signal: sigodd")) << odd.output;
+}
+
+TEST_F(Pods, RefuseVariablesWithoutAName) {
+  for (const char* item : {"=x", "''"}) {
+    const Ran made = sallyport(std::string("pod new --name one --env ") + item + " -- true");
+    EXPECT_EQ(made.status, 1) << item;
+    EXPECT_TRUE(has(made.output, "--env takes NAME=VALUE")) << made.output;
+  }
+  EXPECT_FALSE(place("one").exists());
+}
+
+// ---- strangers ----
+
+TEST_F(Pods, LogOneRefusalASecondAndCountTheOthers) {
+  make("tcp", "sleep 1000", "--tcp");
+  const std::string address = record("tcp").address;
+  const auto lines = [&] {
+    std::vector<std::string> found;
+    std::ifstream log(place("tcp").log_path());
+    for (std::string line; std::getline(log, line);) {
+      if (has(line, "loopback connection refused")) found.push_back(line);
+    }
+    return found;
+  };
+  const auto be_refused = [&](int times) {
+    std::vector<Client> crowd;
+    for (int i = 0; i < times; ++i) {
+      crowd.push_back(Client::tcp(address));
+      EXPECT_TRUE(crowd.back());
+      crowd.back().send("GET / HTTP/1.1\r\n\r\n");
+    }
+    for (Client& one : crowd) EXPECT_TRUE(one.is_closed_by_peer());
+  };
+  // Fewer at once than may wait, so that each is looked at.
+  const auto begun = std::chrono::steady_clock::now();
+  constexpr int kRounds = 4, kAtOnce = 6;
+  for (int i = 0; i < kRounds; ++i) be_refused(kAtOnce);
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(std::chrono::steady_clock::now() - begun).count();
+  const std::size_t said = lines().size();
+  EXPECT_GE(said, 1U);
+  EXPECT_LE(said, static_cast<std::size_t>(seconds) + 1) << "in " << seconds << " s";
+  // What was not said is counted in the next line.
+  int more = 0;
+  const auto total = [&] {
+    long sum = 0;
+    const std::vector<std::string> all = lines();
+    for (const std::string& line : all) {
+      const std::size_t at = line.find("more_since_last_line=");
+      if (at != std::string::npos) sum += 1 + std::strtol(line.c_str() + at + 21, nullptr, 10);
+    }
+    return sum;
+  };
+  EXPECT_TRUE(eventually([&] {
+    const std::size_t before = lines().size();
+    be_refused(1);
+    ++more;
+    return lines().size() > before;
+  }));
+  EXPECT_EQ(total(), kRounds * kAtOnce + more);
+}
+
+}  // namespace
+}  // namespace sallyport::testing
