@@ -228,7 +228,7 @@ TEST_F(Pods, TakeSignalsInAnySpelling) {
     auto client = attach("polite", R"("role":"view")");
     ASSERT_TRUE(client && client->sees("up"));
     const Ran killed = sallyport(std::string("pod kill polite --signal ") + spelling);
-    EXPECT_EQ(killed.status, 0) << spelling << ": " << killed.output;
+    ASSERT_EQ(killed.status, 0) << spelling << ": " << killed.output;
     EXPECT_EQ(sallyport("pod wait polite").status, 3) << spelling;
   }
   const Ran odd = sallyport("pod kill polite --signal sigodd");
