@@ -101,7 +101,10 @@ class Supervisor {
                            {listener, POLLIN, 0},
                            {covers_.poll_fd(), POLLPRI, 0},
                            {options_.other_fd ? options_.other_fd() : -1, POLLIN, 0}};
-      if (::poll(watched, 5, timeout()) < 0 && errno != EINTR) break;
+      if (::poll(watched, 5, timeout()) < 0 && errno != EINTR) {
+        report.wait_status = SIGKILL;
+        break;
+      }
       if (watched[4].revents != 0) options_.on_other();
       if (watched[2].revents != 0 && !violations_.serve(listener)) listener = -1;
       if (watched[3].revents != 0 || (covers_.next_look() && Clock::now() >= *covers_.next_look())) {
