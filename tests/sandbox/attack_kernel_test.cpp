@@ -117,6 +117,18 @@ TEST_P(KernelAttack, FillsMemoryWithEmptyFiles) {
   EXPECT_EQ(run(attacked).code, 0);
 }
 
+TEST_P(KernelAttack, OpensWhatItWasGivenAsItsInputToEverybody) {
+  const std::string given = write("given", "x");
+  ASSERT_EQ(::chmod(given.c_str(), 0600), 0);
+  Spec attacked = spec();
+  attacked.command = {"chmod", "666", "/proc/self/fd/0"};
+  const Outcome outcome = run(attacked, [&] { ::dup2(::open(given.c_str(), O_RDONLY), 0); });
+  struct stat info{};
+  ASSERT_EQ(::stat(given.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600U);
+  EXPECT_EQ(outcome.code != 0, !outcome.reports("restored the mode of its standard input"));
+}
+
 TEST_P(KernelAttack, InheritsTheEnvironment) {
   Spec attacked = spec();
   attacked.command = {probe_, "has-variable", "LAUNCHER_SECRET"};
