@@ -386,6 +386,12 @@ class Wheel(unittest.TestCase):
             shown = subprocess.run([sys.executable, "-c", "import sallyport; print(sallyport.__file__)"], check=True,
                                    text=True, capture_output=True, cwd="/", env={**os.environ, "PYTHONPATH": str(wheel)})
             self.assertIn(".whl", shown.stdout)
+            subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--disable-pip-version-check",
+                            "--root-user-action=ignore", "--target", f"{directory}/installed", wheel], check=True, cwd="/")
+            shown = subprocess.run([sys.executable, "-c", "import sallyport; print(sallyport.__file__)"], check=True,
+                                   text=True, capture_output=True, cwd="/",
+                                   env={**os.environ, "PYTHONPATH": f"{directory}/installed"})
+            self.assertIn("/installed/sallyport/", shown.stdout)
             with zipfile.ZipFile(wheel) as opened:
                 names = opened.namelist()
                 for line in opened.read(names[-1]).decode().splitlines():
