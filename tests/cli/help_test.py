@@ -46,6 +46,32 @@ class Help(unittest.TestCase):
             self.assertIn(f"Did you mean: {wanted}\n", ran.stderr)
         self.assertNotIn("Did you mean", run(SALLYPORT, "quite-another-thing").stderr)
 
+    def test_an_unknown_option_is_named_and_suggests_the_nearest(self):
+        for words, option, wanted in [(["--nosuch"], "--nosuch", None), (["--jsn"], "--jsn", "sallyport --json"),
+                                      (["run", "--allow-ne", "x", "--", "true"], "--allow-ne", "sallyport run --allow-net"),
+                                      (["run", "--work=.", "--", "true"], "--work", "sallyport run --workspace"),
+                                      (["container", "create", "--name", "run", "--restrt"], "--restrt",
+                                       "sallyport container create --restart"),
+                                      (["audit", "tail", "-n5", "-x"], "-x", None)]:
+            with self.subTest(words):
+                ran = run(SALLYPORT, *words)
+                self.assertEqual(ran.returncode, 2)
+                self.assertTrue(ran.stderr.startswith(f"sallyport: unknown option: {option}\n"), ran.stderr)
+                self.assertEqual(re.findall("^Did you mean: (.*)$", ran.stderr, re.M), [wanted] if wanted else [])
+
+    def test_a_command_that_is_missing_is_asked_for_with_the_choice(self):
+        self.assertIn("which command? One of: run container", run(SALLYPORT).stderr)
+        ran = run(SALLYPORT, "schedule")
+        self.assertEqual((ran.returncode, ran.stderr),
+                         (2, "sallyport: which command? One of: ls rm\nSee: sallyport schedule --help\n"))
+
+    def test_says_of_every_word_what_it_is(self):
+        for path, page in commands():
+            with self.subTest(" ".join(path)):
+                self.assertNotRegex(page, r"\b(TEXT|U?INT|FLOAT)\b")
+                for line in page.splitlines()[3:]:
+                    self.assertRegex(line, r"^ +\S+.*  \S|^ {4}|^Options: ")
+
     def test_a_fault_of_usage_is_json_where_that_is_asked_for(self):
         for words in (["--json", "audit", "verfy"], ["audit", "--json", "verfy"], ["audit", "verify", "--no-such", "--json"]):
             ran = run(SALLYPORT, *words)
