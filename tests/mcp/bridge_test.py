@@ -3,6 +3,8 @@ import base64
 import json
 import os
 import pathlib
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -92,6 +94,25 @@ class Bridge(unittest.TestCase):
         server.stdin.close()
         server.send_signal(signal.SIGTERM)
         self.assertEqual(server.wait(60), -signal.SIGTERM)
+
+    # ---- what the documents tell people to configure ----
+
+    def test_the_snippets_for_clients_start_it(self):
+        found = []
+        for document in ("README.md", "docs/mcp.md"):
+            page = (pathlib.Path(__file__).resolve().parents[2] / document).read_text()
+            commands = re.findall(r'mcp add sallyport -- ([^`]*)`', page)
+            for snippet in re.findall(r'`(\{"(?:servers|mcpServers)":[^`]*)`', page):
+                (servers,) = json.loads(snippet).values()
+                server = servers["sallyport"]
+                commands.append(shlex.join([server["command"], *server["args"]]).replace("${workspaceFolder}", "$PWD"))
+            self.assertEqual(len(commands), 4, document)
+            found += commands
+        for command in found:
+            ran = subprocess.run(["sh", "-c", command.replace("'$PWD'", '"$PWD"')], cwd=self.project, text=True, timeout=100,
+                                 input=lines(HELLO, call(1, "exec", command="pwd")), capture_output=True,
+                                 env={**self.environment, "PATH": f"{os.environ['SALLYPORT_BIN']}:{os.environ['PATH']}"})
+            self.assertIn(f"{self.project}\\n[exit code 0]", ran.stdout, command + ran.stderr)
 
     # ---- many at once ----
 
