@@ -201,7 +201,10 @@ void add_audit_commands(CLI::App& app, Context& context) {
 
   auto* tail_command = audit->add_subcommand("tail", "Show the last records");
   const auto tail_arguments = std::make_shared<TailArguments>();
-  tail_command->add_option("-n,--lines", tail_arguments->lines, "How many")->type_name("N")->capture_default_str();
+  tail_command->add_option("-n,--lines", tail_arguments->lines, "How many")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber.description(""));
   tail_command->add_flag("-f,--follow", tail_arguments->follows, "And those that come");
   on_run(tail_command, context, [&context, tail_arguments] { return tail(context, *tail_arguments); });
 
@@ -215,7 +218,9 @@ void add_audit_commands(CLI::App& app, Context& context) {
   query_command->add_option("--decision", wanted->decision, "allow, deny, or a code such as POLICY_DENIED")
       ->type_name("WHAT");
   query_command->add_option("--method", wanted->method, "fs.read, or a prefix with *")->type_name("NAME");
-  query_command->add_option("--limit", wanted->limit, "At most so many")->type_name("N");
+  query_command->add_option("--limit", wanted->limit, "At most so many")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber.description(""));
   on_run(query_command, context, [&context, wanted] { return query(context, *wanted); });
 
   auto* verify_command = audit->add_subcommand("verify", "Find what was changed, removed, reordered or cut off");

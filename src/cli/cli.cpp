@@ -119,11 +119,28 @@ int usage_error(const CLI::App& program, const std::string& problem, const std::
 
 }  // namespace
 
+// Where somebody sees what there is, for one who named what is not: the warden does not know what they use to ask it.
+static std::string where_to_look(const CLI::App& command, const Error& error) {
+  if (error.message.find("see: ") != std::string::npos) return "";
+  if (error.message.starts_with("no profile ")) return "; see: sallyport policy show";
+  if (error.message.starts_with("no such container")) return "; see: sallyport container ls";
+  const bool is_of_its_group = error.code == Code::not_found && error.message.find("no such ") != std::string::npos;
+  for (const char* list : {"ls", "status"}) {
+    const CLI::App* group = command.get_parent();
+    if (is_of_its_group && find_command(*group, list) != nullptr) {
+      return "; see: sallyport " + (group->get_parent() == nullptr ? "" : group->get_name() + " ") + list;
+    }
+  }
+  return "";
+}
+
 void on_run(CLI::App* command, Context& context, std::function<Status()> work) {
-  command->callback([&context, work = std::move(work)] {
+  command->callback([command, &context, work = std::move(work)] {
     const Status status = work();
     if (status) return;
-    const Exit exit = report(context, status.error());
+    Error error = status.error();
+    error.message += where_to_look(*command, error);
+    const Exit exit = report(context, error);
     if (context.exit_code == 0) context.exit_code = static_cast<int>(exit);
   });
 }

@@ -36,6 +36,19 @@ std::string absolute(const std::string& path) {
   return std::filesystem::absolute(path, ignored).lexically_normal().string();
 }
 
+// Of a profile's paths those that are not there are left out. One that somebody names here is one that they count on.
+Status add_paths(std::vector<std::string>& to, const char* option, const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    std::error_code ignored;
+    const bool is_pattern = path.find_first_of("*?[") != std::string::npos;
+    if (!is_pattern && !std::filesystem::exists(path, ignored)) {
+      return Error::make(Code::not_found, std::string(option) + " " + path + ": there is nothing at this path");
+    }
+    to.push_back(absolute(path));
+  }
+  return ok();
+}
+
 Status apply_limits(policy::Profile& profile, const std::vector<std::string>& limits) {
   for (const std::string& limit : limits) {
     const std::size_t equals = limit.find('=');
@@ -66,8 +79,8 @@ Result<Prepared> prepare(const Context& context, const RunArguments& arguments) 
   TRY(policy::Profile profile, policy::Profiles::load_one(context.paths.profiles_dir(), arguments.profile));
   TRY(apply_limits(profile, arguments.limits));
   apply_environment(profile, arguments.env);
-  for (const std::string& path : arguments.read) profile.fs_read.push_back(absolute(path));
-  for (const std::string& path : arguments.write) profile.fs_write.push_back(absolute(path));
+  TRY(add_paths(profile.fs_read, "--read", arguments.read));
+  TRY(add_paths(profile.fs_write, "--write", arguments.write));
   profile.allow_weak |= arguments.allow_weak;
   TRY(const auto hosts, allowed_hosts(context, arguments.allow_net));
   profile.net_allow.insert(profile.net_allow.end(), hosts.begin(), hosts.end());

@@ -65,6 +65,32 @@ class Help(unittest.TestCase):
         self.assertEqual((ran.returncode, ran.stderr),
                          (2, "sallyport: which command? One of: ls rm\nSee: sallyport schedule --help\n"))
 
+    def test_who_names_what_is_not_there_hears_where_to_look(self):
+        with tempfile.TemporaryDirectory(prefix="sallyport-help-") as home:
+            environment = {"PATH": os.environ["PATH"], "HOME": home, "SALLYPORT_RUNTIME_DIR": home + "/run",
+                           "SALLYPORT_STATE_DIR": home + "/state", "SALLYPORT_CONFIG": home + "/sallyport.toml"}
+            self.addCleanup(run, SALLYPORT, "down", env=environment)
+            for words, wanted in [("container stop x", "sallyport container ls"), ("container exec x -- true", "sallyport container ls"),
+                                  ("pod stop x", "sallyport pod ls"), ("schedule rm x", "sallyport schedule ls"),
+                                  ("group inspect x", "sallyport group ls"), ("approvals show x", "sallyport approvals ls"),
+                                  ("mailbox resolve a b done", "sallyport mailbox status"),
+                                  ("container create --profile x", "sallyport policy show")]:
+                ran = run(SALLYPORT, *words.split(), env=environment, cwd=home)
+                self.assertEqual(ran.returncode, 1, words)
+                self.assertTrue(ran.stderr.endswith(f"; see: {wanted}\n"), words + ": " + ran.stderr)
+            run(SALLYPORT, "down", env=environment)
+
+    def test_faults_are_told_with_their_reason(self):
+        for words, status, wanted in [("policy check /nowhere", 1, "cannot read /nowhere: No such file or directory"),
+                                      ("policy check /", 1, "cannot read /: "),
+                                      ("run --read /nowhere -- true", 2, "--read /nowhere: there is nothing at this path"),
+                                      ("run --write nowhere/x -- true", 2, "--write nowhere/x: there is nothing at this path"),
+                                      ("audit query --limit -1", 2, "--limit: "), ("audit tail -n -1", 2, "--lines: ")]:
+            ran = run(SALLYPORT, *words.split())
+            self.assertEqual(ran.returncode, status, words + ran.stderr)
+            self.assertIn(wanted, ran.stderr)
+            self.assertNotIn("basic_filebuf", ran.stderr)
+
     def test_says_of_every_word_what_it_is(self):
         for path, page in commands():
             with self.subTest(" ".join(path)):
