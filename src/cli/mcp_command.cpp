@@ -1,5 +1,8 @@
 // sallyport mcp: for MCP clients, which start it and speak with it on stdin and stdout.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <filesystem>
 
 #include "cli/command.h"
@@ -33,6 +36,10 @@ Status serve_mcp(const Context& context, const McpArguments& arguments) {
     TRY(Started warden, ensure_warden(context.paths));
     return std::move(warden.client);
   };
+  if (::isatty(STDIN_FILENO) != 0) {
+    std::fputs("sallyport: this speaks MCP on its standard streams and is started by a client; see sallyport-mcp(1)\n",
+               stderr);
+  }
   return mcp::Bridge(connect, options).run();
 }
 

@@ -3,6 +3,7 @@ import base64
 import json
 import os
 import pathlib
+import pty
 import re
 import shlex
 import shutil
@@ -94,6 +95,16 @@ class Bridge(unittest.TestCase):
         server.stdin.close()
         server.send_signal(signal.SIGTERM)
         self.assertEqual(server.wait(60), -signal.SIGTERM)
+
+    def test_somebody_at_a_terminal_is_told_what_it_is_for(self):
+        ours, theirs = pty.openpty()
+        server = subprocess.Popen([SALLYPORT, "mcp"], cwd=self.project, env=self.environment, text=True, stdin=theirs,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        os.close(theirs)
+        self.assertIn("is started by a client; see sallyport-mcp(1)", server.stderr.readline())
+        os.close(ours)
+        server.stderr.close()
+        self.assertEqual(server.wait(60), 0)
 
     # ---- what the documents tell people to configure ----
 
