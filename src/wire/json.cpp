@@ -90,7 +90,7 @@ class JsonReader {
       case '[':
         return array(depth);
       case '"':
-        return string();
+        return is_checking_ ? string<false>() : string<true>();
       case 't':
         return literal("true", Kind::yes);
       case 'f':
@@ -134,7 +134,7 @@ class JsonReader {
         if (next() != '"') return fail("a member without a name");
         if (count < few.size()) few[count] = words_.size();
         ++count;
-        if (!string()) return false;
+        if (!string<true>()) return false;
         skip_space();
         if (!skip(':')) return fail("a member without a colon");
         const bool is_kept = keep_ == Keep::result && depth == 0 && text_of(words_.size() - 1) == "result";
@@ -155,9 +155,17 @@ class JsonReader {
     const char* const first = at_;
     char* const begin = to_;
     const std::size_t index = words_.size(), streams = findings_->streams.size();
-    if (!value(1)) return false;
-    if (findings_->streams.size() != streams) return true;
+    is_checking_ = true;
+    const bool is_valid = value(1);
+    is_checking_ = false;
+    if (!is_valid) return false;
     words_.resize(index);
+    to_ = begin;
+    if (findings_->streams.size() != streams) {
+      findings_->streams.resize(streams);
+      at_ = first;
+      return value(1);
+    }
     const auto size = static_cast<std::size_t>(at_ - first);
     std::memcpy(begin, first, size);
     to_ = begin + size;
@@ -201,23 +209,24 @@ class JsonReader {
 
   // ---- strings ----
 
+  // Without kCopies it is only looked at, and nothing is left of it.
+  template <bool kCopies>
   bool string() {
     char* const begin = to_;
     bool is_closed = false;
-    const Copied copied =
-        copy_text(at_ + 1, end_, to_, [&](const char* at, char*& to) __attribute__((always_inline)) -> const char* {
-          if (*at == '\\' && end_ - at >= 2 && kMeanings[static_cast<unsigned char>(at[1])] != '\0') {
-            *to++ = kMeanings[static_cast<unsigned char>(at[1])];
-            return at + 2;
-          }
-          is_closed = *at == '"';
-          if (is_closed) return nullptr;
-          at_ = at;
-          to_ = to;
-          const bool is_read = unusual();
-          to = to_;
-          return is_read ? at_ : nullptr;
-        });
+    const auto read_special = [&](const char* at, char* to) __attribute__((always_inline)) -> Copied {
+      if (*at == '\\' && end_ - at >= 2 && kMeanings[static_cast<unsigned char>(at[1])] != '\0') {
+        *to = kMeanings[static_cast<unsigned char>(at[1])];
+        return {at + 2, kCopies ? to + 1 : to};
+      }
+      is_closed = *at == '"';
+      if (is_closed) return {nullptr, to};
+      at_ = at;
+      to_ = to;
+      const bool is_read = unusual();
+      return {is_read ? at_ : nullptr, kCopies ? to_ : to};
+    };
+    const Copied copied = copy_text<kCopies>(at_ + 1, end_, to_, read_special);
     at_ = copied.from;
     to_ = copied.to;
     if (at_ == end_) return fail("a string is not closed");
@@ -347,6 +356,7 @@ class JsonReader {
   const char* end_;
   Findings* findings_;
   Keep keep_;
+  bool is_checking_ = false;  // the strings are for nobody
   const char* problem_ = nullptr;
 };
 

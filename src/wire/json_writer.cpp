@@ -10,47 +10,34 @@
 namespace sallyport::wire {
 namespace {
 
-constexpr char kUnicodeEscape = 'u';
-// For each byte that needs an escape the letter behind the backslash, or 'u' for \u00xx.
-constexpr std::array<char, 128> kEscapes = [] {
-  std::array<char, 128> table{};
-  for (std::size_t i = 0; i < 0x20; ++i) table.at(i) = kUnicodeEscape;
-  table['"'] = '"';
-  table['\\'] = '\\';
-  table['\b'] = 'b';
-  table['\f'] = 'f';
-  table['\n'] = 'n';
-  table['\r'] = 'r';
-  table['\t'] = 't';
+// For each byte that has a short escape the two bytes of it; 0 for all others.
+constexpr std::array<std::array<char, 2>, 256> kEscapes = [] {
+  std::array<std::array<char, 2>, 256> table{};
+  constexpr std::string_view kBytes = "\"\\\b\f\n\r\t", kLetters = "\"\\bfnrt";
+  for (std::size_t i = 0; i < kBytes.size(); ++i) table.at(static_cast<unsigned char>(kBytes[i])) = {'\\', kLetters[i]};
   return table;
 }();
 
-// Room for an escape, or a character, and the slack of copy_plain.
-constexpr std::size_t kSpare = 8 + kPlainSlack;
+constexpr std::size_t kLongestEscape = 6;
+constexpr std::ptrdiff_t kSliceBytes = 4096;
 
-// Writes one byte with its escape, or characters beyond ASCII; where the next text begins.
-inline const char* write_special(char*& to, const char* from, const char* end) {
-  const auto byte = static_cast<unsigned char>(*from);
-  if (byte < 0x80) {
-    const char escape = kEscapes[byte];
-    *to++ = '\\';
-    *to++ = escape;
-    if (escape == kUnicodeEscape) {
-      constexpr std::string_view kHex = "0123456789abcdef";
-      for (const char digit : {'0', '0', kHex[byte >> 4], kHex[byte & 15]}) *to++ = digit;
-    }
-    return from + 1;
+// Writes a control character with its number, or characters beyond ASCII.
+Copied write_unusual(const char* from, const char* end, char* to) {
+  if (const auto byte = static_cast<unsigned char>(*from); byte < 0x80) {
+    constexpr std::string_view kHex = "0123456789abcdef";
+    for (const char c : {'\\', 'u', '0', '0', kHex[byte >> 4], kHex[byte & 15]}) *to++ = c;
+    return {from + 1, to};
   }
   while (from != end && static_cast<unsigned char>(*from) >= 0x80) {
     const std::size_t length = utf8_sequence({from, end});
     if (length == 0) {
       to = std::copy_n(kUtf8Replacement.data(), kUtf8Replacement.size(), to);
-      return from + 1;
+      return {from + 1, to};
     }
     to = std::copy_n(from, length, to);
     from += length;
   }
-  return from;
+  return {from, to};
 }
 
 }  // namespace
@@ -82,27 +69,27 @@ JsonWriter& JsonWriter::key(std::string_view name) {
 
 JsonWriter& JsonWriter::value(std::string_view text) {
   separate();
-  const char* const end = text.data() + text.size();
-  out_.reserve(out_.size() + text.size() + text.size() / 8 + kSpare);
-  const auto begin = [&] { return reinterpret_cast<char*>(out_.data()); };
-  const char* limit = begin() + out_.capacity();
-  char* to = begin() + out_.size();
-  *to++ = '"';
-  const auto write = [&](const char* at, char*& place) __attribute__((always_inline)) {
-    const char* const next = write_special(place, at, end);
-    // Always enough for the rest as it is, and one escape.
-    const std::size_t needed = static_cast<std::size_t>(end - next) + kSpare;
-    if (static_cast<std::size_t>(limit - place) < needed) {
-      out_.resize(static_cast<std::size_t>(place - begin()));
-      out_.reserve(out_.size() + needed);
-      limit = begin() + out_.capacity();
-      place = begin() + out_.size();
-    }
-    return next;
-  };
-  to = copy_text(text.data(), end, to, write).to;
-  *to++ = '"';
-  out_.resize(static_cast<std::size_t>(to - begin()));
+  out_.push_back('"');
+  const char* from = text.data();
+  const char* const end = from + text.size();
+  while (from < end) {
+    // Room for the rest as it is, and for all escapes of a slice, so that they need not look.
+    const char* const stop = from + std::min(end - from, kSliceBytes);
+    const auto rest = static_cast<std::size_t>(end - from), slice = static_cast<std::size_t>(stop - from);
+    const std::size_t needed = rest + kLongestEscape * slice + kPlainSlack;
+    if (out_.capacity() - out_.size() < needed) out_.reserve(out_.size() + needed + rest / 8);
+    const auto write = [&](const char* at, char* to) __attribute__((always_inline)) {
+      const auto& escape = kEscapes[static_cast<unsigned char>(*at)];
+      if (escape[0] == 0) return write_unusual(at, end, to);
+      std::memcpy(to, escape.data(), escape.size());
+      return Copied{at + 1, to + escape.size()};
+    };
+    char* const begin = reinterpret_cast<char*>(out_.data());
+    const Copied copied = copy_text(from, stop, begin + out_.size(), write);
+    from = copied.from;
+    out_.resize(static_cast<std::size_t>(copied.to - begin));
+  }
+  out_.push_back('"');
   return *this;
 }
 

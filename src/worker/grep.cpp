@@ -98,9 +98,7 @@ class Collector {
  private:
   std::size_t weigh(const FileHits& found) const { return counts_files_ ? 1 : found.matches; }
   static std::size_t size_of(const std::string& path, const FileHits& found) {
-    std::size_t size = path.size() + kHitOverhead;
-    for (const Hit& hit : found.hits) size += hit.text.size() + sizeof(Hit);
-    return size;
+    return path.size() + kHitOverhead + found.bytes;
   }
 
   const std::size_t limit_;

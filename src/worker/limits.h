@@ -65,7 +65,7 @@ inline constexpr std::int64_t kMaxRegexBytes = 16 << 20;
 inline constexpr std::size_t kMaxPatternBytes = 64 << 10;
 // Expanding {a,b}{c,d}... doubles with each brace.
 inline constexpr std::size_t kMaxGlobAlternatives = 256;
-// Hits kept in memory by one search, and how long it may run, unless the caller asks for less.
+// Hits kept in memory, of one file and by one search; what is behind them comes with a cursor.
 inline constexpr std::size_t kMaxHitBytes = 32 << 20;
 inline constexpr std::size_t kDefaultHits = 1000;
 inline constexpr std::size_t kDefaultPaths = 10000;

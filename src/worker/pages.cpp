@@ -123,6 +123,7 @@ Status Pages::add(const std::string& path, FileHits& found) {
     }
     if (fits) {
       last_ = path;
+      if (found.rest_behind != 0) cursor_ = spell_cursor(found.rest_behind, path);
       return ok();
     }
     // Streamed, it goes on with another page until the limit is reached.

@@ -159,7 +159,7 @@ void FileSearcher::search_whole(const char* end, State& state) {
     add_matches(begin(), line, line_end, state);
     shown = line_end;
     if (options_.mode == SearchOptions::Mode::files) return;
-    if (state.found->matches >= options_.most_lines) break;
+    if (is_full(state)) break;
   }
   add_context(shown, end, state);
 }
@@ -192,14 +192,18 @@ void FileSearcher::collect_line(Span first, const char* line, const char* line_e
   }
 }
 
+bool FileSearcher::is_full(const State& state) const {
+  return state.found->matches >= options_.most_lines || state.found->rest_behind != 0;
+}
+
 bool FileSearcher::is_done(const State& state) const {
   if (options_.mode == SearchOptions::Mode::files) return state.found->matches > 0;
-  return state.found->matches >= options_.most_lines && state.context_left == 0;
+  return is_full(state) && state.context_left == 0;
 }
 
 void FileSearcher::scan(const char* oldest, const char* from, const char* end, State& state) {
   while (from < end) {
-    if (state.found->matches >= options_.most_lines) {
+    if (is_full(state)) {
       add_context(from, end, state);
       return;
     }
@@ -247,6 +251,7 @@ void FileSearcher::add_matches(const char* oldest, const char* line, const char*
     ++state.found->matches;
     add(line, line_end, static_cast<std::uint32_t>(matches_[0].begin - line + 1), state);
   }
+  if (state.found->bytes >= kMaxHitBytes) state.found->rest_behind = state.found->hits.back().line;
   state.context_left = options_.after;
   state.was_shown = state.found->matches == matches_before;
   state.emitted = std::max(state.emitted, line_end);
@@ -293,6 +298,7 @@ void FileSearcher::add(const char* line, const char* end, std::uint32_t column, 
     text = whole_characters(text);
   }
   state.found->hits.push_back({number, last_line, column, is_cut, std::string(text)});
+  state.found->bytes += sizeof(Hit) + text.size();
 }
 
 }  // namespace sallyport::worker

@@ -38,6 +38,9 @@ struct SearchOptions {
 struct FileHits {
   std::uint64_t matches = 0;  // matching lines; stretches of lines that matches share for a multiline pattern
   std::vector<Hit> hits;      // content mode only
+  std::size_t bytes = 0;      // that the hits take
+  // Their bytes ended the search before the file or most_lines did: what is left lies behind this line.
+  std::uint64_t rest_behind = 0;
 };
 
 enum class Outcome : std::uint8_t { searched, binary, too_large, unreadable };
@@ -47,7 +50,7 @@ class FileSearcher {
  public:
   FileSearcher(const Pattern& pattern, const SearchOptions& options);
 
-  // Hits behind line `after_line` are added to `found`.
+  // Hits behind line `after_line` are added to `found`, until they take kMaxHitBytes.
   Outcome search(int fd, std::uint64_t after_line, FileHits& found);
 
  private:
@@ -72,6 +75,7 @@ class FileSearcher {
   void add_context(const char* from, const char* end, State& state);
   void add(const char* line, const char* end, std::uint32_t column, State& state);
   std::uint64_t line_of(const char* place, State& state);
+  bool is_full(const State& state) const;
   bool is_done(const State& state) const;
   bool gives_each_match() const { return options_.only_matching && options_.mode == SearchOptions::Mode::content; }
   void reserve(std::size_t capacity);  // keeps the content

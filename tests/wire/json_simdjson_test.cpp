@@ -140,5 +140,31 @@ TEST_F(BesideSimdjson, ReadsStringsOfEveryLengthAlike) {
   }
 }
 
+// Blocks of 64 bytes with runs of backslashes that begin in one and end in the next, and what they hide.
+TEST_F(BesideSimdjson, ReadsLongStringsFullOfEscapesAlike) {
+  const std::vector<std::string> pieces = {"\\\\", "\\\"", "\\n", "\\", "\\u20ac", "é", "x", "a few plain words",
+                                           "\"",   "\x01"};
+  std::mt19937 random(64);
+  for (int i = 0; i < 20'000; ++i) {
+    // Most are valid: the pieces that end a string or are none are rare.
+    const std::size_t kinds = random() % 4 == 0 ? pieces.size() : 3;
+    std::string text;
+    for (std::size_t left = random() % 120; left != 0; --left) text += pieces[random() % kinds];
+    expect_same("[\"" + text + "\",\"behind it\"]");
+    if (HasFatalFailure()) return;
+    // What is only passed on is looked at in another way, and must be judged alike.
+    const std::string message = R"({"result":[")" + text + R"(","behind it"]})";
+    Findings findings;
+    auto read = decoder_.parse(message, &findings, Keep::nothing),
+         kept = decoder_.parse(message, &findings, Keep::result);
+    ASSERT_EQ(read.has_value(), kept.has_value()) << message;
+    if (kept) {
+      EXPECT_EQ(kept->root().get("result").as_raw(), std::string_view(message).substr(10, message.size() - 11));
+    }
+  }
+  EXPECT_GT(accepted_, 5'000);
+  EXPECT_GT(refused_, 2'000);
+}
+
 }  // namespace
 }  // namespace sallyport::wire

@@ -427,6 +427,42 @@ TEST(Grep, StreamedPagesJoinToTheWholeInTheSameOrder) {
   }
 }
 
+TEST(Grep, AFileWithMoreHitsThanMemoryTakesIsLeftAndGoneOnWith) {
+  SandboxDir box;
+  constexpr std::uint64_t kLines = 90'000;
+  std::string content;
+  for (std::uint64_t line = 1; line <= kLines; ++line) content += std::to_string(line) + std::string(700, 'x') + "\n";
+  ASSERT_GT(content.size(), kMaxHitBytes);
+  box.write("a", "1x\n");
+  box.write("b", content);
+  box.write("c", "1x\n");
+  GrepRequest grep_request = request("^[0-9]+x");
+  grep_request.search.line_bytes = 1000;
+  grep_request.search.after = 1;
+  grep_request.limit = 100'000;
+  grep_request.max_bytes = kMaxPageBytes;
+  std::vector<std::uint64_t> found;
+  std::string paths;
+  int answers = 0;
+  do {
+    std::size_t pages = 0, held = 0;
+    const GrepAnswer answer = streamed(box, grep_request, pages);
+    for (const GrepFile& file : answer.files) {
+      if (!paths.ends_with(file.path)) paths += file.path;
+      for (const Hit& hit : file.found.hits) {
+        held += hit.text.size();
+        if (file.path == "b" && !hit.is_context()) found.push_back(hit.line);
+      }
+    }
+    EXPECT_LE(held, kMaxHitBytes + (1 << 20));
+    grep_request.cursor = answer.cursor;
+  } while (!grep_request.cursor.empty() && ++answers < 10);
+  EXPECT_GE(answers, 1);
+  EXPECT_EQ(paths, "abc");
+  ASSERT_EQ(found.size(), kLines);
+  for (std::uint64_t i = 0; i < kLines; ++i) ASSERT_EQ(found[i], i + 1);
+}
+
 TEST(Grep, APageThatCannotBeSentEndsTheSearch) {
   SandboxDir box;
   for (int i = 0; i < 100; ++i) box.write("d" + std::to_string(i) + "/f", "hit\n");
