@@ -1,6 +1,8 @@
 // sallyport run: a command in a sandbox of its own, on the caller's terminal.
 #include <unistd.h>
 
+#include <cerrno>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -36,19 +38,6 @@ std::string absolute(const std::string& path) {
   return std::filesystem::absolute(path, ignored).lexically_normal().string();
 }
 
-// Of a profile's paths those that are not there are left out. One that somebody names here is one that they count on.
-Status add_paths(std::vector<std::string>& to, const char* option, const std::vector<std::string>& paths) {
-  for (const std::string& path : paths) {
-    std::error_code ignored;
-    const bool is_pattern = path.find_first_of("*?[") != std::string::npos;
-    if (!is_pattern && !std::filesystem::exists(path, ignored)) {
-      return Error::make(Code::not_found, std::string(option) + " " + path + ": there is nothing at this path");
-    }
-    to.push_back(absolute(path));
-  }
-  return ok();
-}
-
 Status apply_limits(policy::Profile& profile, const std::vector<std::string>& limits) {
   for (const std::string& limit : limits) {
     const std::size_t equals = limit.find('=');
@@ -70,6 +59,16 @@ void apply_environment(policy::Profile& profile, const std::vector<std::string>&
   }
 }
 
+// A profile may name what only some machines have; who names a path here means it.
+Status add_paths(std::vector<std::string>& to, const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    to.push_back(absolute(path));
+    const bool is_pattern = path.find_first_of("*?[") != std::string::npos;
+    if (!is_pattern && ::access(to.back().c_str(), F_OK) != 0) return Error::from_errno("cannot allow", errno, path);
+  }
+  return ok();
+}
+
 struct Prepared {
   sandbox::Spec spec;
   policy::NetPolicy net;
@@ -79,8 +78,8 @@ Result<Prepared> prepare(const Context& context, const RunArguments& arguments) 
   TRY(policy::Profile profile, policy::Profiles::load_one(context.paths.profiles_dir(), arguments.profile));
   TRY(apply_limits(profile, arguments.limits));
   apply_environment(profile, arguments.env);
-  TRY(add_paths(profile.fs_read, "--read", arguments.read));
-  TRY(add_paths(profile.fs_write, "--write", arguments.write));
+  TRY(add_paths(profile.fs_read, arguments.read));
+  TRY(add_paths(profile.fs_write, arguments.write));
   profile.allow_weak |= arguments.allow_weak;
   TRY(const auto hosts, allowed_hosts(context, arguments.allow_net));
   profile.net_allow.insert(profile.net_allow.end(), hosts.begin(), hosts.end());

@@ -83,8 +83,8 @@ class Help(unittest.TestCase):
     def test_faults_are_told_with_their_reason(self):
         for words, status, wanted in [("policy check /nowhere", 1, "cannot read /nowhere: No such file or directory"),
                                       ("policy check /", 1, "cannot read /: "),
-                                      ("run --read /nowhere -- true", 2, "--read /nowhere: there is nothing at this path"),
-                                      ("run --write nowhere/x -- true", 2, "--write nowhere/x: there is nothing at this path"),
+                                      ("run --read /nowhere -- true", 2, "cannot allow: No such file or directory (/nowhere)"),
+                                      ("run --write nowhere/x -- true", 2, "cannot allow: No such file or directory (nowhere/x)"),
                                       ("audit query --limit -1", 2, "--limit: "), ("audit tail -n -1", 2, "--lines: ")]:
             ran = run(SALLYPORT, *words.split())
             self.assertEqual(ran.returncode, status, words + ran.stderr)
