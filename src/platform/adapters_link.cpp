@@ -16,6 +16,9 @@ extern char** environ;  // NOLINT(readability-redundant-declaration)
 namespace sallyport::platform {
 namespace {
 
+// They ask no backend before they answer.
+constexpr Millis kConfigureTimeout{10'000};
+
 Error unavailable(const Error& why) {
   Error error = Error::make(Code::unavailable, "the adapters are not there; try again", why.describe());
   error.retryable = true;
@@ -99,7 +102,11 @@ Task<Status> AdaptersLink::configure(std::shared_ptr<ipc::Session> session) {
   });
   CO_TRY(session->request("adapters.configure", params, {},
                           [answered](Result<wire::Message> answer) { answered->resolve(std::move(answer)); }));
+  const auto timer = sessions_.loop().after(kConfigureTimeout, [answered] {
+    answered->resolve(Error::make(Code::unavailable, "they did not take their configuration in time"));
+  });
   auto answer = co_await *answered;
+  sessions_.loop().cancel(timer);
   if (!answer) co_return std::move(answer).error();
   if (answer->error) co_return *answer->error;
   co_return ok();

@@ -305,13 +305,7 @@ TEST_F(PlatformBackends, TheCommandLineChecksAndShows) {
   start_platform("[platform.adapters]\ncache = \"memory\"\nllm = \"echo\"\n",
                  std::string("quotas = { storage_bytes = 10 }\n") + kAllGrants);
   make_container();
-  const auto run = [&](const std::string& words) {
-    const std::string command =
-        "SALLYPORT_RUNTIME_DIR=" + daemon().runtime_dir() + " SALLYPORT_STATE_DIR=" + daemon().root() +
-        "/state SALLYPORT_CONFIG=" + daemon().config_file() + " " SALLYPORT_CLI " platform " + words + " 2>&1";
-    const Ran ran = run_shell(command);
-    return ran.output + "exit " + std::to_string(ran.status);
-  };
+  const auto run = [&](const std::string& words) { return run_cli("platform " + words + " 2>&1"); };
   const std::string shown = run("status");
   EXPECT_NE(shown.find("cache      ready   memory"), std::string::npos) << shown;
   EXPECT_NE(shown.find("storage    noop"), std::string::npos) << shown;
