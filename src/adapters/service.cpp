@@ -50,6 +50,7 @@ Fire Service::answer(std::shared_ptr<ipc::Session> session, wire::Message&& requ
 Task<Reply> Service::handle(Call& call) {
   const std::string_view method = call.message().method;
   if (method == "adapters.configure") return configure(call);
+  if (method == "adapters.ping") return Task<Reply>::ready(call.result([](wire::JsonWriter& json) { json.raw("{}"); }));
   if (method == "adapters.state") return report(call);
   if (method == "adapters.stored") return count(call);
   const Operation* operation = platform::find_operation(method);

@@ -1,4 +1,4 @@
-// platform check, status
+// platform check, status, recount
 #include <CLI/CLI.hpp>
 #include <cstdio>
 

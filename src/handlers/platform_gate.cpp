@@ -206,7 +206,8 @@ Result<PlatformAsk> check_platform_call(const Operation& operation, const Platfo
   if (operation.spends == Spends::storage_bytes && may_be_third_party(operation.role, config)) {
     // No value is larger than the profile grants, and no call frees more than it names.
     const auto named = static_cast<std::int64_t>(std::max<std::size_t>(1, message.params.get("ids").size()));
-    ask.most_freed = std::min(static_cast<std::int64_t>(grant->max_bytes), platform::kMaxObjectBytes) * named;
+    ask.most_freed =
+        static_cast<std::int64_t>(std::min<std::uint64_t>(grant->max_bytes, platform::kMaxObjectBytes)) * named;
   }
   if (operation.spends == Spends::tokens) {
     ask.text_bytes = text_bytes_of(message.params);

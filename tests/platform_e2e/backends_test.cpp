@@ -136,6 +136,22 @@ TEST_F(PlatformBackends, AdaptersThatDieAreStartedAgain) {
   EXPECT_NE(adapters_pid(), first);
 }
 
+TEST_F(PlatformBackends, AdaptersThatStopAnsweringAreReplaced) {
+  start_platform("[platform.adapters]\nstorage = \"files\"\n");
+  Client worker = as_container(make_container());
+  ASSERT_EQ(worker.outcome("storage.write", R"({"key":"a","value":"kept"})"), "OK");
+  const pid_t first = adapters_pid();
+  ASSERT_EQ(::kill(first, SIGSTOP), 0);
+  EXPECT_TRUE(eventually(
+      [&] {
+        return send_with_deadline(worker, "r", "storage.read", 1000, R"({"key":"a"})") &&
+               code_of(worker.next_message()) == "OK";
+      },
+      std::chrono::seconds(60)));
+  EXPECT_NE(adapters_pid(), first);
+  EXPECT_TRUE(daemon().logs("the adapters do not answer"));
+}
+
 TEST_F(PlatformBackends, ACallUnderWayWhenTheyDieMayBeTriedAgain) {
   WebServer web([](const auto& request, int connection) {
     char byte = 0;

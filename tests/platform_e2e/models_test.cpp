@@ -111,7 +111,9 @@ TEST_F(PlatformModels, NumbersThatAreNoneAreNotPassedOn) {
                                      : WebServer::json(R"({"data":[{"index":0,"embedding":[1,1e300]}]})"));
   });
   start_platform(openai(web));
-  EXPECT_EQ(platform_of(make_container())->embed({"a"}).error().code, Code::io_error);
+  const auto embedded = platform_of(make_container())->embed({"a"});
+  ASSERT_FALSE(embedded);
+  EXPECT_EQ(embedded.error().code, Code::io_error);
 }
 
 TEST_F(PlatformModels, AnAnswerCutInTheMiddleIsAnError) {
