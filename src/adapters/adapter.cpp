@@ -40,6 +40,17 @@ Error backend_down(std::string detail) {
   return error;
 }
 
+Task<Result<std::int64_t>> Adapter::stored_bytes(const std::string& tenant) {
+  static_cast<void>(tenant);
+  return Task<Result<std::int64_t>>::ready(Error::make(Code::unimplemented, "this adapter cannot be counted"));
+}
+
+Error nothing_stored(Error error) {
+  error.details_json =
+      error.details_json.empty() ? R"({"stored_bytes":0})" : R"({"stored_bytes":0,)" + error.details_json.substr(1);
+  return error;
+}
+
 Result<std::unique_ptr<Adapter>> make_adapter(platform::Role role, const std::string& implementation,
                                               const platform::Config& config, Machinery& machinery) {
   using platform::Role;

@@ -32,6 +32,8 @@ class Adapter {
   // `verb` is the method without its role. The parameters were checked by the warden, which also wrote
   // "$tenant" and the name of the scope.
   virtual Task<ipc::Reply> handle(std::string_view verb, ipc::Call& call) = 0;
+  // What it keeps of a tenant, as its answers count it. UNIMPLEMENTED if it cannot tell.
+  virtual Task<Result<std::int64_t>> stored_bytes(const std::string& tenant);
   // Members that tell workers what it is: models, dimensions, is_model.
   virtual void describe(wire::JsonWriter& json) const { static_cast<void>(json); }
 };
@@ -42,6 +44,9 @@ Result<Scope> scope_of(ipc::Call& call, std::string_view field);
 
 // What a backend said, for a caller: that it is not there, and that trying again may help.
 Error backend_down(std::string detail);
+// The error of a write that certainly stored nothing: details {"stored_bytes":0}. Without it, one that broke off counts
+// as if it had been made.
+Error nothing_stored(Error error);
 
 class Http;
 class Redis;

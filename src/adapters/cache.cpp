@@ -1,7 +1,5 @@
 #include "adapters/cache.h"
 
-#include <charconv>
-
 #include "adapters/bulk.h"
 #include "platform/limits.h"
 
@@ -14,17 +12,6 @@ Ttl ttl_of(ipc::Call& call) {
 }
 
 }  // namespace
-
-Result<std::int64_t> add_to(std::string_view value, std::int64_t by) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  std::int64_t sum = 0;
-  if (error != std::errc() || end != value.data() + value.size()) {
-    return Error::make(Code::conflict, "what is there is no whole number");
-  }
-  if (__builtin_add_overflow(number, by, &sum)) return Error::make(Code::conflict, "the number would be too large");
-  return sum;
-}
 
 Task<ipc::Reply> Cache::get_value(ipc::Call& call, const CacheKey& key) {
   CO_TRY(auto value, co_await get(key));

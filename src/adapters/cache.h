@@ -6,6 +6,7 @@
 #include <string>
 
 #include "adapters/adapter.h"
+#include "platform/memory_cache.h"
 
 namespace sallyport::adapters {
 
@@ -36,8 +37,7 @@ class Cache : public Adapter {
   Task<ipc::Reply> set_value(ipc::Call& call, const CacheKey& key, bool only_if_absent);
 };
 
-// The number a cached value holds, and the sum, where it is one.
-Result<std::int64_t> add_to(std::string_view value, std::int64_t by);
+using platform::add_to;
 
 std::unique_ptr<Adapter> make_memory_cache(const platform::Options& options, Machinery& machinery);
 std::unique_ptr<Adapter> make_sqlite_cache(const std::string& directory, Machinery& machinery);

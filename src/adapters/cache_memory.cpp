@@ -1,5 +1,4 @@
 #include "adapters/cache.h"
-#include "platform/memory_cache.h"
 
 namespace sallyport::adapters {
 namespace {
@@ -19,23 +18,17 @@ class CacheInMemory final : public Cache {
     return ready<std::optional<std::string>>(value != nullptr ? std::optional(*value) : std::nullopt);
   }
   Task<Status> set(const CacheKey& key, std::string value, Ttl ttl) override {
-    if (store_.set(place(key), std::move(value), ttl)) return Task<Status>::ready(ok());
-    return Task<Status>::ready(Error::make(Code::payload_too_large, "the value is larger than the whole cache"));
+    return Task<Status>::ready(store_.set(place(key), std::move(value), ttl));
   }
   Task<Result<bool>> set_if_absent(const CacheKey& key, std::string value, Ttl ttl) override {
-    if (store_.get(place(key)) != nullptr) return ready(false);
-    return ready(store_.set(place(key), std::move(value), ttl));
+    return Task<Result<bool>>::ready(store_.set_if_absent(place(key), std::move(value), ttl));
   }
   Task<Result<bool>> remove(const CacheKey& key) override { return ready(store_.remove(place(key))); }
   Task<Result<std::int64_t>> clear(const Scope& scope) override {
     return ready(store_.remove_prefix(prefix_of(scope)));
   }
   Task<Result<std::int64_t>> incr(const CacheKey& key, std::int64_t by, Ttl ttl) override {
-    const std::string* old = store_.get(place(key));
-    const Ttl left = old != nullptr ? store_.time_left(place(key)) : ttl;
-    auto sum = add_to(old != nullptr ? *old : "0", by);
-    if (sum) store_.set(place(key), std::to_string(*sum), left);
-    return Task<Result<std::int64_t>>::ready(std::move(sum));
+    return Task<Result<std::int64_t>>::ready(store_.add(place(key), by, ttl));
   }
 
  private:

@@ -31,7 +31,17 @@ Error refused(const RedisReply& reply) {
   if (reply.text.find("not an integer") != std::string::npos || reply.text.find("overflow") != std::string::npos) {
     return Error::make(Code::conflict, "what is there is no whole number, or it would be too large");
   }
-  return backend_down("Redis: " + reply.text.substr(0, 80));
+  if (reply.text.starts_with("WRONGTYPE")) return Error::make(Code::conflict, "what is there is no value of a cache");
+  if (reply.text.starts_with("OOM")) {
+    Error error = Error::make(Code::unavailable, "the cache has no room left", "Redis: " + reply.text.substr(0, 80));
+    error.retryable = true;
+    return error;
+  }
+  // NOREPLICAS, LOADING, READONLY and the like: it is there, and will not.
+  Error error =
+      Error::make(Code::unavailable, "the cache refuses it now; try again", "Redis: " + reply.text.substr(0, 80));
+  error.retryable = true;
+  return error;
 }
 
 class CacheInRedis final : public Cache {

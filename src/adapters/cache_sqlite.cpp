@@ -68,6 +68,9 @@ class CacheStore {
   Result<std::int64_t> clear(const Scope& scope) {
     TRY(open());
     return store_.transaction([&](Database& database) -> Result<std::int64_t> {
+      TRY(Statement expired,
+          database.prepare("DELETE FROM cache WHERE tenant = ? AND space = ? AND ends <> 0 AND ends <= ?"));
+      TRY(expired.bind(scope.tenant).bind(scope.name).bind(clock_.unix_millis()).run());
       TRY(Statement all, database.prepare("DELETE FROM cache WHERE tenant = ? AND space = ?"));
       TRY(all.bind(scope.tenant).bind(scope.name).run());
       const std::int64_t count = database.changes();

@@ -24,7 +24,11 @@ Result<std::string> read_credential(const platform::Config& config, const std::s
   std::string secret;
   if (!found->second.from_env.empty()) {
     const char* value = std::getenv(found->second.from_env.c_str());
-    if (value == nullptr || *value == '\0') return missing("the variable " + found->second.from_env + " is not set");
+    if (value == nullptr || *value == '\0') {
+      return missing("the variable " + found->second.from_env +
+                     " is not set where the warden was started; set it and "
+                     "start the warden again");
+    }
     secret = value;
   } else {
     auto content = os::read_private_file(found->second.from_file, kMaxSecretBytes);
@@ -33,7 +37,9 @@ Result<std::string> read_credential(const platform::Config& config, const std::s
   }
   while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
   // A line break would start another header.
-  if (secret.empty() || secret.find_first_of("\r\n") != std::string::npos) return missing("is no single line");
+  if (secret.empty() || secret.find_first_of(std::string_view("\r\n\0", 3)) != std::string::npos) {
+    return missing("is no single line of text");
+  }
   return secret;
 }
 

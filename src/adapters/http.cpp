@@ -141,7 +141,9 @@ struct Http::State {
       if (code == CURLE_OK) {
         finish(easy, std::move(transfer.response));
       } else {
-        finish(easy, curl_error(code, transfer.response.status != 0));
+        // Without a status it may have been asked all the same: the connection was there, and then no answer came.
+        const bool was_asked = code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR;
+        finish(easy, curl_error(code, transfer.response.status != 0 || was_asked));
       }
     }
   }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "adapters/adapter.h"
 
@@ -17,12 +19,14 @@ Status check_messages(wire::Value messages);
 
 struct Completion {
   std::string text, finish_reason;
-  std::int64_t input_tokens = 0, output_tokens = 0;
+  std::optional<std::int64_t> input_tokens = {}, output_tokens = {};  // as far as the backend says
 };
 ipc::Reply completion_reply(ipc::Call& call, const Completion& completion, bool is_model);
-// {"count", "dimensions", "usage", "vectors": stream}; "vector" where one text was asked for.
-ipc::Reply embedding_reply(ipc::Call& call, const std::vector<std::vector<float>>& vectors, std::int64_t tokens,
-                           bool is_model);
+// {"count", "dimensions", "usage", "vectors": stream}; "vector" where one text was asked for. "usage" only where the
+// tokens are known.
+ipc::Reply embedding_reply(ipc::Call& call, const std::vector<std::vector<float>>& vectors,
+                           std::optional<std::int64_t> tokens, bool is_model);
+ipc::Reply dimensions_reply(ipc::Call& call, std::size_t dimensions, std::optional<std::int64_t> tokens, bool is_model);
 std::vector<std::string_view> texts_to_embed(ipc::Call& call);
 
 }  // namespace sallyport::adapters

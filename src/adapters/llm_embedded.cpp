@@ -22,17 +22,33 @@ Status check_messages(wire::Value messages) {
   return ok();
 }
 
+namespace {
+
+void write_model(JsonWriter& json, bool is_model) {
+  json.member("is_model", is_model);
+  if (!is_model) json.member("note", platform::kNoModel);
+}
+
+void write_usage(JsonWriter& json, std::optional<std::int64_t> tokens) {
+  if (tokens) json.key("usage").begin_object().member("input_tokens", *tokens).end_object();
+}
+
+}  // namespace
+
 Reply completion_reply(Call& call, const Completion& completion, bool is_model) {
   return call.result([&](JsonWriter& json) {
     json.begin_object().member("text", completion.text).member("finish_reason", completion.finish_reason);
-    json.key("usage").begin_object().member("input_tokens", completion.input_tokens);
-    json.member("output_tokens", completion.output_tokens).end_object().member("is_model", is_model);
-    if (!is_model) json.member("note", platform::kNoModel);
+    if (completion.input_tokens && completion.output_tokens) {
+      json.key("usage").begin_object().member("input_tokens", *completion.input_tokens);
+      json.member("output_tokens", *completion.output_tokens).end_object();
+    }
+    write_model(json, is_model);
     json.end_object();
   });
 }
 
-Reply embedding_reply(Call& call, const std::vector<std::vector<float>>& vectors, std::int64_t tokens, bool is_model) {
+Reply embedding_reply(Call& call, const std::vector<std::vector<float>>& vectors, std::optional<std::int64_t> tokens,
+                      bool is_model) {
   std::string bytes;
   for (const auto& vector : vectors) {
     bytes.append(reinterpret_cast<const char*>(vector.data()), vector.size() * sizeof(float));
@@ -40,8 +56,17 @@ Reply embedding_reply(Call& call, const std::vector<std::vector<float>>& vectors
   const bool is_one = call.params().get("text").exists();
   return reply_with_stream(call, is_one ? "vector" : "vectors", std::move(bytes), [&](JsonWriter& json) {
     json.member("count", vectors.size()).member("dimensions", vectors.empty() ? 0 : vectors[0].size());
-    json.key("usage").begin_object().member("input_tokens", tokens).end_object().member("is_model", is_model);
-    if (!is_model) json.member("note", platform::kNoModel);
+    write_usage(json, tokens);
+    write_model(json, is_model);
+  });
+}
+
+Reply dimensions_reply(Call& call, std::size_t dimensions, std::optional<std::int64_t> tokens, bool is_model) {
+  return call.result([&](JsonWriter& json) {
+    json.begin_object().member("dimensions", dimensions);
+    write_usage(json, tokens);
+    write_model(json, is_model);
+    json.end_object();
   });
 }
 
@@ -67,27 +92,21 @@ class EchoLlm final : public Adapter {
   static Reply answer(std::string_view verb, Call& call) {
     const wire::Value messages = call.params().get("messages");
     if (const Status checked = check_messages(messages); !checked) return checked.error();
-    Completion completion;
+    std::int64_t read = 0;
     std::string_view last;
     for (const wire::Value message : messages.items()) {
       last = message.get("content").as_string().value_or("");
-      completion.input_tokens += static_cast<std::int64_t>(platform::split_words(last).size());
+      read += static_cast<std::int64_t>(platform::split_words(last).size());
     }
-    const auto most = call.params().get("max_tokens").as_int().value_or(INT64_MAX);
-    completion.finish_reason = "stop";
-    for (const std::string_view word : platform::split_words(last)) {
-      if (completion.output_tokens == most) {
-        completion.finish_reason = "length";
-        break;
-      }
-      ++completion.output_tokens;
-      completion.text.append(word);
-      if (verb != "stream") continue;
-      call.session().send_event(call.message().id, "llm.token", wire::to_json([&](JsonWriter& json) {
-                                  json.begin_object().member("text", word).end_object();
-                                }));
-    }
-    return completion_reply(call, completion, false);
+    const auto echoed =
+        platform::echo(last, call.params().get("max_tokens").as_int().value_or(0), [&](std::string_view word) {
+          if (verb != "stream") return true;
+          call.session().send_event(call.message().id, "llm.token", wire::to_json([&](JsonWriter& json) {
+                                      json.begin_object().member("text", word).end_object();
+                                    }));
+          return true;
+        });
+    return completion_reply(call, {echoed.text, echoed.finish_reason, read, echoed.words}, false);
   }
 };
 
@@ -104,9 +123,7 @@ class HashingEmbeddings final : public Adapter {
  private:
   Reply answer(std::string_view verb, Call& call) const {
     if (verb == "dimensions") {
-      return call.result([&](JsonWriter& json) {
-        json.begin_object().member("dimensions", dimensions_).member("is_model", false).end_object();
-      });
+      return dimensions_reply(call, dimensions_, 0, false);
     }
     std::vector<std::vector<float>> vectors;
     std::int64_t tokens = 0;

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "adapters/llm.h"
 #include "adapters/openai.h"
 #include "adapters/sse.h"
@@ -11,11 +13,24 @@ using wire::JsonWriter;
 
 constexpr std::size_t kMaxAnswerBytes = 8U << 20;
 
-Error garbage() { return Error::make(Code::unavailable, "the backend answered with something else than it should"); }
+// It answered, so it worked: whoever counts what that cost must not take this for a backend that is not there.
+Error broken_off(const char* message, const char* kind) {
+  Error error = Error::make(Code::io_error, message);
+  error.details_json = std::string(R"({"errno":")") + kind + "\"}";
+  return error;
+}
+
+Error garbage() { return broken_off("the backend answered with something else than it should", "EBADMSG"); }
+
+// A number of tokens that can be one.
+std::optional<std::int64_t> count_of(wire::Value number) {
+  const auto count = number.as_int();
+  return count && *count >= 0 ? count : std::nullopt;
+}
 
 void read_usage(wire::Value usage, Completion& completion) {
-  completion.input_tokens = usage.get("prompt_tokens").as_int().value_or(completion.input_tokens);
-  completion.output_tokens = usage.get("completion_tokens").as_int().value_or(completion.output_tokens);
+  completion.input_tokens = count_of(usage.get("prompt_tokens"));
+  completion.output_tokens = count_of(usage.get("completion_tokens"));
 }
 
 wire::Value first_choice(wire::Value root) {
@@ -50,13 +65,18 @@ struct Streaming {
       return;
     }
     const wire::Value root = document->root();
+    // A fault after the head was sent can only be told here.
+    if (root.get("error").is_object() || root.get("error").is_string()) {
+      failure = broken_off("the backend gave up in the middle of its answer", "EIO");
+      failure->retryable = true;
+      return;
+    }
     if (const wire::Value usage = root.get("usage"); usage.is_object()) read_usage(usage, completion);
     const wire::Value choice = first_choice(root);
     if (const auto reason = choice.get("finish_reason").as_string()) completion.finish_reason = *reason;
     const auto text = choice.get("delta").get("content").as_string();
     if (!text || text->empty()) return;
     completion.text.append(*text);
-    ++completion.output_tokens;  // until the backend says how many it were
     if (call.is_answered()) return;
     call.session().send_event(call.message().id, "llm.token", wire::to_json([&](JsonWriter& json) {
                                 json.begin_object().member("text", *text).end_object();
@@ -114,9 +134,8 @@ class OpenAiLlm final : public Adapter {
     CO_TRY(check_status(*response));
     if (streaming->failure) co_return *streaming->failure;
     if (!streaming->is_done && streaming->completion.finish_reason.empty()) {
-      Error error = Error::make(Code::io_error, "the backend broke off in the middle of its answer");
+      Error error = broken_off("the backend broke off in the middle of its answer", "ECONNRESET");
       error.retryable = true;
-      error.details_json = R"({"errno":"ECONNRESET"})";
       co_return error;
     }
     co_return completion_reply(call, streaming->completion, true);
@@ -142,14 +161,13 @@ class OpenAiEmbeddings final : public Adapter {
   Task<Reply> handle(std::string_view verb, Call& call) override {
     CO_TRY(const std::string model, model_name(models_, call.params().get("model")));
     if (verb == "dimensions") {
-      std::int64_t dimensions = dimensions_;
-      if (dimensions == 0) {
-        std::vector<std::string_view> probe = {"dimensions"};
-        CO_TRY(const Embedded one, co_await embed(call, model, std::move(probe)));
-        dimensions = static_cast<std::int64_t>(one.vectors[0].size());
+      if (dimensions_ != 0) co_return dimensions_reply(call, static_cast<std::size_t>(dimensions_), 0, true);
+      if (const auto known = seen_.find(model); known != seen_.end()) {
+        co_return dimensions_reply(call, known->second, 0, true);
       }
-      co_return call.result(
-          [&](JsonWriter& json) { json.begin_object().member("dimensions", dimensions).end_object(); });
+      std::vector<std::string_view> probe = {"dimensions"};
+      CO_TRY(const Embedded one, co_await embed(call, model, std::move(probe)));
+      co_return dimensions_reply(call, one.vectors[0].size(), one.tokens, true);
     }
     const auto texts = texts_to_embed(call);
     CO_TRY(const Embedded all, co_await embed(call, model, texts));
@@ -159,7 +177,7 @@ class OpenAiEmbeddings final : public Adapter {
  private:
   struct Embedded {
     std::vector<std::vector<float>> vectors;
-    std::int64_t tokens = 0;
+    std::optional<std::int64_t> tokens = {};
   };
 
   Task<Result<Embedded>> embed(Call& call, const std::string& model, std::vector<std::string_view> texts) {
@@ -175,23 +193,27 @@ class OpenAiEmbeddings final : public Adapter {
     const auto document = decoder.parse(response.body);
     if (!document) co_return garbage();
     Embedded all;
-    all.tokens = document->root().get("usage").get("prompt_tokens").as_int().value_or(0);
+    all.tokens = count_of(document->root().get("usage").get("prompt_tokens"));
     all.vectors.resize(texts.size());
     for (const wire::Value item : document->root().get("data").items()) {
       const auto index = item.get("index").as_uint();
       if (!index || *index >= texts.size()) co_return garbage();
       for (const wire::Value number : item.get("embedding").items()) {
-        all.vectors[*index].push_back(static_cast<float>(number.as_double().value_or(0)));
+        const auto value = static_cast<float>(number.as_double().value_or(NAN));
+        if (!std::isfinite(value)) co_return garbage();
+        all.vectors[*index].push_back(value);
       }
     }
     for (const auto& vector : all.vectors) {
       if (vector.empty() || vector.size() != all.vectors[0].size()) co_return garbage();
     }
+    seen_[model] = all.vectors[0].size();
     co_return all;
   }
 
   std::map<std::string, std::string> models_;
   std::int64_t dimensions_;
+  std::map<std::string, std::size_t> seen_;  // dimensions, by model, where none are configured
   OpenAi backend_;
 };
 

@@ -137,8 +137,14 @@ Task<Status> Redis::connect() {
     const auto answered = std::make_shared<ipc::OneShot<Result<RedisReply>>>();
     connection->waiting.push_back(answered);
     send(connection, std::vector<std::string>{"AUTH", *secret});
+    ipc::Loop& loop = machinery_.sessions.loop();
+    const auto timer = loop.after(platform::kProbeTimeout, [self = shared_from_this(), connection] {
+      self->drop(connection, "no answer to AUTH in time");
+    });
     const auto reply = co_await *answered;
-    if (!reply || reply->kind == RedisReply::Kind::error) {
+    loop.cancel(timer);
+    if (!reply) co_return fail(reply.error());
+    if (reply->kind == RedisReply::Kind::error) {
       drop(connection, "refused");
       co_return fail(Error::make(Code::unavailable, "Redis refuses the credential"));
     }

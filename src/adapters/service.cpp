@@ -10,6 +10,15 @@ using ipc::Reply;
 using platform::Operation;
 using platform::Role;
 
+namespace {
+
+// How long one that is asked whether it is there may take to say so, its connection and credential included; less than
+// the first call of a cache waits.
+constexpr Millis kPatience{3'000};
+constexpr Millis kThirdPartyPatience{10'000};
+
+}  // namespace
+
 Fire Service::serve(std::shared_ptr<ipc::Session> session) {
   machinery_.tell_warden = [weak = std::weak_ptr(session)](std::string_view method, const std::string& params) {
     if (const auto warden = weak.lock()) warden->send_event({}, method, params);
@@ -41,7 +50,9 @@ Fire Service::answer(std::shared_ptr<ipc::Session> session, wire::Message&& requ
 Task<Reply> Service::handle(Call& call) {
   const std::string_view method = call.message().method;
   if (method == "adapters.configure") return configure(call);
+  if (method == "adapters.ping") return Task<Reply>::ready(call.result([](wire::JsonWriter& json) { json.raw("{}"); }));
   if (method == "adapters.state") return report(call);
+  if (method == "adapters.stored") return count(call);
   const Operation* operation = platform::find_operation(method);
   if (operation == nullptr || !is_configured_) {
     return Task<Reply>::ready(Error::make(Code::method_not_found, "no such method"));
@@ -53,6 +64,10 @@ Task<Reply> Service::handle(Call& call) {
 Task<Reply> Service::operate(const Operation& operation, Call& call) {
   Slot& slot = slots_[operation.role];
   ++slot.calls;
+  // What a write came to is counted, whoever still waits for it.
+  if (operation.spends == platform::Spends::storage_bytes) call.answer_for_itself();
+  if (!slot.active && !slot.is_decided) co_await wait_for_choice(slot, operation.timeout, &call);
+  if (call.is_given_up()) co_return nothing_stored(Error::make(Code::cancelled, "the request ended before it began"));
   if (!slot.active) {
     ++slot.failures;
     if (!config_.is_init_failure_an_error || slot.candidates.empty()) co_return answer_noop(call, slot.reason);
@@ -61,6 +76,7 @@ Task<Reply> Service::operate(const Operation& operation, Call& call) {
   const std::shared_ptr<Adapter> adapter = slot.active;
   Reply reply = co_await adapter->handle(operation.method.substr(operation.method.find('.') + 1), call);
   if (reply.error()) ++slot.failures;
+  if (slot.active == adapter) note(operation.role, slot, reply.error() ? Status(*reply.error()) : ok());
   co_return reply;
 }
 
@@ -91,72 +107,162 @@ Task<Reply> Service::configure(Call& call) {
       }
       slot.candidates.push_back(std::move(candidate));
     }
-    const bool is_there = co_await choose(role, slot);
-    if (!is_there) choose_later(role);
   }
+  // Nobody waits for it: a backend that does not answer holds its own role only.
+  for (const Role role : platform::kRoles) decide(role);
   co_return call.result([](wire::JsonWriter& json) { json.raw(R"({"configured":true})"); });
 }
 
+Fire Service::decide(Role role) {
+  Slot& slot = slots_[role];
+  slot.is_decided = slot.candidates.empty();
+  while (!slot.active && !slot.candidates.empty()) {
+    const bool is_there = co_await choose(role, slot);
+    // A backend that was down at the start is found without anybody's doing.
+    if (!is_there) co_await machinery_.sessions.loop().sleep(platform::kProbeAgain);
+  }
+}
+
 Task<bool> Service::choose(Role role, Slot& slot) {
+  if (slot.is_choosing) co_return co_await wait_for_choice(slot, kThirdPartyPatience);
+  slot.is_choosing = true;
   std::string problems;
   for (const Candidate& candidate : slot.candidates) {
     Status probed = candidate.problem;
-    if (candidate.adapter) probed = co_await probe(*candidate.adapter, slot.latency_us);
+    if (candidate.adapter) probed = co_await probe(candidate, slot.latency_us);
     if (probed) {
       slot.active = candidate.adapter;
       slot.implementation = candidate.implementation;
+      slot.passed_over = problems;
       slot.reason.clear();
       slot.detail.clear();
-      machinery_.log.info("adapter ready",
-                          {{"role", platform::to_string(role)}, {"implementation", candidate.implementation}});
-      co_return true;
+      break;
     }
     problems += (problems.empty() ? "" : "; ") + candidate.implementation + ": " + probed.error().describe();
   }
-  slot.reason = "no configured adapter for " + std::string(platform::to_string(role)) + " can be had now";
-  if (slot.detail != problems) {
-    slot.detail = problems;
-    machinery_.log.warn(
-        config_.is_init_failure_an_error ? "adapter failed" : "adapter replaced by one that does nothing",
-        {{"role", platform::to_string(role)}, {"why", problems}});
+  const std::string_view name = platform::to_string(role);
+  if (slot.active && problems.empty()) {
+    machinery_.log.info("adapter ready", {{"role", name}, {"implementation", slot.implementation}});
+  } else if (slot.active) {
+    machinery_.log.warn("adapter ready, in place of another that cannot be had",
+                        {{"role", name}, {"implementation", slot.implementation}, {"why", problems}});
+  } else {
+    slot.reason = "no configured adapter for " + std::string(name) + " can be had now";
+    if (std::exchange(slot.detail, problems) != problems) {
+      machinery_.log.warn(
+          config_.is_init_failure_an_error ? "adapter failed" : "adapter replaced by one that does nothing",
+          {{"role", name}, {"why", problems}});
+    }
   }
-  co_return false;
+  slot.is_choosing = false;
+  slot.is_decided = true;
+  for (const auto& waiter : std::exchange(slot.waiting, {})) waiter->resolve(true);
+  co_return slot.active != nullptr;
 }
 
-Task<Status> Service::probe(Adapter& adapter, std::int64_t& latency_us) {
+// Until the choice under way is made, the time is over or the call is given up. True if there is one then.
+Task<bool> Service::wait_for_choice(Slot& slot, Millis patience, Call* call) {
+  const auto over = std::make_shared<ipc::OneShot<bool>>();
+  slot.waiting.push_back(over);
+  if (call != nullptr) call->on_cancel([over] { over->resolve(false); });
+  ipc::Loop& loop = machinery_.sessions.loop();
+  const auto timer = patience.count() > 0 ? loop.after(patience, [over] { over->resolve(false); }) : 0;
+  co_await *over;
+  if (timer != 0) loop.cancel(timer);
+  if (call != nullptr) call->on_cancel(nullptr);
+  co_return slot.active != nullptr;
+}
+
+namespace {
+
+Fire ask_adapter(std::shared_ptr<Adapter> adapter, std::shared_ptr<ipc::OneShot<Status>> answered) {
+  Status status = co_await adapter->probe();
+  answered->resolve(std::move(status));
+}
+
+}  // namespace
+
+Task<Status> Service::probe(const Candidate& candidate, std::int64_t& latency_us) {
   const SteadyTime began = machinery_.clock.steady();
-  Status status = co_await adapter.probe();
+  const auto answered = std::make_shared<ipc::OneShot<Status>>();
+  ask_adapter(candidate.adapter, answered);
+  ipc::Loop& loop = machinery_.sessions.loop();
+  // A program of others has to be started first.
+  const bool is_started = config_.third_party.contains(candidate.implementation);
+  const auto timer = loop.after(is_started ? kThirdPartyPatience : kPatience,
+                                [answered] { answered->resolve(backend_down("it did not answer in time")); });
+  Status status = co_await *answered;
+  loop.cancel(timer);
   latency_us =
       status ? std::chrono::duration_cast<std::chrono::microseconds>(machinery_.clock.steady() - began).count() : -1;
   co_return status;
 }
 
-// A backend that was down at the start is found without anybody's doing.
-Fire Service::choose_later(Role role) {
-  Slot& slot = slots_[role];
-  slot.is_waiting = true;
-  while (!slot.active) {
-    co_await machinery_.sessions.loop().sleep(platform::kProbeAgain);
-    co_await choose(role, slot);
+// ---- the one in use ----
+
+Task<bool> Service::check(Role role, Slot& slot) {
+  const Candidate candidate{slot.implementation, slot.active, {}};
+  const Status probed = co_await probe(candidate, slot.latency_us);
+  note(role, slot, probed ? ok() : Status(backend_down(probed.error().describe())));
+  co_return slot.reason.empty();
+}
+
+// Only UNAVAILABLE says that it is not there, and only success that it is.
+void Service::note(Role role, Slot& slot, const Status& seen) {
+  if (seen) {
+    slot.reason.clear();
+    slot.detail.clear();
+  } else if (seen.error().code == Code::unavailable) {
+    slot.reason = "the backend cannot be reached";
+    slot.detail = seen.error().describe();
+    if (!slot.is_recovering) recover(role);
   }
-  slot.is_waiting = false;
+}
+
+// What is said of a backend that was down is true again without anybody's call.
+Fire Service::recover(Role role) {
+  Slot& slot = slots_[role];
+  slot.is_recovering = true;
+  while (!slot.reason.empty()) {
+    co_await machinery_.sessions.loop().sleep(platform::kProbeAgain);
+    if (!slot.reason.empty()) co_await check(role, slot);
+  }
+  slot.is_recovering = false;
 }
 
 // ---- what is said of them ----
 
+Task<bool> Service::ask_all() {
+  const auto all = std::make_shared<ipc::OneShot<bool>>();
+  const auto left = std::make_shared<std::size_t>(1);
+  const auto done = [all, left] {
+    if (--*left == 0) all->resolve(true);
+  };
+  for (const auto& [role, slot] : slots_) {
+    if (slot.candidates.empty()) continue;
+    ++*left;
+    ask_one(role, done);
+  }
+  done();
+  co_return co_await *all;
+}
+
+Fire Service::ask_one(Role role, std::function<void()> done) {
+  Slot& slot = slots_[role];
+  if (slot.active) {
+    co_await check(role, slot);
+  } else {
+    co_await choose(role, slot);
+  }
+  done();
+}
+
 Task<Reply> Service::report(Call& call) {
-  if (call.params().get("probe").as_bool().value_or(false)) {
-    for (auto& [role, slot] : slots_) {
-      if (!slot.active) {
-        if (slot.candidates.empty()) continue;
-        co_await choose(role, slot);
-        continue;
-      }
-      const std::shared_ptr<Adapter> adapter = slot.active;
-      const Status probed = co_await probe(*adapter, slot.latency_us);
-      slot.reason = probed ? "" : "the backend cannot be reached";
-      slot.detail = probed ? "" : probed.error().describe();
-    }
+  if (call.params().get("probe").as_bool().value_or(false)) co_await ask_all();
+  const SteadyTime until = machinery_.clock.steady() + kPatience;
+  for (auto& [role, slot] : slots_) {
+    const auto left = std::chrono::duration_cast<Millis>(until - machinery_.clock.steady());
+    if (!slot.is_decided && left.count() > 0) co_await wait_for_choice(slot, left, &call);
   }
   co_return call.result([&](wire::JsonWriter& json) {
     json.begin_object().key("adapters").begin_object();
@@ -168,13 +274,37 @@ Task<Reply> Service::report(Call& call) {
   });
 }
 
+// What the adapters in use keep of a tenant. One that cannot tell makes the sum none.
+Task<Reply> Service::count(Call& call) {
+  const std::string tenant(call.params().get("$tenant").as_string().value_or(""));
+  std::int64_t sum = 0;
+  for (const Role role : {Role::storage, Role::vector}) {
+    Slot& slot = slots_[role];
+    if (slot.candidates.empty()) continue;
+    if (!slot.active && !slot.is_decided) co_await wait_for_choice(slot, kThirdPartyPatience, &call);
+    if (!slot.active) co_return backend_down(slot.detail);
+    const std::shared_ptr<Adapter> adapter = slot.active;
+    CO_TRY(const std::int64_t bytes, co_await adapter->stored_bytes(tenant));
+    sum += bytes;
+  }
+  co_return call.result([&](wire::JsonWriter& json) { json.begin_object().member("stored_bytes", sum).end_object(); });
+}
+
 void Service::describe(wire::JsonWriter& json, const Slot& slot) const {
   const bool is_error = config_.is_init_failure_an_error && !slot.candidates.empty();
-  const char* state = slot.active ? (slot.reason.empty() ? "ready" : "down") : is_error ? "failed" : "noop";
+  const char* state = slot.active        ? (slot.reason.empty() ? "ready" : "down")
+                      : !slot.is_decided ? "starting"
+                      : is_error         ? "failed"
+                                         : "noop";
   json.begin_object().member("state", state);
   if (slot.active) json.member("implementation", slot.implementation);
-  if (!slot.reason.empty()) json.member("reason", slot.reason);
+  if (!slot.is_decided) {
+    json.member("reason", "it was not heard of yet");
+  } else if (!slot.reason.empty()) {
+    json.member("reason", slot.reason);
+  }
   if (!slot.detail.empty()) json.member("detail", slot.detail);
+  if (!slot.passed_over.empty()) json.member("passed_over", slot.passed_over);
   if (slot.latency_us >= 0) json.member("latency_us", slot.latency_us);
   json.member("calls", slot.calls).member("failures", slot.failures);
   if (slot.active) slot.active->describe(json);

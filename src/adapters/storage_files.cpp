@@ -27,6 +27,10 @@ class FileStorage final : public Adapter {
     co_return co_await disk_->run([this] { return store_->open(); });
   }
 
+  Task<Result<std::int64_t>> stored_bytes(const std::string& tenant) override {
+    co_return co_await disk_->run([&] { return store_->stored_bytes(tenant); });
+  }
+
   Task<ipc::Reply> handle(std::string_view verb, ipc::Call& call) override {
     CO_TRY(const Scope scope, scope_of(call, "bucket"));
     const std::string key(call.params().get("key").as_string().value_or(""));
@@ -39,15 +43,17 @@ class FileStorage final : public Adapter {
 
  private:
   Task<ipc::Reply> write(ipc::Call& call, const Scope& scope, const std::string& key) {
-    CO_TRY(FileStore::Upload upload, co_await disk_->run([&] { return store_->begin(scope, key); }));
+    auto begun = co_await disk_->run([&] { return store_->begin(scope, key); });
+    if (!begun) co_return nothing_stored(std::move(begun).error());
+    FileStore::Upload& upload = *begun;
     Status written = co_await write_all(call, upload);
-    if (written && call.is_answered()) written = Error::make(Code::cancelled, "the write was given up");
+    if (written && call.is_given_up()) written = Error::make(Code::cancelled, "the write was given up");
     if (!written) {
       co_await disk_->run([&] {
         FileStore::abandon(upload);
         return true;
       });
-      co_return std::move(written).error();
+      co_return nothing_stored(std::move(written).error());
     }
     CO_TRY(const std::int64_t grown, co_await disk_->run([&] { return store_->commit(upload); }));
     co_return call.result([&](wire::JsonWriter& json) {

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <set>
 
 #include "adapters/credentials.h"
 #include "egress/link.h"
@@ -22,6 +23,26 @@ constexpr std::size_t kMaxProgramBytes = 64U << 20;
 constexpr Millis kGreetTimeout{10'000};
 // After it missed a deadline: time to notice that the call was given up.
 constexpr Millis kGrace{2'000};
+constexpr std::size_t kMostLoggedBytes = 200;
+
+struct Sentence {
+  Code code;
+  const char* text;
+};
+// Who may do what is for the host to say, and not for an adapter: those codes are not here.
+constexpr Sentence kSentences[] = {
+    {Code::invalid_params, "the adapter refuses the request"},
+    {Code::payload_too_large, "the adapter takes less at once"},
+    {Code::rate_limited, "the adapter wants fewer requests; try again later"},
+    {Code::not_found, "the adapter does not have it"},
+    {Code::conflict, "the adapter has something else there"},
+    {Code::io_error, "the adapter broke off"},
+    {Code::timeout, "the adapter ran out of time"},
+    {Code::cancelled, "the adapter gave it up"},
+    {Code::unavailable, "the adapter cannot do it now; try again"},
+    {Code::unimplemented, "the adapter cannot do that"},
+    {Code::method_not_found, "the adapter cannot do that"},
+};
 
 }  // namespace
 
@@ -102,15 +123,14 @@ Task<Status> ThirdParty::start() {
 
 Task<Status> ThirdParty::greet(std::shared_ptr<ipc::Session> session) {
   const platform::ThirdParty& party = config_.third_party.at(name_);
-  std::string secret;
   if (!party.credential.empty()) {
-    CO_TRY(secret, read_credential(config_, party.credential));
+    CO_TRY(secret_, read_credential(config_, party.credential));
   }
   const std::string params = wire::to_json([&](wire::JsonWriter& json) {
     json.begin_object().member("protocol", platform::kProtocolVersion).key("roles").begin_array();
     for (const std::string& role : party.roles) json.value(role);
     json.end_array();
-    if (!secret.empty()) json.member("credential", secret);
+    if (!secret_.empty()) json.member("credential", secret_);
     json.end_object();
   });
   const auto answered = std::make_shared<ipc::OneShot<Result<wire::Message>>>();
@@ -121,9 +141,15 @@ Task<Status> ThirdParty::greet(std::shared_ptr<ipc::Session> session) {
   auto answer = co_await *answered;
   loop.cancel(timer);
   if (!answer) co_return std::move(answer).error();
-  if (answer->error) co_return backend_down(answer->error->message);
+  if (answer->error) co_return backend_down(translate(*answer->error).describe());
   if (answer->result.get("protocol").as_int() != platform::kProtocolVersion) {
     co_return Error::make(Code::conflict, "the adapter speaks another version of the protocol", name_);
+  }
+  std::set<std::string> has;
+  for (const wire::Value role : answer->result.get("roles").items()) has.emplace(role.as_string().value_or(""));
+  for (const std::string& role : party.roles) {
+    if (!has.contains(role))
+      co_return Error::make(Code::conflict, "the adapter does not say that it has its role", role);
   }
   co_return ok();
 }
@@ -161,12 +187,30 @@ void ThirdParty::drop_cell() {
   if (machinery_.egress) machinery_.egress->stop(name_);
 }
 
+Error ThirdParty::translate(const Error& said) const {
+  const bool is_safe = secret_.empty() || said.message.find(secret_) == std::string::npos;
+  const std::string words =
+      is_safe ? escape_for_display(said.message.substr(0, kMostLoggedBytes)) : std::string("(holds its credential)");
+  const std::string detail = name_ + " says " + std::string(to_string(said.code)) + ": " + words;
+  for (const Sentence& sentence : kSentences) {
+    if (sentence.code == said.code) return Error::make(said.code, sentence.text, detail);
+  }
+  return backend_down(detail);
+}
+
 void ThirdParty::kill() {
   drop_cell();
   if (const auto session = std::exchange(session_, nullptr)) session->close();
 }
 
 namespace {
+
+Error broken_off(std::string detail) {
+  Error error = Error::make(Code::io_error, "the adapter broke off; try again", std::move(detail));
+  error.details_json = R"({"errno":"EIO"})";
+  error.retryable = true;
+  return error;
+}
 
 class ThirdPartyAdapter final : public Adapter {
  public:
@@ -193,8 +237,10 @@ class ThirdPartyAdapter final : public Adapter {
     }
     auto answer = co_await ipc::ask(call, session, method, params, ipc::Events::relayed);
     if (timer != 0) loop.cancel(timer);
-    if (!answer) co_return backend_down("the adapter ended");
-    if (!answer->error && !answer->result.is_object()) co_return backend_down("the adapter answered without an object");
+    // It had the request: nobody knows what became of it.
+    if (!answer) co_return broken_off("the adapter ended");
+    if (answer->error) co_return party_->translate(*answer->error);
+    if (!answer->result.is_object()) co_return broken_off("the adapter answered without an object");
     co_return ipc::forward_result(call, *session, *answer);
   }
 

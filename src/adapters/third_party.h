@@ -20,6 +20,9 @@ class ThirdParty : public std::enable_shared_from_this<ThirdParty> {
   // The connection to the program, which has agreed on protocol and role. Started again after it died.
   Task<Result<std::shared_ptr<ipc::Session>>> session();
   void kill();
+  // What it said of a failure, as far as it may be read by others: the code where it is one that an adapter can mean,
+  // and a sentence of ours. Its own words are for the log, and not even for that if they hold its credential.
+  Error translate(const Error& said) const;
 
  private:
   Task<Status> start();
@@ -32,6 +35,7 @@ class ThirdParty : public std::enable_shared_from_this<ThirdParty> {
   void drop_cell();
 
   std::string name_;
+  std::string secret_;  // that it was given
   const platform::Config& config_;
   Machinery& machinery_;
   std::shared_ptr<containers::Cells> cells_;

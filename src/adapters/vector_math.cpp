@@ -59,11 +59,12 @@ Products products(const float* a, const std::uint8_t* b, std::size_t count) {
   return plain_products(a, b, count);
 }
 
-bool are_finite(const std::uint8_t* floats, std::size_t count) {
+bool are_comparable(const std::uint8_t* floats, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     std::uint32_t bits = 0;
     std::memcpy(&bits, floats + i * sizeof bits, sizeof bits);
-    if ((bits & 0x7f800000U) == 0x7f800000U) return false;
+    // As bits, magnitudes are in the order of their numbers, and those of no numbers are above all.
+    if ((bits & 0x7fffffffU) > std::bit_cast<std::uint32_t>(kMostMagnitude)) return false;
   }
   return true;
 }

@@ -12,7 +12,8 @@ struct Products {
 };
 // `b` are little-endian float32 as they are stored, at any alignment. AVX2 where the machine has it.
 Products products(const float* a, const std::uint8_t* b, std::size_t count);
-// Neither infinite nor not a number.
-bool are_finite(const std::uint8_t* floats, std::size_t count);
+// Numbers whose products do not overflow: none infinite, none not a number, none beyond kMostMagnitude.
+inline constexpr float kMostMagnitude = 1e15F;
+bool are_comparable(const std::uint8_t* floats, std::size_t count);
 
 }  // namespace sallyport::adapters

@@ -29,8 +29,8 @@ Task<Result<std::string>> take_vectors(Call& call, wire::Value named, std::size_
   if (named.is_string()) co_return Error::invalid_param("params.vectors", "must be a stream of little-endian float32");
   CO_TRY(std::string bytes, co_await take_value(call, named, expected));
   if (bytes.size() != expected) co_return Error::invalid_param("params.vectors", "must be ids x dimensions float32");
-  if (!are_finite(as_bytes(bytes).data(), count * dimensions)) {
-    co_return Error::invalid_param("params.vectors", "must hold finite numbers only");
+  if (!are_comparable(as_bytes(bytes).data(), count * dimensions)) {
+    co_return Error::invalid_param("params.vectors", "must hold numbers from -1e15 to 1e15 only");
   }
   co_return bytes;
 }
@@ -42,6 +42,10 @@ class SqliteVectors final : public Adapter {
 
   Task<Status> probe() override {
     co_return co_await disk_.run([this] { return store_.open(); });
+  }
+
+  Task<Result<std::int64_t>> stored_bytes(const std::string& tenant) override {
+    co_return co_await disk_.run([&] { return store_.stored_bytes(tenant); });
   }
 
   Task<Reply> handle(std::string_view verb, Call& call) override {
@@ -83,7 +87,10 @@ class SqliteVectors final : public Adapter {
         co_return Error::invalid_param("params.ids", "must be from 1 to 160 bytes each");
       }
     }
-    CO_TRY(batch.vectors, co_await take_vectors(call, params.get("vectors"), batch.ids.size(), batch.dimensions));
+    auto vectors = co_await take_vectors(call, params.get("vectors"), batch.ids.size(), batch.dimensions);
+    if (!vectors) co_return nothing_stored(std::move(vectors).error());
+    if (call.is_given_up()) co_return nothing_stored(Error::make(Code::cancelled, "the write was given up"));
+    batch.vectors = std::move(*vectors);
     CO_TRY(const std::int64_t grown, co_await disk_.run([&] { return store_.upsert(scope, batch); }));
     co_return call.result([&](JsonWriter& json) {
       json.begin_object().member("upserted", batch.ids.size()).member("stored_bytes", grown).end_object();
@@ -99,7 +106,7 @@ class SqliteVectors final : public Adapter {
     CO_TRY(check_filter(query.filter));
     CO_TRY(query.vector, co_await take_vectors(call, params.get("vector"), 1, query.dimensions));
     CO_TRY(const auto matches, co_await disk_.run([&] { return store_.search(scope, query); }));
-    co_return call.result([&](JsonWriter& json) {
+    Reply reply = call.result([&](JsonWriter& json) {
       json.begin_object().key("matches").begin_array();
       for (const VectorMatch& match : matches) {
         json.begin_object().member("id", match.id).member("score", double{match.score});
@@ -107,6 +114,11 @@ class SqliteVectors final : public Adapter {
       }
       json.end_array().end_object();
     });
+    if (reply.error() && reply.error()->code == Code::payload_too_large) {
+      co_return Error::make(Code::payload_too_large,
+                            "the matches and their metadata are more than one answer holds; ask for fewer with top_k");
+    }
+    co_return reply;
   }
 
   Task<Reply> get(Call& call, const Scope& scope) {

@@ -18,8 +18,8 @@ constexpr const char* kSchema =
     " vector BLOB NOT NULL, metadata TEXT NOT NULL, UNIQUE(tenant, space, id));";
 
 // What a row counts for in a tenant's quota.
-std::int64_t weight(std::size_t vector_bytes, std::size_t metadata_bytes) {
-  return static_cast<std::int64_t>(vector_bytes + metadata_bytes);
+std::int64_t weight(std::size_t id_bytes, std::size_t vector_bytes, std::size_t metadata_bytes) {
+  return static_cast<std::int64_t>(id_bytes + vector_bytes + metadata_bytes);
 }
 
 bool is_worse(const VectorMatch& a, const VectorMatch& b) { return a.score > b.score; }
@@ -47,7 +47,8 @@ Result<std::int64_t> VectorStore::erase(Database& database, const Scope& scope, 
   one.bind(scope.tenant).bind(scope.name).bind(id);
   TRY(const bool had_one, one.step());
   if (!had_one) return std::int64_t{-1};
-  const std::int64_t freed = weight(static_cast<std::size_t>(one.integer(0)), static_cast<std::size_t>(one.integer(1)));
+  const std::int64_t freed =
+      weight(id.size(), static_cast<std::size_t>(one.integer(0)), static_cast<std::size_t>(one.integer(1)));
   TRY(one.run());
   return freed;
 }
@@ -68,7 +69,7 @@ Result<std::int64_t> VectorStore::upsert(const Scope& scope, const VectorBatch& 
       insert.bind(scope.tenant).bind(scope.name).bind(batch.ids[i]);
       insert.bind(as_bytes(std::string_view(batch.vectors).substr(i * stride, stride))).bind(metadata);
       TRY(insert.run());
-      grown += weight(stride, metadata.size()) - std::max<std::int64_t>(0, freed);
+      grown += weight(batch.ids[i].size(), stride, metadata.size()) - std::max<std::int64_t>(0, freed);
     }
     return grown;
   });
@@ -92,7 +93,7 @@ Result<std::vector<VectorMatch>> VectorStore::search(const Scope& scope, const V
                                              std::to_string(vector.size() / sizeof(float)) + " dimensions");
     }
     const Products sums = products(wanted.data(), vector.data(), query.dimensions);
-    const float length = std::sqrt(own * sums.self);
+    const float length = std::sqrt(own) * std::sqrt(sums.self);
     const float score = length > 0 ? sums.dot / length : 0;
     if (best.size() == query.top_k && score <= best.front().score) continue;
     if (query.filter) {
@@ -121,6 +122,15 @@ Result<VectorStore::Removed> VectorStore::remove(const Scope& scope, const std::
     }
     return removed;
   });
+}
+
+Result<std::int64_t> VectorStore::stored_bytes(const std::string& tenant) {
+  TRY(Database * database, store_.open());
+  TRY(Statement sum, database->prepare("SELECT COALESCE(SUM(LENGTH(CAST(id AS BLOB)) + LENGTH(vector) +"
+                                       " LENGTH(CAST(metadata AS BLOB))), 0) FROM vectors WHERE tenant = ?"));
+  auto has_row = sum.bind(tenant).step();
+  if (!has_row) return store_error(has_row.error());
+  return sum.integer(0);
 }
 
 Result<std::int64_t> VectorStore::count(const Scope& scope, wire::Value filter) {

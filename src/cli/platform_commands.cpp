@@ -1,5 +1,6 @@
-// platform check, status
+// platform check, status, recount
 #include <CLI/CLI.hpp>
+#include <cstdio>
 
 #include "cli/command.h"
 #include "cli/warden_link.h"
@@ -26,7 +27,7 @@ void show_adapters(wire::Value adapters) {
                 std::to_string(adapter.get("failures").as_int().value_or(0)) + " failed");
     if (adapter.get("is_model").as_bool() == false) line += dim("  (no model)");
     print(line);
-    for (const char* name : {"reason", "detail"}) {
+    for (const char* name : {"reason", "detail", "passed_over"}) {
       if (adapter.get(name)) print("           " + shown(adapter.get(name)));
     }
   }
@@ -44,21 +45,32 @@ void show_quotas(wire::Value quotas) {
   }
 }
 
-Status report_state(const Context& context, Client& client, bool probes) {
+Result<Answer> report_state(const Context& context, Client& client, bool probes) {
   CallOptions options;
   options.deadline = Millis(60'000);
-  TRY(const Answer answer, client.call("platform.status", probes ? R"({"probe":true})" : "{}", options));
+  TRY(Answer answer, client.call("platform.status", probes ? R"({"probe":true})" : "{}", options));
   if (context.wants_json) {
     print(answer.json());
-    return ok();
+    return answer;
   }
   show_adapters(answer.value().get("adapters"));
   show_quotas(answer.value().get("quotas"));
-  return ok();
+  return answer;
+}
+
+// UNAVAILABLE names the roles that have adapters, and none that can be had.
+Status all_are_there(wire::Value adapters) {
+  std::string missing;
+  for (const auto& [role, adapter] : adapters.members()) {
+    const bool is_missing = adapter.get("state").as_string() != "ready" && adapter.get("detail");
+    if (is_missing) missing += (missing.empty() ? "" : ", ") + std::string(role);
+  }
+  if (missing.empty()) return ok();
+  return Error::make(Code::unavailable, "not there: " + missing + "; each says why above");
 }
 
 // The file first, by itself: a fault in it is worth more than what an older configuration still does.
-Status check(const Context& context) {
+Status check(Context& context) {
   TRY(const platform::Config config, platform::load_config(context.paths.config_file));
   const auto client = connect_warden(context.paths);
   if (!client) {
@@ -76,9 +88,12 @@ Status check(const Context& context) {
   }
   TRY(const Answer status, (*client)->call("platform.status", "{}"));
   if (status.value().get("config_hash").as_string() != platform::hash_of(config)) {
-    print(yellow("note") + "       the warden runs with another configuration; sallyport call warden.reload");
+    std::fputs("note: the warden runs with another configuration; sallyport call warden.reload\n", stderr);
   }
-  return report_state(context, **client, true);
+  TRY(const Answer answer, report_state(context, **client, true));
+  const Status all = all_are_there(answer.value().get("adapters"));
+  if (!all) context.exit_code = static_cast<int>(Exit::failed);
+  return all;
 }
 
 }  // namespace
@@ -88,10 +103,27 @@ void add_platform_commands(CLI::App& app, Context& context) {
   platform->require_subcommand(1);
   on_run(platform->add_subcommand("check", "Check the configuration, and ask every backend whether it is there"),
          context, [&context] { return check(context); });
+  CLI::App* recount = platform->add_subcommand("recount", "Count anew what a tenant has stored");
+  const auto tenant = std::make_shared<std::string>();
+  recount->add_option("TENANT", *tenant, "As platform status names it: profile.NAME")->required();
+  on_run(recount, context, [&context, tenant]() -> Status {
+    TRY(const auto client, connect_warden(context.paths));
+    TRY(const Answer answer, client->call("platform.recount", wire::to_json([&](wire::JsonWriter& json) {
+                                            json.begin_object().member("tenant", *tenant).end_object();
+                                          })));
+    if (context.wants_json) {
+      print(answer.json());
+      return ok();
+    }
+    const auto number = [&](const char* name) { return std::to_string(answer.value().get(name).as_int().value_or(0)); };
+    print(*tenant + " has " + number("used") + " bytes stored; " + number("was") + " were counted");
+    return ok();
+  });
   on_run(platform->add_subcommand("status", "Show each adapter's state and latency, and what quotas are used"), context,
          [&context]() -> Status {
            TRY(const auto client, connect_warden(context.paths));
-           return report_state(context, *client, false);
+           TRY(report_state(context, *client, false));
+           return ok();
          });
 }
 

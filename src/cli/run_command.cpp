@@ -91,7 +91,9 @@ Result<Prepared> prepare(const Context& context, const RunArguments& arguments) 
                                             containers::host_home(), variable}));
   spec.command = arguments.command;
   spec.explain = arguments.explain;
-  if (here == spec.workspace || here.starts_with(spec.workspace + "/")) spec.directory = here;
+  // A profile that does not name the workspace has none, and then this directory is not there either.
+  const bool has_workspace = !spec.workspace.empty();
+  if (has_workspace && (here == spec.workspace || here.starts_with(spec.workspace + "/"))) spec.directory = here;
   // Also where nothing may be reached: whoever tries is told, and the user hears of it at the end. The proxy itself is
   // only started when somebody does.
   if (!profile.allow_weak && !spec.has_proxy) TRY(containers::add_proxy(spec));
@@ -195,8 +197,9 @@ class Adoption {
     if (!client) return;
     const auto answer = (*client)->call("container.adopt", wire::to_json([&](wire::JsonWriter& json) {
                                           json.begin_object().member("template", arguments.profile).key("config");
-                                          json.begin_object().member("workspace", spec.workspace).key("command");
-                                          json.begin_array();
+                                          json.begin_object();
+                                          if (!spec.workspace.empty()) json.member("workspace", spec.workspace);
+                                          json.key("command").begin_array();
                                           for (const std::string& word : spec.command) json.value(word);
                                           json.end_array().end_object().end_object();
                                         }));

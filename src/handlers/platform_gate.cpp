@@ -16,6 +16,10 @@ constexpr std::string_view kDefaultName = "default";
 constexpr std::int64_t kDefaultMaxTokens = 1024;
 // Tokens are counted by who makes them. Until then: text has rarely more than one for three bytes.
 constexpr std::size_t kBytesPerToken = 3;
+// What a backend says it used is believed between two bounds: not even long words make a token of more bytes than this,
+// and no single call comes near the other.
+constexpr std::size_t kMostBytesPerToken = 16;
+constexpr std::int64_t kMostTokens = 1'000'000'000;
 
 Error denied(std::string message, const PlatformTenant& tenant) {
   return Error::make(Code::policy_denied, std::move(message), "tenant " + tenant.name);
@@ -40,10 +44,44 @@ Result<std::size_t> bytes_of(const Operation& operation, const wire::Message& me
   if (operation.method == "vector.upsert") {
     const auto dimensions = static_cast<std::size_t>(params.get("dimensions").as_int().value_or(0));
     const Value metadata = params.get("metadata");
-    return params.get("ids").size() * dimensions * sizeof(float) + (metadata ? metadata.to_json().size() : 0);
+    std::size_t bytes = 0;
+    // A vector without metadata has an empty object.
+    for (const Value id : params.get("ids").items()) {
+      bytes += id.as_string().value_or("").size() + dimensions * sizeof(float) + (metadata ? 0 : 2);
+    }
+    return bytes + (metadata ? metadata.to_json().size() : 0);
   }
   if (operation.role == Role::vector) return std::size_t{0};
   return message.bytes;
+}
+
+// The text of a request to a model, or of several to embed.
+std::size_t text_bytes_of(Value params) {
+  std::size_t bytes = params.get("text").as_string().value_or("").size();
+  for (const Value text : params.get("texts").items()) bytes += text.as_string().value_or("").size();
+  for (const Value message : params.get("messages").items()) {
+    bytes += message.get("content").as_string().value_or("").size();
+  }
+  return bytes;
+}
+
+bool may_be_third_party(Role role, const platform::Config& config) {
+  const auto chosen = config.adapters.find(role);
+  return chosen != config.adapters.end() &&
+         std::any_of(chosen->second.begin(), chosen->second.end(),
+                     [&](const std::string& name) { return config.third_party.contains(name); });
+}
+
+// The tokens of an answer. Nothing if it does not say, or what it says cannot be.
+std::optional<std::int64_t> tokens_of(const Operation& operation, const PlatformAsk& ask, Value result) {
+  const auto input = result.get("usage").get("input_tokens").as_int();
+  const auto output =
+      operation.role == Role::llm ? result.get("usage").get("output_tokens").as_int() : std::optional<std::int64_t>(0);
+  if (!input || !output || *input < 0 || *output < 0 || *input > kMostTokens || *output > kMostTokens) {
+    return std::nullopt;
+  }
+  const std::size_t text = ask.text_bytes + result.get("text").as_string().value_or("").size();
+  return std::max(*input + *output, static_cast<std::int64_t>(text / kMostBytesPerToken));
 }
 
 // Names are matched as methods are. One that a profile does not name is denied.
@@ -112,25 +150,27 @@ const policy::AdapterGrant* PlatformTenant::grant(std::string_view role) const {
   return found == permissions->adapters.end() ? nullptr : &found->second;
 }
 
-Result<PlatformTenant> platform_tenant(const RequestContext& context, Host& host) {
+PlatformTenant tenant_of(const policy::Profile& profile, const std::string& container, const Host& host) {
   PlatformTenant tenant;
-  if (context.principal.is_host()) {
-    tenant.name = "host";
-    return tenant;
-  }
-  const auto container = host.containers.find(context.container_id);
-  if (!container) return Error::make(Code::not_found, "the container is gone");
-  const policy::Profile* profile = host.profiles.find(container->config.profile);
-  if (profile == nullptr) return Error::make(Code::policy_denied, "the container's profile is gone");
-  tenant.permissions = &profile->adapters;
-  tenant.workspace = container->config.workspace;
+  tenant.permissions = &profile.adapters;
   tenant.name =
-      profile->adapters.tenant == policy::Tenant::profile ? "profile." + profile->name : "container." + container->id;
-  const policy::AdapterQuotas& own = profile->adapters.quotas;
+      profile.adapters.tenant == policy::Tenant::profile ? "profile." + profile.name : "container." + container;
+  const policy::AdapterQuotas& own = profile.adapters.quotas;
   const policy::AdapterQuotas& common = host.adapters.config().quotas;
   tenant.quotas.storage_bytes = own.storage_bytes ? own.storage_bytes : common.storage_bytes;
   tenant.quotas.tokens_per_day = own.tokens_per_day ? own.tokens_per_day : common.tokens_per_day;
   tenant.quotas.requests_per_minute = own.requests_per_minute ? own.requests_per_minute : common.requests_per_minute;
+  return tenant;
+}
+
+Result<PlatformTenant> platform_tenant(const RequestContext& context, Host& host) {
+  if (context.principal.is_host()) return PlatformTenant{.name = "host", .quotas = {}};
+  const auto container = host.containers.find(context.container_id);
+  if (!container) return Error::make(Code::not_found, "the container is gone");
+  const policy::Profile* profile = host.profiles.find(container->config.profile);
+  if (profile == nullptr) return Error::make(Code::policy_denied, "the container's profile is gone");
+  PlatformTenant tenant = tenant_of(*profile, container->id, host);
+  tenant.workspace = container->config.workspace;
   return tenant;
 }
 
@@ -163,7 +203,14 @@ Result<PlatformAsk> check_platform_call(const Operation& operation, const Platfo
     return Error::make(Code::payload_too_large,
                        "the profile grants at most " + std::to_string(grant->max_bytes) + " bytes at once");
   }
+  if (operation.spends == Spends::storage_bytes && may_be_third_party(operation.role, config)) {
+    // No value is larger than the profile grants, and no call frees more than it names.
+    const auto named = static_cast<std::int64_t>(std::max<std::size_t>(1, message.params.get("ids").size()));
+    ask.most_freed =
+        static_cast<std::int64_t>(std::min<std::uint64_t>(grant->max_bytes, platform::kMaxObjectBytes)) * named;
+  }
   if (operation.spends == Spends::tokens) {
+    ask.text_bytes = text_bytes_of(message.params);
     ask.tokens = static_cast<std::int64_t>(ask.bytes / kBytesPerToken + 1);
     if (operation.role == Role::llm) {
       const auto wanted = message.params.get("max_tokens").as_int();
@@ -183,7 +230,7 @@ Status PlatformSpending::reserve(const Operation& operation, const PlatformAsk& 
     ledger_.quotas().settle(request, 1);
   }
   if (operation.spends == Spends::storage_bytes && quotas.storage_bytes) {
-    TRY(auto bytes, ledger_.quotas().reserve(key_, "storage_bytes", {*quotas.storage_bytes, Millis(0)},
+    TRY(auto bytes, ledger_.quotas().reserve(key_, kStorageBytes, {*quotas.storage_bytes, Millis(0)},
                                              static_cast<std::int64_t>(ask.bytes)));
     open_.push_back(std::move(bytes));
   }
@@ -200,6 +247,35 @@ void PlatformSpending::settle(std::int64_t used) {
 
 void PlatformSpending::settle_as_reserved() {
   for (const auto& reservation : std::exchange(open_, {})) ledger_.quotas().settle(reservation, reservation.amount);
+}
+
+void PlatformSpending::settle_by(const Operation& operation, const Error& error) {
+  const Code code = error.code;
+  if (operation.spends == Spends::tokens) {
+    // These say that no model was asked, or that it refused. After all else it may have worked.
+    const bool is_free = code == Code::unavailable || code == Code::rate_limited || code == Code::invalid_params ||
+                         code == Code::policy_denied || code == Code::not_found || code == Code::unimplemented ||
+                         code == Code::method_not_found;
+    return is_free ? settle(0) : settle_as_reserved();
+  }
+  wire::Decoder decoder;
+  const auto details = decoder.parse(error.details_json);
+  const bool is_known = details && details->root().get("stored_bytes").as_int() == 0;
+  const bool is_broken_off =
+      code == Code::io_error || code == Code::timeout || code == Code::cancelled || code == Code::internal_error;
+  return is_broken_off && !is_known ? settle_as_reserved() : settle(0);
+}
+
+void PlatformSpending::settle_by(const Operation& operation, const PlatformAsk& ask, Value result) {
+  if (result.get("noop").as_bool().value_or(false)) return settle(0);
+  std::optional<std::int64_t> used;
+  if (operation.spends == Spends::tokens) {
+    used = tokens_of(operation, ask, result);
+  } else {
+    used = result.get("stored_bytes").as_int();
+    if (used && ask.most_freed) used = std::clamp(*used, -*ask.most_freed, static_cast<std::int64_t>(ask.bytes));
+  }
+  return used ? settle(*used) : settle_as_reserved();
 }
 
 std::string quota_key(const PlatformTenant& tenant) { return "tenant/" + tenant.name; }

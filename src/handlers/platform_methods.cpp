@@ -93,23 +93,14 @@ class OpenedResult {
   wire::Value value_;
 };
 
-void settle(PlatformSpending& spending, const Operation& operation, const Result<wire::Message>& answer,
-            wire::Decoder& decoder) {
-  if (!answer) return spending.settle_as_reserved();
-  if (answer->error) {
-    // The work was begun and given up: as far as we know it was all done.
-    const Code code = answer->error->code;
-    const bool is_unknown = code == Code::timeout || code == Code::cancelled || code == Code::io_error;
-    return is_unknown && operation.spends == Spends::tokens ? spending.settle_as_reserved() : spending.settle(0);
-  }
-  if (operation.spends == Spends::nothing) return;
+void settle(PlatformSpending& spending, const Operation& operation, const PlatformAsk& asked,
+            const Result<wire::Message>& answer, wire::Decoder& decoder) {
+  if (!spending.is_open()) return;
+  // UNAVAILABLE: they ended over it. With any other error it was not sent.
+  if (!answer) return answer.error().code == Code::unavailable ? spending.settle_as_reserved() : spending.settle(0);
+  if (answer->error) return spending.settle_by(operation, *answer->error);
   const OpenedResult result(*answer, decoder);
-  const wire::Value usage = result.value().get("usage");
-  const std::int64_t used =
-      operation.spends == Spends::tokens
-          ? usage.get("input_tokens").as_int().value_or(0) + usage.get("output_tokens").as_int().value_or(0)
-          : result.value().get("stored_bytes").as_int().value_or(0);
-  spending.settle(used);
+  spending.settle_by(operation, asked, result.value());
 }
 
 Task<Reply> operate(const Permit& permit, Call& call, RequestContext& context, Host& host) {
@@ -128,7 +119,7 @@ Task<Reply> operate(const Permit& permit, Call& call, RequestContext& context, H
          }));
   auto answer = co_await ipc::ask(call, session, permit.method(), params,
                                   operation.has_events ? ipc::Events::relayed : ipc::Events::refused);
-  settle(spending, operation, answer, session->shared().decoder());
+  settle(spending, operation, asked, answer, session->shared().decoder());
   if (!answer) {
     answer.error().retryable = true;
     co_return std::move(answer).error();
@@ -154,11 +145,16 @@ Task<Reply> log_line(const Permit&, Call& call, RequestContext& context, Host& h
   static constexpr Operation kNothing{"log.write", platform::Role::events, "", Millis(0)};
   if (const Status reserved = spending.reserve(kNothing, {}, tenant->quotas); !reserved) return now(reserved.error());
   const std::string level = text(call.params().get("level"));
-  const wire::Value fields = call.params().get("fields");
+  const wire::Value given = call.params().get("fields");
+  const std::string fields = given ? given.to_json() : "{}";
+  if (fields.size() > std::size_t{platform::kMaxLogBytes}) {
+    return now(Error::make(Code::payload_too_large,
+                           "'fields' must have at most " + std::to_string(platform::kMaxLogBytes) + " bytes as JSON"));
+  }
   const auto write = [&](auto&& line) {
     line("worker says", {{"principal", context.principal.to_string()},
                          {"message", text(call.params().get("message"))},
-                         {"fields", fields ? fields.to_json() : "{}"}});
+                         {"fields", fields}});
   };
   const Log& log = host.sessions.log();
   if (level.empty() || level == "info") {
@@ -246,6 +242,7 @@ Task<Reply> init(const Permit&, Call& call, RequestContext& context, Host& host)
       json.key(platform::to_string(role));
       project(json, role, tenant, state.value().get("adapters").get(platform::to_string(role)), host.adapters.config());
     }
+    json.key("log").begin_object().member("state", tenant.grant("log") != nullptr ? "ready" : "denied").end_object();
     json.end_object().end_object();
   });
 }
@@ -262,7 +259,7 @@ void write_quota(JsonWriter& json, Host& host, const std::string& key, std::stri
 void write_quotas(JsonWriter& json, Host& host, const PlatformTenant& tenant) {
   const std::string key = quota_key(tenant);
   json.begin_object().member("tenant", tenant.name);
-  write_quota(json, host, key, "storage_bytes", tenant.quotas.storage_bytes, Millis(0));
+  write_quota(json, host, key, kStorageBytes, tenant.quotas.storage_bytes, Millis(0));
   write_quota(json, host, key, "tokens_per_day", tenant.quotas.tokens_per_day, kDay);
   write_quota(json, host, key, "requests_per_minute", tenant.quotas.requests_per_minute, kMinute);
   json.end_object();
@@ -270,10 +267,15 @@ void write_quotas(JsonWriter& json, Host& host, const PlatformTenant& tenant) {
 
 constexpr Field kStatus[] = {{.name = "probe", .type = Type::boolean}};
 
-// The host sees all tenants that profiles and running containers make, a container only its own.
+// The host sees all tenants that profiles and containers make, a container only its own.
 std::vector<PlatformTenant> tenants_for(const RequestContext& context, Host& host, const PlatformTenant& own) {
   if (!context.principal.is_host()) return {own};
   std::map<std::string, PlatformTenant> all;
+  for (const auto& [name, profile] : host.profiles.all()) {
+    if (profile.adapters.adapters.empty() || profile.adapters.tenant != policy::Tenant::profile) continue;
+    PlatformTenant tenant = tenant_of(profile, {}, host);
+    all.emplace(tenant.name, std::move(tenant));
+  }
   for (const auto& [id, container] : host.containers.all()) {
     RequestContext of_container;
     of_container.principal = Principal::container(id);
@@ -306,6 +308,35 @@ Task<Reply> status(const Permit&, Call& call, RequestContext& context, Host& hos
     json.key("quotas").begin_array();
     for (const PlatformTenant& tenant : tenants_for(context, host, own)) write_quotas(json, host, tenant);
     json.end_array().end_object();
+  });
+}
+
+constexpr Field kRecount[] = {{.name = "tenant", .type = Type::string, .required = true, .least = 1, .most = 128}};
+
+// What a tenant has stored, counted where it lies: for what was lost count of when somebody died over a write.
+Task<Reply> recount(const Permit&, Call& call, RequestContext& context, Host& host) {
+  if (!context.principal.is_host()) co_return Error::make(Code::policy_denied, "only the host counts anew");
+  const std::string tenant = text(call.params().get("tenant"));
+  const std::string key = quota_key({.name = tenant, .quotas = {}});
+  ledger::Quotas& quotas = host.ledger.quotas();
+  const ledger::QuotaState before = quotas.state(key, kStorageBytes);
+  CO_TRY(const std::shared_ptr<ipc::Session> session, co_await host.adapters.session());
+  const std::string params =
+      wire::to_json([&](JsonWriter& json) { json.begin_object().member("$tenant", tenant).end_object(); });
+  auto answer = co_await ipc::ask(call, session, "adapters.stored", params);
+  if (!answer) co_return std::move(answer).error();
+  if (answer->error) co_return *answer->error;
+  const OpenedResult result(*answer, host.sessions.decoder());
+  const auto stored = result.value().get("stored_bytes").as_int();
+  if (!stored || *stored < 0) co_return Error::make(Code::unavailable, "the adapters did not say how much is stored");
+  if (before.reserved != 0 || quotas.state(key, kStorageBytes) != before) {
+    Error error = Error::make(Code::conflict, "something was written meanwhile; try again when nothing is");
+    error.retryable = true;
+    co_return error;
+  }
+  quotas.set_used(key, kStorageBytes, *stored);
+  co_return call.result([&](JsonWriter& json) {
+    json.begin_object().member("tenant", tenant).member("was", before.used).member("used", *stored).end_object();
   });
 }
 
@@ -344,6 +375,7 @@ std::vector<Method> make_methods() {
       {.name = "log.write", .handle = log_line, .params = kLog, .audit = Audit::buffered},
       {.name = "platform.init", .handle = init, .params = kInit},
       {.name = "platform.status", .handle = status, .params = kStatus},
+      {.name = "platform.recount", .handle = recount, .params = kRecount, .audit = Audit::durable},
   };
   for (const Row& row : kRows) {
     methods.push_back({.name = row.method,

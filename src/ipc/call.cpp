@@ -74,10 +74,16 @@ void Call::start_timer() {
 }
 
 void Call::give_up(const Error& error) {
-  if (is_answered_) return;
-  answer(Reply(error));
-  // May end the coroutine this call lives in: the last thing done here.
-  if (const auto work = std::exchange(on_cancel_, nullptr)) work();
+  if (is_given_up()) return;
+  is_given_up_ = true;
+  if (!answers_for_itself_) answer(Reply(error));
+  // Each may end the coroutine this call lives in: nothing of it is touched after the first.
+  const auto taken = std::exchange(taken_, {});
+  const auto work = std::exchange(on_cancel_, nullptr);
+  for (const auto& weak : taken) {
+    if (const auto stream = weak.lock()) stream->fail(error);
+  }
+  if (work) work();
 }
 
 Result<std::shared_ptr<InStream>> Call::take_stream(wire::Value named, std::string_view field) {
@@ -86,6 +92,8 @@ Result<std::shared_ptr<InStream>> Call::take_stream(wire::Value named, std::stri
                     ? session_->streams().take(static_cast<std::uint32_t>(*number))
                     : nullptr;
   if (!stream) return Error::invalid_param(field, "names no stream of this request");
+  if (answers_for_itself_) taken_.push_back(stream);
+  if (is_given_up_ && answers_for_itself_) stream->fail(Error::make(Code::cancelled, "the request was given up"));
   return stream;
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "base/base.h"
 #include "ipc/session.h"
@@ -44,6 +45,13 @@ class Call {
   Session& session() { return *session_; }
   std::shared_ptr<Session> share_session() { return session_; }
 
+  // For work whose outcome somebody must learn however late: its deadline and `cancel` do not answer it then. They end
+  // the streams it reads and run on_cancel(); the handler sees is_given_up() and answers what became of it. Before its
+  // streams are taken.
+  void answer_for_itself() { answers_for_itself_ = true; }
+  // Nobody waits for it any more: it was answered, or would have been.
+  bool is_given_up() const { return is_answered_ || is_given_up_; }
+
   // The longest this call may take from now on; the request's own deadline counts if it is shorter.
   void set_timeout(Millis timeout);
   // Other parameters than those that came: a reviewer changed them.
@@ -63,7 +71,7 @@ class Call {
   void answer(Reply reply);
   bool is_answered() const { return is_answered_; }
 
-  // Runs if the call is answered without its handler: time to stop working on it.
+  // Runs if the call is given up without its handler: time to stop working on it.
   void on_cancel(std::function<void()> work) { on_cancel_ = std::move(work); }
   // Runs after the reply was queued, unless that is an error: for chunks of a stream that the reply names.
   void after_reply(std::function<void()> work) { after_reply_ = std::move(work); }
@@ -76,7 +84,7 @@ class Call {
   friend class Session;
   void enter_flight();  // the turn is over and no answer is there: start the clock
   void start_timer();
-  void give_up(const Error& error);  // answered by someone else than the handler
+  void give_up(const Error& error);  // by someone else than the handler
 
   std::shared_ptr<Session> session_;
   wire::Message message_;
@@ -85,7 +93,10 @@ class Call {
   SteadyTime started_;
   Loop::TimerId timer_ = 0;
   std::function<void()> on_cancel_, after_reply_;
+  std::vector<std::weak_ptr<InStream>> taken_;  // of one that answers for itself
   bool is_answered_ = false;
+  bool is_given_up_ = false;
+  bool answers_for_itself_ = false;
   bool is_in_flight_ = false;
 };
 

@@ -50,6 +50,13 @@ void InStream::arrive(ByteView bytes) {
   wake();
 }
 
+void InStream::fail(const Error& error) {
+  if (is_ended_ || error_) return;
+  error_ = error;
+  session_->streams().end(number_, &error);
+  wake();
+}
+
 void InStream::wake() {
   if (waiter_) std::exchange(waiter_, nullptr).resume();
 }

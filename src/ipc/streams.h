@@ -31,6 +31,8 @@ class InStream {
     Result<Bytes> await_resume() { return stream.take(); }
   };
   Read read() { return {*this}; }
+  // Ends it from this side: the peer is told why, and so is who reads it. What came before can still be read.
+  void fail(const Error& error);
   // Offered each chunk that comes while a read waits and nothing else does, so that it need not be copied. False: it
   // does not want it, and the read gets it.
   void on_chunk(std::function<bool(ByteView)> take) { on_chunk_ = std::move(take); }

@@ -8,6 +8,13 @@
 
 namespace sallyport::ledger {
 
+namespace {
+
+// Far above any limit, and far from where sums with what is reserved would overflow.
+constexpr std::int64_t kMostUsed = std::int64_t{1} << 61;
+
+}  // namespace
+
 QuotaState roll_window(const Quota& quota, QuotaState state, std::int64_t now_ms) {
   const std::int64_t now = quota.window.count() > 0 ? now_ms / quota.window.count() : 0;
   if (now > state.window) state.used = 0;
@@ -61,13 +68,23 @@ void Quotas::settle(const Reservation& reservation, std::int64_t used) {
   const Key place{reservation.key, reservation.name};
   QuotaState& state = states_[place];
   state.reserved = std::max<std::int64_t>(0, state.reserved - reservation.amount);
-  state.used = std::max<std::int64_t>(0, state.used + used);
+  // Neither end is ever passed: what is used up stays so.
+  std::int64_t sum = 0;
+  if (__builtin_add_overflow(state.used, used, &sum)) sum = used > 0 ? kMostUsed : 0;
+  state.used = std::clamp<std::int64_t>(sum, 0, kMostUsed);
   persist(place, state);
 }
 
 QuotaState Quotas::state(std::string_view key, std::string_view name) const {
   const auto found = states_.find(Key{key, name});
   return found == states_.end() ? QuotaState() : found->second;
+}
+
+void Quotas::set_used(std::string_view key, std::string_view name, std::int64_t used) {
+  const Key place{key, name};
+  QuotaState& state = states_[place];
+  state.used = std::clamp<std::int64_t>(used, 0, kMostUsed);
+  persist(place, state);
 }
 
 void Quotas::persist(const Key& key, const QuotaState& state) {

@@ -56,6 +56,8 @@ class Quotas {
   void settle(const Reservation& reservation, std::int64_t used);
 
   QuotaState state(std::string_view key, std::string_view name) const;
+  // What was counted anew, by who can see what is there. Open reservations stay.
+  void set_used(std::string_view key, std::string_view name, std::int64_t used);
 
  private:
   using Key = std::pair<std::string, std::string>;

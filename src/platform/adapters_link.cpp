@@ -12,6 +12,12 @@ extern char** environ;  // NOLINT(readability-redundant-declaration)
 namespace sallyport::platform {
 namespace {
 
+// They ask no backend before they answer.
+constexpr Millis kConfigureTimeout{10'000};
+// How often they are asked whether they still answer, while somebody calls them, and how long they may take to.
+constexpr Millis kAskAgain{5'000};
+constexpr Millis kSilence{10'000};
+
 Error unavailable(const Error& why) {
   Error error = Error::make(Code::unavailable, "the adapters are not there; try again", why.describe());
   error.retryable = true;
@@ -45,7 +51,10 @@ void AdaptersLink::close() {
 }
 
 Task<Result<std::shared_ptr<ipc::Session>>> AdaptersLink::session() {
-  if (session_ && !is_starting_) co_return session_;
+  if (session_ && !is_starting_) {
+    watch();
+    co_return session_;
+  }
   Status started = ok();
   if (is_starting_) {
     const auto ready = std::make_shared<ipc::OneShot<Status>>();
@@ -91,10 +100,31 @@ Task<Status> AdaptersLink::configure(std::shared_ptr<ipc::Session> session) {
   });
   CO_TRY(session->request("adapters.configure", params, {},
                           [answered](Result<wire::Message> answer) { answered->resolve(std::move(answer)); }));
+  const auto timer = sessions_.loop().after(kConfigureTimeout, [answered] {
+    answered->resolve(Error::make(Code::unavailable, "they did not take their configuration in time"));
+  });
   auto answer = co_await *answered;
+  sessions_.loop().cancel(timer);
   if (!answer) co_return std::move(answer).error();
   if (answer->error) co_return *answer->error;
   co_return ok();
+}
+
+void AdaptersLink::watch() {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  if (watchdog_ != 0 || now - asked_at_ < kAskAgain) return;
+  asked_at_ = now;
+  watchdog_ = sessions_.loop().after(kSilence, [this] {
+    watchdog_ = 0;
+    sessions_.log().error("the adapters do not answer; the next call starts them again", {{"pid", pid_}});
+    close();
+  });
+  const auto answered = [this] {
+    if (watchdog_ != 0) sessions_.loop().cancel(std::exchange(watchdog_, 0));
+  };
+  // The end of the session is an answer too: nothing here outlives it.
+  const auto asked = session_->request("adapters.ping", "{}", {}, [answered](const auto&) { answered(); });
+  if (!asked) answered();
 }
 
 // The adapters only answer; a request from them is a fault, and is told so.

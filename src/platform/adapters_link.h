@@ -44,6 +44,8 @@ class AdaptersLink {
  private:
   Status spawn();
   Task<Status> configure(std::shared_ptr<ipc::Session> session);
+  // Asks now and then whether it still answers. One that does not is ended, and the next call starts another.
+  void watch();
   Fire listen(std::shared_ptr<ipc::Session> session, os::Child adapters);
 
   ipc::Sessions& sessions_;
@@ -53,6 +55,8 @@ class AdaptersLink {
   std::shared_ptr<ipc::Session> session_;  // configured, or being so
   pid_t pid_ = -1;
   bool is_starting_ = false;
+  SteadyTime asked_at_;
+  ipc::Loop::TimerId watchdog_ = 0;                             // while it is asked
   std::vector<std::shared_ptr<ipc::OneShot<Status>>> waiting_;  // for the start that is under way
 };
 

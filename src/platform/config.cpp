@@ -6,6 +6,7 @@
 #include "platform/limits.h"
 #include "platform/secrets.h"
 #include "policy/net.h"
+#include "policy/profile.h"
 #include "wire/crypto.h"
 #include "wire/json.h"
 
@@ -213,6 +214,12 @@ class Parser {
     if (!std::all_of(credential.from_env.begin(), credential.from_env.end(), is_name_char)) {
       return fault(path_, member.value.find("from_env")->where, "'from_env' must be the name of a variable");
     }
+    for (const std::string& path : credential.paths) {
+      const std::size_t star = path.find('*');
+      if (path[0] != '/' || (star != std::string::npos && star != path.size() - 1)) {
+        return fault(path_, member.value.find("paths")->where, "'paths' must begin with / and may end with *");
+      }
+    }
     const std::string_view inject = credential.inject;
     const bool is_header =
         inject.starts_with("header:") && inject.size() > 7 &&
@@ -238,6 +245,8 @@ class Parser {
     if (party.path.empty() || party.path[0] != '/') {
       return fault(path_, member.where, "third_party." + member.name + " needs an absolute 'path'");
     }
+    std::transform(party.sha256.begin(), party.sha256.end(), party.sha256.begin(),
+                   [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c; });
     const auto digest = from_hex(party.sha256);
     if (!digest || digest->size() != 32) {
       return fault(path_, member.where, "third_party." + member.name + " needs 'sha256', 64 hexadecimal digits");
@@ -256,8 +265,17 @@ class Parser {
     const auto amount = [](std::optional<std::int64_t>& target) {
       return read_integer(0, std::int64_t{1} << 50, [&target](std::int64_t value) { target = value; });
     };
+    // As in a profile: a number, or "64MiB".
+    const Reader bytes = [&, number = amount(config_.quotas.storage_bytes)](const Node& value) {
+      Node plain = value;
+      if (const auto size = policy::parse_size(value.text); value.kind == Node::Kind::text && size) {
+        plain.kind = Node::Kind::integer;
+        plain.integer = static_cast<std::int64_t>(std::min<std::uint64_t>(*size, INT64_MAX));
+      }
+      return number(plain);
+    };
     return read_object(path_, "platform.quotas", node,
-                       {{"storage_bytes", amount(config_.quotas.storage_bytes)},
+                       {{"storage_bytes", bytes},
                         {"tokens_per_day", amount(config_.quotas.tokens_per_day)},
                         {"requests_per_minute", amount(config_.quotas.requests_per_minute)}});
   }

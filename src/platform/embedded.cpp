@@ -68,4 +68,18 @@ std::vector<std::string_view> split_words(std::string_view text) {
   return words;
 }
 
+Echo echo(std::string_view text, std::int64_t most, const std::function<bool(std::string_view)>& on_word) {
+  Echo said;
+  for (const std::string_view word : split_words(text)) {
+    if (most > 0 && said.words == most) {
+      said.finish_reason = "length";
+      break;
+    }
+    ++said.words;
+    said.text.append(word);
+    if (!on_word(word)) break;
+  }
+  return said;
+}
+
 }  // namespace sallyport::platform

@@ -191,6 +191,30 @@ Result<FileStore::Listing> FileStore::list(const Scope& scope, const std::string
   return listing;
 }
 
+Result<std::int64_t> FileStore::stored_bytes(const std::string& tenant) {
+  TRY(open());
+  const auto encoded = encode_name(tenant);
+  if (!encoded) return Error::invalid_param("params.tenant", "is too long");
+  auto directory = open_directory(root_.get(), *encoded, false);
+  if (!directory && directory.error().code == Code::not_found) return std::int64_t{0};
+  TRY(const UniqueFd own, std::move(directory));
+  std::int64_t bytes = 0;
+  Status listed = ok();
+  TRY(each_name(own.get(), [&](const std::string& bucket) {
+    const UniqueFd below = open_in(own.get(), bucket, O_RDONLY | O_DIRECTORY);
+    if (!below || !listed) return;
+    listed = each_name(below.get(), [&](const std::string& name) {
+      struct stat info{};
+      const bool is_ours = decode_name(name).has_value();
+      if (is_ours && ::fstatat(below.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode)) {
+        bytes += info.st_size;
+      }
+    });
+  }));
+  TRY(listed);
+  return bytes;
+}
+
 void FileStore::remove_leftovers() const {
   const auto descend = [](int parent, const auto& visit) {
     [[maybe_unused]] const Status listed = each_name(parent, [&](const std::string& name) {

@@ -49,6 +49,9 @@ class FileStore {
   // By how much the store has grown: zero or less.
   Result<std::optional<std::int64_t>> remove(const Scope& scope, const std::string& key);
 
+  // All that a tenant has.
+  Result<std::int64_t> stored_bytes(const std::string& tenant);
+
   struct Listing {
     std::vector<Object> objects;
     bool has_more = false;

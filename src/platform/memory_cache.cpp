@@ -1,6 +1,20 @@
 #include "platform/memory_cache.h"
 
+#include <charconv>
+
 namespace sallyport::platform {
+
+Result<std::int64_t> add_to(std::string_view value, std::int64_t by) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  // "01" and "-0" are texts, as they are to Redis.
+  if (error != std::errc() || end != value.data() + value.size() || std::to_string(number) != value) {
+    return Error::make(Code::conflict, "what is there is no whole number");
+  }
+  std::int64_t sum = 0;
+  if (__builtin_add_overflow(number, by, &sum)) return Error::make(Code::conflict, "the number would be too large");
+  return sum;
+}
 
 void MemoryCache::erase(Entries::iterator entry) {
   bytes_ -= cost(*entry);
@@ -20,17 +34,30 @@ const std::string* MemoryCache::get(const std::string& key) {
   return &entry->value;
 }
 
-bool MemoryCache::set(const std::string& key, std::string value, std::optional<Millis> ttl) {
+Status MemoryCache::set(const std::string& key, std::string value, std::optional<Millis> ttl) {
   if (const auto found = places_.find(key); found != places_.end()) erase(found->second);
   Entry entry{key, std::move(value), {}};
   if (ttl) entry.ends = clock_.steady() + *ttl;
   const std::size_t needed = cost(entry);
-  if (needed > most_bytes_) return false;
+  if (needed > most_bytes_) return Error::make(Code::payload_too_large, "the value is larger than the whole cache");
   while (bytes_ + needed > most_bytes_) erase(std::prev(entries_.end()));
   entries_.push_front(std::move(entry));
   places_.emplace(key, entries_.begin());
   bytes_ += needed;
+  return ok();
+}
+
+Result<bool> MemoryCache::set_if_absent(const std::string& key, std::string value, std::optional<Millis> ttl) {
+  if (get(key) != nullptr) return false;
+  TRY(set(key, std::move(value), ttl));
   return true;
+}
+
+Result<std::int64_t> MemoryCache::add(const std::string& key, std::int64_t by, std::optional<Millis> ttl) {
+  const std::string* old = get(key);
+  TRY(const std::int64_t sum, add_to(old != nullptr ? *old : "0", by));
+  TRY(set(key, std::to_string(sum), old != nullptr ? time_left(key) : ttl));
+  return sum;
 }
 
 bool MemoryCache::remove(const std::string& key) {

@@ -13,6 +13,10 @@
 
 namespace sallyport::platform {
 
+// The number a cached value holds, and the sum. CONFLICT if it is no whole number as we would write it, or the sum is
+// none that 64 bits hold.
+Result<std::int64_t> add_to(std::string_view value, std::int64_t by);
+
 class MemoryCache {
  public:
   static constexpr std::size_t kDefaultBytes = 64U << 20;
@@ -21,8 +25,11 @@ class MemoryCache {
 
   // Valid until the next call.
   const std::string* get(const std::string& key);
-  // False: alone it would not fit.
-  bool set(const std::string& key, std::string value, std::optional<Millis> ttl);
+  // PAYLOAD_TOO_LARGE: alone it would not fit.
+  Status set(const std::string& key, std::string value, std::optional<Millis> ttl);
+  Result<bool> set_if_absent(const std::string& key, std::string value, std::optional<Millis> ttl);
+  // What is absent counts as 0, and its life ends after `ttl`. CONFLICT as add_to() says.
+  Result<std::int64_t> add(const std::string& key, std::int64_t by, std::optional<Millis> ttl);
   bool remove(const std::string& key);
   std::int64_t remove_prefix(std::string_view prefix);
   std::optional<Millis> time_left(const std::string& key) const;  // of one that has an end

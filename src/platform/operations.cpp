@@ -30,7 +30,7 @@ constexpr Operation kOperations[] = {
     {"llm.stream", Role::llm, "model", kLlm, false, Spends::tokens, true},
     {"embeddings.embed", Role::embeddings, "model", kUpsert, false, Spends::tokens},
     {"embeddings.embed_batch", Role::embeddings, "model", kUpsert, false, Spends::tokens},
-    {"embeddings.dimensions", Role::embeddings, "model", kSearch},
+    {"embeddings.dimensions", Role::embeddings, "model", kSearch, false, Spends::tokens},
     {"events.publish", Role::events, "topic", kEvents, true},
     {"events.subscribe", Role::events, "topics", Millis(0), false, Spends::nothing, true},
 };

@@ -19,6 +19,10 @@ Noop noop_of(Value result) {
   return {result.get("noop").as_bool().value_or(false), std::string(result.get("reason").as_string().value_or(""))};
 }
 
+Given<std::int64_t> count_of(Value result, std::string_view member) {
+  return {result.get(member).as_int().value_or(0), noop_of(result)};
+}
+
 std::string text_of(Value value) { return std::string(value.as_string().value_or("")); }
 
 // Bytes that JSON can carry as they are.
@@ -172,69 +176,64 @@ std::string entry_params(const std::string& space, const std::string& key) {
 
 }  // namespace
 
-Result<std::optional<std::string>> Platform::Cache::get(const std::string& key) {
+Result<Given<std::optional<std::string>>> Platform::Cache::get(const std::string& key) {
+  using Text = Given<std::optional<std::string>>;
   if (platform_.is_local(Role::cache)) {
     const std::string* value = platform_.local_cache_->get(space_ + '\0' + key);
-    return value != nullptr ? std::optional(*value) : std::nullopt;
+    return Text(value != nullptr ? std::optional(*value) : std::nullopt);
   }
   TRY(const Answer answer, platform_.call("cache.get", entry_params(space_, key)));
-  if (!answer.value().get("found").as_bool().value_or(false)) return std::optional<std::string>();
+  if (!answer.value().get("found").as_bool().value_or(false)) return Text({}, noop_of(answer.value()));
   TRY(std::string bytes, platform_.take_bytes(answer.value().get("value")));
-  return std::optional<std::string>(std::move(bytes));
+  return Text(std::move(bytes));
 }
 
-Result<bool> Platform::Cache::store(std::string_view method, const std::string& key, std::string_view value, Ttl ttl,
-                                    Noop* noop) {
+Result<Given<bool>> Platform::Cache::store(std::string_view method, const std::string& key, std::string_view value,
+                                           Ttl ttl) {
   TRY(const Answer answer, platform_.call_with_bytes(method, "value", value, false, [&](JsonWriter& json) {
     json.member("namespace", space_).member("key", key);
     if (ttl) json.member("ttl_ms", ttl->count());
   }));
-  if (noop != nullptr) *noop = noop_of(answer.value());
-  return answer.value().get("set").as_bool().value_or(false);
+  return Given<bool>(answer.value().get("set").as_bool().value_or(false), noop_of(answer.value()));
 }
 
 Result<Noop> Platform::Cache::set(const std::string& key, std::string_view value, Ttl ttl) {
-  Noop noop;
   if (platform_.is_local(Role::cache)) {
-    platform_.local_cache_->set(space_ + '\0' + key, std::string(value), ttl);
-    return noop;
+    TRY(platform_.local_cache_->set(space_ + '\0' + key, std::string(value), ttl));
+    return Noop();
   }
-  TRY(store("cache.set", key, value, ttl, &noop));
-  return noop;
+  TRY(Given<bool> stored, store("cache.set", key, value, ttl));
+  return Noop(std::move(stored));
 }
 
-Result<bool> Platform::Cache::set_if_absent(const std::string& key, std::string_view value, Ttl ttl) {
+Result<Given<bool>> Platform::Cache::set_if_absent(const std::string& key, std::string_view value, Ttl ttl) {
   if (platform_.is_local(Role::cache)) {
-    const std::string place = space_ + '\0' + key;
-    if (platform_.local_cache_->get(place) != nullptr) return false;
-    return platform_.local_cache_->set(place, std::string(value), ttl);
+    TRY(const bool is_set, platform_.local_cache_->set_if_absent(space_ + '\0' + key, std::string(value), ttl));
+    return Given<bool>(is_set);
   }
-  return store("cache.set_if_absent", key, value, ttl, nullptr);
+  return store("cache.set_if_absent", key, value, ttl);
 }
 
-Result<bool> Platform::Cache::remove(const std::string& key) {
-  if (platform_.is_local(Role::cache)) return platform_.local_cache_->remove(space_ + '\0' + key);
+Result<Given<bool>> Platform::Cache::remove(const std::string& key) {
+  if (platform_.is_local(Role::cache)) return Given<bool>(platform_.local_cache_->remove(space_ + '\0' + key));
   TRY(const Answer answer, platform_.call("cache.delete", entry_params(space_, key)));
-  return answer.value().get("deleted").as_bool().value_or(false);
+  return Given<bool>(answer.value().get("deleted").as_bool().value_or(false), noop_of(answer.value()));
 }
 
-Result<std::int64_t> Platform::Cache::clear() {
-  if (platform_.is_local(Role::cache)) return platform_.local_cache_->remove_prefix(space_ + '\0');
+Result<Given<std::int64_t>> Platform::Cache::clear() {
+  if (platform_.is_local(Role::cache)) {
+    return Given<std::int64_t>(platform_.local_cache_->remove_prefix(space_ + '\0'));
+  }
   TRY(const Answer answer, platform_.call("cache.clear", wire::to_json([&](JsonWriter& json) {
                                             json.begin_object().member("namespace", space_).end_object();
                                           })));
-  return answer.value().get("deleted").as_int().value_or(0);
+  return count_of(answer.value(), "deleted");
 }
 
-Result<std::int64_t> Platform::Cache::incr(const std::string& key, std::int64_t by, Ttl ttl) {
+Result<Given<std::int64_t>> Platform::Cache::incr(const std::string& key, std::int64_t by, Ttl ttl) {
   if (platform_.is_local(Role::cache)) {
-    MemoryCache& cache = *platform_.local_cache_;
-    const std::string place = space_ + '\0' + key;
-    const std::string* old = cache.get(place);
-    const Ttl left = old != nullptr ? cache.time_left(place) : ttl;
-    const std::int64_t sum = (old != nullptr ? std::strtoll(old->c_str(), nullptr, 10) : 0) + by;
-    cache.set(place, std::to_string(sum), left);
-    return sum;
+    TRY(const std::int64_t sum, platform_.local_cache_->add(space_ + '\0' + key, by, ttl));
+    return Given<std::int64_t>(sum);
   }
   TRY(const Answer answer,
       platform_.call("cache.incr", wire::to_json([&](JsonWriter& json) {
@@ -242,7 +241,7 @@ Result<std::int64_t> Platform::Cache::incr(const std::string& key, std::int64_t 
                        if (ttl) json.member("ttl_ms", ttl->count());
                        json.end_object();
                      })));
-  return answer.value().get("value").as_int().value_or(0);
+  return count_of(answer.value(), "value");
 }
 
 // ---- vectors ----
@@ -272,14 +271,14 @@ Result<Noop> Platform::Vectors::upsert(const std::vector<std::string>& ids, std:
   return noop_of(answer.value());
 }
 
-Result<std::vector<Match>> Platform::Vectors::search(std::span<const float> vector, std::size_t top_k,
-                                                     std::string_view filter_json) {
+Result<Given<std::vector<Match>>> Platform::Vectors::search(std::span<const float> vector, std::size_t top_k,
+                                                            std::string_view filter_json) {
   TRY(const Answer answer,
       platform_.call_with_bytes("vector.search", "vector", bytes_of(vector), true, [&](JsonWriter& json) {
         json.member("namespace", space_).member("dimensions", vector.size()).member("top_k", top_k);
         if (!filter_json.empty()) json.key("filter").raw(filter_json);
       }));
-  std::vector<Match> matches;
+  Given<std::vector<Match>> matches({}, noop_of(answer.value()));
   for (const Value match : answer.value().get("matches").items()) {
     matches.push_back(
         {text_of(match.get("id")), match.get("metadata").to_json(), match.get("score").as_double().value_or(0)});
@@ -287,22 +286,47 @@ Result<std::vector<Match>> Platform::Vectors::search(std::span<const float> vect
   return matches;
 }
 
-Result<std::int64_t> Platform::Vectors::remove(const std::vector<std::string>& ids) {
+Result<Given<std::vector<StoredVector>>> Platform::Vectors::get(const std::vector<std::string>& ids) {
+  TRY(const Answer answer, platform_.call("vector.get", wire::to_json([&](JsonWriter& json) {
+                                            json.begin_object().member("namespace", space_);
+                                            write_ids(json, ids);
+                                            json.end_object();
+                                          })));
+  const Value result = answer.value();
+  Given<std::vector<StoredVector>> all({}, noop_of(result));
+  if (all.is_noop) return all;
+  TRY(const std::string bytes, platform_.take_bytes(result.get("vectors")));
+  const auto stride = static_cast<std::size_t>(result.get("dimensions").as_uint().value_or(0)) * sizeof(float);
+  if (bytes.size() != stride * result.get("items").size()) {
+    return Error::make(Code::unavailable, "the adapter's vectors do not fit what it says of them");
+  }
+  const char* from = bytes.data();
+  for (const Value item : result.get("items").items()) {
+    StoredVector stored{text_of(item.get("id")), item.get("metadata").to_json(), {}};
+    stored.vector.resize(stride / sizeof(float));
+    std::memcpy(stored.vector.data(), from, stride);
+    from += stride;
+    all.push_back(std::move(stored));
+  }
+  return all;
+}
+
+Result<Given<std::int64_t>> Platform::Vectors::remove(const std::vector<std::string>& ids) {
   TRY(const Answer answer, platform_.call("vector.delete", wire::to_json([&](JsonWriter& json) {
                                             json.begin_object().member("namespace", space_);
                                             write_ids(json, ids);
                                             json.end_object();
                                           })));
-  return answer.value().get("deleted").as_int().value_or(0);
+  return count_of(answer.value(), "deleted");
 }
 
-Result<std::int64_t> Platform::Vectors::count(std::string_view filter_json) {
+Result<Given<std::int64_t>> Platform::Vectors::count(std::string_view filter_json) {
   TRY(const Answer answer, platform_.call("vector.count", wire::to_json([&](JsonWriter& json) {
                                             json.begin_object().member("namespace", space_);
                                             if (!filter_json.empty()) json.key("filter").raw(filter_json);
                                             json.end_object();
                                           })));
-  return answer.value().get("count").as_int().value_or(0);
+  return count_of(answer.value(), "count");
 }
 
 // ---- models ----
@@ -312,6 +336,7 @@ std::string Platform::ask_json(std::string_view prompt, const Ask& ask) const {
     json.begin_object();
     if (!ask.model.empty()) json.member("model", ask.model);
     if (ask.max_tokens > 0) json.member("max_tokens", ask.max_tokens);
+    if (ask.temperature) json.member("temperature", *ask.temperature);
     json.key("messages").begin_array();
     if (!ask.system.empty()) {
       json.begin_object().member("role", "system").member("content", ask.system).end_object();
@@ -323,14 +348,14 @@ std::string Platform::ask_json(std::string_view prompt, const Ask& ask) const {
 
 namespace {
 
-Completion echo(std::string_view prompt, const Platform::OnToken& on_token) {
+Completion echo_here(std::string_view prompt, const Ask& ask, const Platform::OnToken& on_token) {
   Completion completion;
-  completion.finish_reason = "stop";
-  for (const std::string_view word : split_words(prompt)) {
-    ++completion.input_tokens;
-    ++completion.output_tokens;
-    completion.text.append(word);
-    if (on_token && !on_token(word)) break;
+  const Echo said = echo(prompt, ask.max_tokens, [&](std::string_view word) { return !on_token || on_token(word); });
+  completion.text = said.text;
+  completion.finish_reason = said.finish_reason;
+  completion.output_tokens = said.words;
+  for (const std::string_view text : {std::string_view(ask.system), prompt}) {
+    completion.input_tokens += static_cast<std::int64_t>(split_words(text).size());
   }
   return completion;
 }
@@ -338,13 +363,13 @@ Completion echo(std::string_view prompt, const Platform::OnToken& on_token) {
 }  // namespace
 
 Result<Completion> Platform::complete(std::string_view prompt, const Ask& ask) {
-  if (is_local(Role::llm)) return echo(prompt, {});
+  if (is_local(Role::llm)) return echo_here(prompt, ask, {});
   TRY(const Answer answer, call("llm.complete", ask_json(prompt, ask)));
   return completion_of(answer.value());
 }
 
 Result<Completion> Platform::stream(std::string_view prompt, const OnToken& on_token, const Ask& ask) {
-  if (is_local(Role::llm)) return echo(prompt, on_token);
+  if (is_local(Role::llm)) return echo_here(prompt, ask, on_token);
   std::optional<Result<Answer>> answer;
   CallOptions options;
   options.deadline = find_operation("llm.stream")->timeout;
@@ -397,12 +422,12 @@ Result<Embeddings> Platform::embed(const std::vector<std::string>& texts, const 
 
 // ---- events and log ----
 
-Result<std::int64_t> Platform::publish(const std::string& topic, std::string_view payload_json) {
+Result<Given<std::int64_t>> Platform::publish(const std::string& topic, std::string_view payload_json) {
   TRY(const Answer answer,
       call("events.publish", wire::to_json([&](JsonWriter& json) {
              json.begin_object().member("topic", topic).key("payload").raw(payload_json).end_object();
            })));
-  return answer.value().get("receivers").as_int().value_or(0);
+  return count_of(answer.value(), "receivers");
 }
 
 Status Platform::subscribe(const std::vector<std::string>& topics, OnMessage on_message) {

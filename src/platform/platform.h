@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "base/base.h"
@@ -28,7 +29,7 @@ class MemoryCache;
 
 // What init said about an adapter.
 struct AdapterState {
-  std::string state;  // "ready", "noop", "down", "failed" or "denied"
+  std::string state;  // "ready", "starting", "noop", "down", "failed" or "denied"
   std::string reason, implementation;
   std::vector<std::string> models;
   bool is_in_worker = false;
@@ -44,6 +45,21 @@ struct AdapterState {
 struct Noop {
   bool is_noop = false;
   std::string reason;
+};
+
+// What an adapter gave. Used as the value itself; it is an empty one where nobody was there to give any.
+template <typename T>
+struct Given : T, Noop {
+  Given() = default;
+  Given(T value, Noop noop = {}) : T(std::move(value)), Noop(std::move(noop)) {}  // NOLINT(*-explicit-*)
+};
+template <typename T>
+  requires std::is_arithmetic_v<T>
+struct Given<T> : Noop {
+  Given() = default;
+  Given(T given, Noop noop = {}) : Noop(std::move(noop)), value(given) {}  // NOLINT(*-explicit-*)
+  operator T() const { return value; }                                     // NOLINT(*-explicit-*)
+  T value{};
 };
 
 struct ObjectInfo {
@@ -68,10 +84,16 @@ struct Match {
   double score = 0;
 };
 
+struct StoredVector {
+  std::string id, metadata_json;
+  std::vector<float> vector;
+};
+
 struct Ask {
   std::string model = {};  // the profile's first unless said otherwise
   std::string system = {};
   std::int64_t max_tokens = 0;
+  std::optional<double> temperature = {};
 };
 
 class Platform {
@@ -80,16 +102,16 @@ class Platform {
   class Storage {
    public:
     Result<Noop> write(const std::string& key, std::string_view bytes);
-    Result<std::optional<std::string>> read(const std::string& key);
-    Result<bool> remove(const std::string& key);
-    Result<std::optional<ObjectInfo>> stat(const std::string& key);
-    Result<std::vector<ObjectInfo>> list(const std::string& prefix = {});  // all of them
+    Result<Given<std::optional<std::string>>> read(const std::string& key);
+    Result<Given<bool>> remove(const std::string& key);
+    Result<Given<std::optional<ObjectInfo>>> stat(const std::string& key);
+    Result<Given<std::vector<ObjectInfo>>> list(const std::string& prefix = {});  // all of them
 
    private:
     friend class Platform;
     Result<Noop> write_file(const std::string& key, std::string_view bytes);
-    Result<std::optional<std::string>> read_file(const std::string& key);
-    Result<std::vector<ObjectInfo>> list_files(const std::string& prefix);
+    Result<Given<std::optional<std::string>>> read_file(const std::string& key);
+    Result<Given<std::vector<ObjectInfo>>> list_files(const std::string& prefix);
     Storage(Platform& platform, std::string bucket) : platform_(platform), bucket_(std::move(bucket)) {}
     Platform& platform_;
     std::string bucket_;
@@ -100,17 +122,18 @@ class Platform {
   class Cache {
    public:
     using Ttl = std::optional<Millis>;
-    Result<std::optional<std::string>> get(const std::string& key);
+    Result<Given<std::optional<std::string>>> get(const std::string& key);
     Result<Noop> set(const std::string& key, std::string_view value, Ttl ttl = {});
-    Result<bool> set_if_absent(const std::string& key, std::string_view value, Ttl ttl = {});
-    Result<bool> remove(const std::string& key);
-    Result<std::int64_t> clear();
-    Result<std::int64_t> incr(const std::string& key, std::int64_t by = 1, Ttl ttl = {});
+    Result<Given<bool>> set_if_absent(const std::string& key, std::string_view value, Ttl ttl = {});
+    Result<Given<bool>> remove(const std::string& key);
+    Result<Given<std::int64_t>> clear();
+    // CONFLICT if what is there is no number.
+    Result<Given<std::int64_t>> incr(const std::string& key, std::int64_t by = 1, Ttl ttl = {});
 
    private:
     friend class Platform;
     Cache(Platform& platform, std::string space) : platform_(platform), space_(std::move(space)) {}
-    Result<bool> store(std::string_view method, const std::string& key, std::string_view value, Ttl ttl, Noop* noop);
+    Result<Given<bool>> store(std::string_view method, const std::string& key, std::string_view value, Ttl ttl);
     Platform& platform_;
     std::string space_;
   };
@@ -122,10 +145,12 @@ class Platform {
     // `vectors`: ids.size() x dimensions. `metadata_json`: an array of objects, or empty.
     Result<Noop> upsert(const std::vector<std::string>& ids, std::span<const float> vectors, std::size_t dimensions,
                         std::string_view metadata_json = {});
-    Result<std::vector<Match>> search(std::span<const float> vector, std::size_t top_k = 10,
-                                      std::string_view filter_json = {});
-    Result<std::int64_t> remove(const std::vector<std::string>& ids);
-    Result<std::int64_t> count(std::string_view filter_json = {});
+    Result<Given<std::vector<Match>>> search(std::span<const float> vector, std::size_t top_k = 10,
+                                             std::string_view filter_json = {});
+    // Those that are there, in the order of `ids`.
+    Result<Given<std::vector<StoredVector>>> get(const std::vector<std::string>& ids);
+    Result<Given<std::int64_t>> remove(const std::vector<std::string>& ids);
+    Result<Given<std::int64_t>> count(std::string_view filter_json = {});
 
    private:
     friend class Platform;
@@ -143,7 +168,7 @@ class Platform {
   Result<Embeddings> embed(const std::vector<std::string>& texts, const std::string& model = {});
 
   // ---- events and log ----
-  Result<std::int64_t> publish(const std::string& topic, std::string_view payload_json);
+  Result<Given<std::int64_t>> publish(const std::string& topic, std::string_view payload_json);
   // What comes is handed over from dispatch(), or while another call waits.
   using OnMessage = std::function<void(std::string_view topic, wire::Value payload)>;
   Status subscribe(const std::vector<std::string>& topics, OnMessage on_message);
@@ -171,8 +196,8 @@ class Platform {
   Result<std::string> take_bytes(wire::Value value);
   std::string ask_json(std::string_view prompt, const Ask& ask) const;
   bool is_local(Role role) const { return adapters_.at(role).is_in_worker; }
-  // Whether storage in this worker can be used: true if it can, false if it is none, and says so.
-  Result<bool> has_files() const;
+  // Whether storage in this worker can be used; one that cannot says so.
+  Result<Noop> has_files() const;
 
   std::unique_ptr<Client> client_;
   SystemClock clock_;

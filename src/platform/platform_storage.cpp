@@ -23,14 +23,21 @@ std::string object_params(const std::string& bucket, const std::string& key) {
       [&](JsonWriter& json) { json.begin_object().member("bucket", bucket).member("key", key).end_object(); });
 }
 
+using Text = Given<std::optional<std::string>>;
+
+Noop noop_of(const Answer& answer) {
+  const Value result = answer.value();
+  return {result.get("noop").as_bool().value_or(false), std::string(result.get("reason").as_string().value_or(""))};
+}
+
 bool is_found(const Answer& answer) { return answer.value().get("found").as_bool().value_or(false); }
 
 }  // namespace
 
-Result<bool> Platform::has_files() const {
+Result<Noop> Platform::has_files() const {
   const AdapterState& state = adapters_.at(Role::storage);
-  if (state.is_ready()) return true;
-  if (state.state == "noop") return false;
+  if (state.is_ready()) return Noop();
+  if (state.state == "noop") return Noop{true, state.reason};
   return Error::make(Code::unavailable, "storage cannot be used: " + state.reason);
 }
 
@@ -38,8 +45,8 @@ Result<bool> Platform::has_files() const {
 
 Result<Noop> Platform::Storage::write_file(const std::string& key, std::string_view bytes) {
   const AdapterState& state = platform_.adapter(Role::storage);
-  TRY(const bool is_there, platform_.has_files());
-  if (!is_there) return Noop{true, state.reason};
+  TRY(Noop noop, platform_.has_files());
+  if (noop.is_noop) return noop;
   if (!state.may_write) return Error::make(Code::policy_denied, "the profile grants storage for reading only");
   if (bytes.size() > state.max_bytes) {
     return Error::make(Code::payload_too_large,
@@ -55,23 +62,23 @@ Result<Noop> Platform::Storage::write_file(const std::string& key, std::string_v
   return Noop();
 }
 
-Result<std::optional<std::string>> Platform::Storage::read_file(const std::string& key) {
-  TRY(const bool is_there, platform_.has_files());
-  if (!is_there) return std::optional<std::string>();
+Result<Text> Platform::Storage::read_file(const std::string& key) {
+  TRY(Noop noop, platform_.has_files());
+  if (noop.is_noop) return Text({}, std::move(noop));
   TRY(const auto found, platform_.local_store_->find({platform_.tenant_, bucket_}, key));
-  if (!found) return std::optional<std::string>();
+  if (!found) return Text();
   std::string bytes;
   for (;;) {
     TRY(const std::string piece, FileStore::read(found->file.get(), kPieceBytes));
-    if (piece.empty()) return std::optional<std::string>(std::move(bytes));
+    if (piece.empty()) return Text(std::move(bytes));
     bytes += piece;
   }
 }
 
-Result<std::vector<ObjectInfo>> Platform::Storage::list_files(const std::string& prefix) {
-  std::vector<ObjectInfo> all;
-  TRY(const bool is_there, platform_.has_files());
-  for (bool has_more = is_there; has_more;) {
+Result<Given<std::vector<ObjectInfo>>> Platform::Storage::list_files(const std::string& prefix) {
+  Given<std::vector<ObjectInfo>> all;
+  TRY(static_cast<Noop&>(all), platform_.has_files());
+  for (bool has_more = !all.is_noop; has_more;) {
     TRY(const FileStore::Listing listing,
         platform_.local_store_->list({platform_.tenant_, bucket_}, prefix, all.empty() ? "" : all.back().key,
                                      std::size_t{kMaxListed}));
@@ -88,49 +95,49 @@ Result<Noop> Platform::Storage::write(const std::string& key, std::string_view b
   TRY(const Answer answer, platform_.call_with_bytes("storage.write", "value", bytes, false, [&](JsonWriter& json) {
     json.member("bucket", bucket_).member("key", key);
   }));
-  const Value result = answer.value();
-  return Noop{result.get("noop").as_bool().value_or(false), std::string(result.get("reason").as_string().value_or(""))};
+  return noop_of(answer);
 }
 
-Result<std::optional<std::string>> Platform::Storage::read(const std::string& key) {
+Result<Text> Platform::Storage::read(const std::string& key) {
   if (platform_.is_local(Role::storage)) return read_file(key);
   TRY(const Answer answer, platform_.call("storage.read", object_params(bucket_, key)));
-  if (!is_found(answer)) return std::optional<std::string>();
+  if (!is_found(answer)) return Text({}, noop_of(answer));
   TRY(std::string bytes, platform_.take_bytes(answer.value().get("value")));
-  return std::optional<std::string>(std::move(bytes));
+  return Text(std::move(bytes));
 }
 
-Result<bool> Platform::Storage::remove(const std::string& key) {
+Result<Given<bool>> Platform::Storage::remove(const std::string& key) {
   if (platform_.is_local(Role::storage)) {
-    TRY(const bool is_there, platform_.has_files());
-    if (!is_there) return false;
+    TRY(Noop noop, platform_.has_files());
+    if (noop.is_noop) return Given<bool>(false, std::move(noop));
     if (!platform_.adapter(Role::storage).may_write) {
       return Error::make(Code::policy_denied, "the profile grants storage for reading only");
     }
     TRY(const auto grown, platform_.local_store_->remove({platform_.tenant_, bucket_}, key));
-    return grown.has_value();
+    return Given<bool>(grown.has_value());
   }
   TRY(const Answer answer, platform_.call("storage.delete", object_params(bucket_, key)));
-  return answer.value().get("deleted").as_bool().value_or(false);
+  return Given<bool>(answer.value().get("deleted").as_bool().value_or(false), noop_of(answer));
 }
 
-Result<std::optional<ObjectInfo>> Platform::Storage::stat(const std::string& key) {
+Result<Given<std::optional<ObjectInfo>>> Platform::Storage::stat(const std::string& key) {
+  using Info = Given<std::optional<ObjectInfo>>;
   if (platform_.is_local(Role::storage)) {
-    TRY(const bool is_there, platform_.has_files());
-    if (!is_there) return std::optional<ObjectInfo>();
+    TRY(Noop noop, platform_.has_files());
+    if (noop.is_noop) return Info({}, std::move(noop));
     TRY(const auto found, platform_.local_store_->find({platform_.tenant_, bucket_}, key));
-    return found ? std::optional(object_of(found->object)) : std::nullopt;
+    return Info(found ? std::optional(object_of(found->object)) : std::nullopt);
   }
   TRY(const Answer answer, platform_.call("storage.stat", object_params(bucket_, key)));
-  if (!is_found(answer)) return std::optional<ObjectInfo>();
+  if (!is_found(answer)) return Info({}, noop_of(answer));
   ObjectInfo info = object_of(answer.value());
   info.key = key;
-  return std::optional<ObjectInfo>(std::move(info));
+  return Info(std::move(info));
 }
 
-Result<std::vector<ObjectInfo>> Platform::Storage::list(const std::string& prefix) {
+Result<Given<std::vector<ObjectInfo>>> Platform::Storage::list(const std::string& prefix) {
   if (platform_.is_local(Role::storage)) return list_files(prefix);
-  std::vector<ObjectInfo> all;
+  Given<std::vector<ObjectInfo>> all;
   for (;;) {
     TRY(const Answer answer,
         platform_.call(
@@ -139,6 +146,7 @@ Result<std::vector<ObjectInfo>> Platform::Storage::list(const std::string& prefi
               if (!all.empty()) json.member("after", all.back().key);
               json.end_object();
             })));
+    static_cast<Noop&>(all) = noop_of(answer);
     for (const Value object : answer.value().get("objects").items()) all.push_back(object_of(object));
     if (!answer.value().get("more").as_bool().value_or(false)) return all;
   }

@@ -58,6 +58,14 @@ table::Setter grant(const GrantRow& row, AdapterPermissions& permissions) {
       if (setter == setters.end()) return "has the unknown key '" + std::string(key.str()) + "'";
       if (const auto problem = setter->second(value)) return "." + std::string(key.str()) + ": " + *problem;
     }
+    for (const std::string& name : grant.names) {
+      // "a*" would match nothing: that is not what was meant.
+      const std::size_t star = name.find('*');
+      const bool is_pattern = name == "*" || (name.ends_with(".*") && star == name.size() - 1 && name.size() > 2);
+      if (star != std::string::npos && !is_pattern) {
+        return "." + std::string(row.names) + ": '" + escape_for_display(name) + "' must be *, GROUP.* or a whole name";
+      }
+    }
     permissions.adapters[row.role] = std::move(grant);
     return std::nullopt;
   };
@@ -70,7 +78,15 @@ void add_adapter_setters(table::Setters& setters, AdapterPermissions& permission
     setters.emplace(std::string("permissions.adapters.") + row.role, grant(row, permissions));
   }
   setters.emplace("allowed_hosts", [&permissions](const toml::node& node) -> std::optional<std::string> {
-    return table::strings(permissions.allowed_hosts.emplace())(node);
+    std::vector<std::string>& hosts = permissions.allowed_hosts.emplace();
+    if (const auto problem = table::strings(hosts)(node)) return problem;
+    for (const std::string& host : hosts) {
+      const std::string_view name = std::string_view(host).substr(host.starts_with("*.") ? 2 : 0);
+      if (name.empty() || name.find_first_of("/*@?# ") != std::string_view::npos) {
+        return "must hold names or addresses of hosts: '" + escape_for_display(host) + "' is none";
+      }
+    }
+    return std::nullopt;
   });
   setters.emplace("tenant", [&permissions](const toml::node& node) -> std::optional<std::string> {
     const auto text = node.value_exact<std::string>();

@@ -62,7 +62,10 @@ TEST(VectorMath, AgreesWithPlainArithmeticAtEveryLengthAndAlignment) {
     EXPECT_NEAR(sums.self, self, 1e-3) << count;
   }
   const float bad[] = {1.0F, std::nanf("")};
-  EXPECT_FALSE(are_finite(reinterpret_cast<const std::uint8_t*>(bad), 2));
+  EXPECT_FALSE(are_comparable(reinterpret_cast<const std::uint8_t*>(bad), 2));
+  const float large[] = {1e15F, -1e16F};
+  EXPECT_TRUE(are_comparable(reinterpret_cast<const std::uint8_t*>(large), 1));
+  EXPECT_FALSE(are_comparable(reinterpret_cast<const std::uint8_t*>(large), 2));
 }
 
 bool holds(const char* filter, const char* metadata) {

@@ -38,6 +38,7 @@ class Json(unittest.TestCase):
         for text in ("status", "ping", "doctor", "call warden.hello", "container ls", f"container inspect {name}",
                      "policy show", "policy explain fs.read", "audit tail", "audit query", "audit verify",
                      "audit checkpoint", "mailbox status", "schedule ls", "group ls", "platform status", "platform check",
+                     "platform recount host",
                      "approvals", "approvals ls"):
             with self.subTest(text):
                 self.ask(text)

@@ -84,6 +84,17 @@ TEST_F(QuotasTest, WhatIsRemovedFromAStoreIsGivenBack) {
   EXPECT_TRUE(quotas().reserve("container/one", "bytes", kBytes, 200));
 }
 
+TEST_F(QuotasTest, WhatIsUsedUpStaysSoHoweverMuchIsBooked) {
+  for (int i = 0; i < 3; ++i) {
+    quotas().settle({"tenant/a", "bytes", 0}, std::numeric_limits<std::int64_t>::max());
+    EXPECT_FALSE(quotas().reserve("tenant/a", "bytes", kBytes, 1));
+  }
+  quotas().settle({"tenant/a", "bytes", 0}, std::numeric_limits<std::int64_t>::min());
+  EXPECT_EQ(quotas().state("tenant/a", "bytes").used, 0);
+  quotas().set_used("tenant/a", "bytes", 7);
+  EXPECT_EQ(quotas().state("tenant/a", "bytes").used, 7);
+}
+
 TEST_F(QuotasTest, AbsurdAmountsDoNotOverflow) {
   EXPECT_FALSE(quotas().reserve("k", "tokens", kTokens, std::numeric_limits<std::int64_t>::max()));
   EXPECT_FALSE(quotas().reserve("k", "tokens", kTokens, -1));

@@ -116,6 +116,35 @@ TEST(PlatformConfig, AttackValuesThatLookLikeSecretsAreRefusedWithoutRepeatingTh
   EXPECT_EQ(said.find("abcdef"), std::string::npos);
 }
 
+TEST(PlatformConfig, AttackSecretsInTheMiddleOfValuesAndInNamesAreRefused) {
+  for (const char* text : {"url = \"https://a.example/v1/sk-abcdef1234567890\"",
+                           "models = { a = \"eyJ0eXAiOiJKV1Qi\" }", "models = { sk-abcdef1234567890 = \"m\" }"}) {
+    const std::string said = refusal(from_toml("[platform.adapter_options.openai]\n" + std::string(text) + "\n"));
+    EXPECT_NE(said.find("looks like a secret"), std::string::npos) << said;
+    EXPECT_EQ(said.find("abcdef"), std::string::npos);
+  }
+  EXPECT_EQ(refusal(from_toml("[platform.adapter_options.openai]\nurl = \"https://a.example/task-1/sk-1\"\n")),
+            "accepted");
+}
+
+TEST(PlatformConfig, WhatCouldNeverMatchIsRefusedAndSizesAreWrittenAsInProfiles) {
+  for (const char* path : {"v1/chat", "/v1/*/chat"}) {
+    EXPECT_NE(
+        refusal(from_toml("[platform.credentials.k]\nfrom_env = \"K\"\npaths = [\"" + std::string(path) + "\"]\n"))
+            .find("'paths' must begin with /"),
+        std::string::npos);
+  }
+  const auto config = from_toml(
+      "[platform.quotas]\nstorage_bytes = \"64MiB\"\n[platform.third_party.mine]\npath = \"/opt/mine\"\nroles = "
+      "[\"cache\"]\nsha256 = \"" +
+      std::string(64, 'A') + "\"\n");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->quotas.storage_bytes, 64 << 20);
+  EXPECT_EQ(config->third_party.at("mine").sha256, std::string(64, 'a'));
+  EXPECT_NE(refusal(from_toml("[platform.quotas]\nstorage_bytes = \"much\"\n")).find("must be an integer"),
+            std::string::npos);
+}
+
 TEST(PlatformConfig, ImplementationsOffTheAllowListAreRefused) {
   EXPECT_NE(refusal(from_toml("[platform]\nallow_adapters = [\"files\"]\n[platform.adapters]\ncache = \"memory\"\n"))
                 .find("not on allow_adapters"),
@@ -207,6 +236,20 @@ TEST(HashText, IsDeterministicAndFindsAlikeTextsAlike) {
   EXPECT_EQ(hash_text("one two", 64), hash_text("One, TWO!", 64));
   EXPECT_GT(similarity("the cat sat on the mat", "a cat sat on a mat"),
             similarity("the cat sat on the mat", "quarterly revenue grew"));
+}
+
+TEST(MemoryCache, CountsOnlyWhatIsANumberAsWeWriteIt) {
+  const SystemClock clock;
+  MemoryCache cache(clock, 64 * 1024);
+  EXPECT_EQ(*cache.add("n", 5, {}), 5);
+  EXPECT_EQ(*cache.add("n", -7, {}), -2);
+  for (const char* text : {"01", "-0", "+1", " 1", "1 ", "", "x", "9223372036854775808"}) {
+    ASSERT_TRUE(cache.set("t", text, {}));
+    EXPECT_EQ(cache.add("t", 1, {}).error().code, Code::conflict) << text;
+  }
+  ASSERT_TRUE(cache.set("t", "9223372036854775807", {}));
+  EXPECT_EQ(cache.add("t", 1, {}).error().code, Code::conflict);
+  EXPECT_EQ(cache.set_if_absent("huge", std::string(65 * 1024, 'x'), {}).error().code, Code::payload_too_large);
 }
 
 }  // namespace

@@ -235,6 +235,9 @@ TEST_F(PlatformAccess, LogLinesAreEscapedAndNamed) {
   EXPECT_TRUE(daemon().logs("worker says"));
   EXPECT_EQ(daemon().log().find("\x1b"), std::string::npos);
   EXPECT_EQ(worker.outcome("log.write", R"({"level":"shout","message":"x"})"), "INVALID_PARAMS");
+  const std::string large = std::string(20'000, 'y');
+  EXPECT_EQ(worker.outcome("log.write", R"({"message":"x","fields":{"n":")" + large + "\"}}"), "PAYLOAD_TOO_LARGE");
+  EXPECT_EQ(daemon().log().find("yyyy"), std::string::npos);
 }
 
 TEST_F(PlatformAccess, AConfigurationWithASecretStopsTheStartAndTheReload) {
@@ -246,6 +249,20 @@ TEST_F(PlatformAccess, AConfigurationWithASecretStopsTheStartAndTheReload) {
   EXPECT_NE(answer->error->message.find("sallyport.toml:2:"), std::string::npos) << answer->error->message;
   EXPECT_EQ(daemon().log().find("hunter2"), std::string::npos);
   EXPECT_EQ(client.outcome("cache.get", R"({"key":"a"})"), "OK") << "the old configuration stays in force";
+}
+
+TEST_F(PlatformAccess, NamesAndHostsThatWouldMatchNothingAreRefused) {
+  start_platform(kLocal);
+  Client client = connect();
+  for (const char* fault : {"permissions.adapters.cache = { namespaces = [\"a*\"] }\n",
+                            "allowed_hosts = [\"https://a.example/\"]\n", "allowed_hosts = [\"a.*\"]\n"}) {
+    write_profile("faulty", fault);
+    const auto answer = client.call("warden.reload");
+    ASSERT_TRUE(answer && answer->error) << fault;
+    EXPECT_NE(answer->error->message.find("faulty.toml"), std::string::npos) << answer->error->message;
+  }
+  write_profile("faulty", "allowed_hosts = [\"*.a.example\", \"::1\"]\n");
+  EXPECT_EQ(client.outcome("warden.reload"), "OK");
 }
 
 TEST_F(PlatformAccess, ThePlatformMayBeWrittenAsJson) {

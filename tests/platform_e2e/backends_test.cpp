@@ -136,6 +136,22 @@ TEST_F(PlatformBackends, AdaptersThatDieAreStartedAgain) {
   EXPECT_NE(adapters_pid(), first);
 }
 
+TEST_F(PlatformBackends, AdaptersThatStopAnsweringAreReplaced) {
+  start_platform("[platform.adapters]\nstorage = \"files\"\n");
+  Client worker = as_container(make_container());
+  ASSERT_EQ(worker.outcome("storage.write", R"({"key":"a","value":"kept"})"), "OK");
+  const pid_t first = adapters_pid();
+  ASSERT_EQ(::kill(first, SIGSTOP), 0);
+  EXPECT_TRUE(eventually(
+      [&] {
+        return send_with_deadline(worker, "r", "storage.read", 1000, R"({"key":"a"})") &&
+               code_of(worker.next_message()) == "OK";
+      },
+      std::chrono::seconds(60)));
+  EXPECT_NE(adapters_pid(), first);
+  EXPECT_TRUE(daemon().logs("the adapters do not answer"));
+}
+
 TEST_F(PlatformBackends, ACallUnderWayWhenTheyDieMayBeTriedAgain) {
   WebServer web([](const auto& request, int connection) {
     char byte = 0;
@@ -305,13 +321,7 @@ TEST_F(PlatformBackends, TheCommandLineChecksAndShows) {
   start_platform("[platform.adapters]\ncache = \"memory\"\nllm = \"echo\"\n",
                  std::string("quotas = { storage_bytes = 10 }\n") + kAllGrants);
   make_container();
-  const auto run = [&](const std::string& words) {
-    const std::string command =
-        "SALLYPORT_RUNTIME_DIR=" + daemon().runtime_dir() + " SALLYPORT_STATE_DIR=" + daemon().root() +
-        "/state SALLYPORT_CONFIG=" + daemon().config_file() + " " SALLYPORT_CLI " platform " + words + " 2>&1";
-    const Ran ran = run_shell(command);
-    return ran.output + "exit " + std::to_string(ran.status);
-  };
+  const auto run = [&](const std::string& words) { return run_cli("platform " + words + " 2>&1"); };
   const std::string shown = run("status");
   EXPECT_NE(shown.find("cache      ready   memory"), std::string::npos) << shown;
   EXPECT_NE(shown.find("storage    noop"), std::string::npos) << shown;

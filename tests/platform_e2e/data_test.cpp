@@ -142,6 +142,36 @@ TEST_F(PlatformData, VectorsAreFoundByLikenessAndFilter) {
   EXPECT_EQ(docs.search(query->vectors, 2, R"({"kind":{"regex":"x"}})").error().code, Code::invalid_params);
 }
 
+TEST_F(PlatformData, VectorsAreGivenBackAsTheyWere) {
+  start_platform("[platform.adapters]\nvector = \"sqlite\"\n");
+  const auto platform = platform_of(make_container());
+  const std::vector<float> two = {1, 2, 3, 4, 5, 6, 7, 8, 0.5F, 0, 0, 0, 0, 0, 0, 9};
+  ASSERT_TRUE(platform->vectors().upsert({"a", "b"}, two, 8, R"([{"n":1},{"n":2}])"));
+  const auto got = platform->vectors().get({"b", "none", "a"});
+  ASSERT_TRUE(got) << got.error().message;
+  ASSERT_EQ(got->size(), 2U);
+  EXPECT_FALSE(got->is_noop);
+  EXPECT_EQ((*got)[0].id + (*got)[0].metadata_json, R"(b{"n":2})");
+  EXPECT_EQ((*got)[1].vector, std::vector<float>(two.begin(), two.begin() + 8));
+}
+
+TEST_F(PlatformData, EveryTypedAnswerSaysWhenNobodyIsThere) {
+  start_platform("");
+  const auto platform = platform_of(make_container());
+  auto storage = platform->storage();
+  auto cache = platform->cache();
+  auto vectors = platform->vectors();
+  const std::vector<float> one(8, 1.0F);
+  EXPECT_TRUE(storage.read("k")->is_noop && storage.stat("k")->is_noop && storage.list()->is_noop);
+  EXPECT_TRUE(storage.write("k", "v")->is_noop && storage.remove("k")->is_noop);
+  EXPECT_TRUE(cache.get("k")->is_noop && cache.set("k", "v")->is_noop && cache.set_if_absent("k", "v")->is_noop);
+  EXPECT_TRUE(cache.remove("k")->is_noop && cache.clear()->is_noop && cache.incr("k")->is_noop);
+  EXPECT_TRUE(vectors.upsert({"a"}, one, 8)->is_noop && vectors.search(one)->is_noop && vectors.get({"a"})->is_noop);
+  EXPECT_TRUE(vectors.count()->is_noop && vectors.remove({"a"})->is_noop);
+  EXPECT_TRUE(platform->publish("t", "1")->is_noop && platform->complete("x")->is_noop);
+  EXPECT_NE(cache.get("k")->reason, "");
+}
+
 TEST_F(PlatformData, WhatWasAcknowledgedSurvivesTheAdaptersAndTheWarden) {
   start_platform("[platform.adapters]\nvector = \"sqlite\"\ncache = \"sqlite\"\n");
   auto platform = platform_of(make_container());
@@ -252,7 +282,11 @@ TEST_F(PlatformData, WhatRunsInTheWorkerNeedsNoDoor) {
   ASSERT_TRUE(platform->cache().set("k", "v"));
   EXPECT_EQ(*platform->cache().get("k"), "v");
   EXPECT_EQ(*platform->cache().incr("n"), 1);
+  EXPECT_EQ(platform->cache().incr("k").error().code, Code::conflict) << "as on the host";
+  EXPECT_EQ(platform->cache().incr("n", INT64_MAX).error().code, Code::conflict);
   EXPECT_EQ(platform->complete("one two")->text, "one two");
+  const auto cut = platform->complete("one two three", {.max_tokens = 2});
+  EXPECT_EQ(cut->text + "/" + cut->finish_reason, "one two/length");
   EXPECT_EQ(platform->embed({"x"})->vectors.size(), 256U);
   daemon().signal(SIGCONT);
   Client worker = as_container(id);
@@ -300,6 +334,19 @@ TEST_F(PlatformExample, RemembersAcrossInvocations) {
   start_example();
   remembers();
   EXPECT_FALSE(std::filesystem::exists(workspace() + "/.sallyport"));
+}
+
+TEST_F(PlatformExample, RunsFromTheCommandLineWithAProfileThatHasNoWorkspace) {
+  start_platform("[platform.adapters]\nstorage = \"files\"\n");
+  const std::string bin = std::filesystem::path(SALLYPORT_PLUGIN).parent_path();
+  std::ofstream(daemon().root() + "/profiles/lean.toml")
+      << "[profile.lean]\nfs.read = [\"/usr\", \"/etc\", \"" << bin << "\"]\nexec = [\"/usr/**\", \"" << bin
+      << "/**\"]\nmethods = [\"platform.init\", \"storage.*\", \"log.write\"]\n"
+         "[profile.lean.permissions.adapters]\nstorage = { buckets = [\"history\"] }\nlog = {}\n";
+  ASSERT_EQ(connect().outcome("warden.reload"), "OK");
+  const std::string command = "run --profile lean -- " SALLYPORT_PLUGIN " ";
+  EXPECT_EQ(run_cli(command + "first 2>&1"), "1 remembered\nexit 0");
+  EXPECT_EQ(run_cli(command + "second 2>&1"), "000001: first\n2 remembered\nexit 0");
 }
 
 TEST_F(PlatformExample, RemembersInItsOwnWorkspaceWhereStorageIsPlacedInTheWorker) {

@@ -7,6 +7,7 @@
 #include "e2e/door.h"
 #include "platform/platform.h"
 #include "platform_e2e/backends.h"
+#include "support/shell.h"
 
 namespace sallyport::testing {
 
@@ -88,6 +89,36 @@ class PlatformDoor : public Door {
     if (!answer) return "CLOSED";
     if (answer->error) return std::string(to_string(answer->error->code));
     return answer->result.get(name).to_json();
+  }
+  static bool send_with_deadline(Client& client, std::string_view id, std::string_view method,
+                                 std::uint32_t deadline_ms, const std::string& params) {
+    Bytes frame;
+    return wire::append_request(frame, {.id = id, .method = method, .deadline_ms = deadline_ms, .token = {}}, params) &&
+           client.send(text_of(frame));
+  }
+  // Of a tenant's quota: "used" or "reserved". -1 if it has none.
+  std::int64_t quota(const char* name, const char* what = "used", std::string_view of = "profile.plugin") {
+    Client client = connect();
+    const auto answer = client.call("platform.status");
+    if (!answer || answer->error) return -1;
+    for (const wire::Value tenant : answer->result.get("quotas").items()) {
+      if (tenant.get("tenant").as_string() == of) return tenant.get(name).get(what).as_int().value_or(-1);
+    }
+    return -1;
+  }
+  // What platform.status says of an adapter.
+  std::string adapter_says(const char* role, const char* name) {
+    Client client = connect();
+    const auto answer = client.call("platform.status");
+    if (!answer || answer->error) return code_of(answer);
+    return std::string(answer->result.get("adapters").get(role).get(name).as_string().value_or(""));
+  }
+  // The command line, with both its outputs, and how it ended.
+  std::string run_cli(const std::string& words) {
+    const Ran ran =
+        run_shell("SALLYPORT_RUNTIME_DIR=" + daemon().runtime_dir() + " SALLYPORT_STATE_DIR=" + daemon().root() +
+                  "/state SALLYPORT_CONFIG=" + daemon().config_file() + " " SALLYPORT_CLI " " + words);
+    return ran.output + "exit " + std::to_string(ran.status);
   }
   pid_t adapters_pid() {
     Client client = connect();

@@ -33,13 +33,15 @@ TEST_F(PlatformModels, AModelAnswersAndStreams) {
   start_platform(openai(web));
   const auto platform = platform_of(make_container());
   EXPECT_EQ(platform->adapter(Role::llm).models, std::vector<std::string>{"small"});
-  const auto completed = platform->complete("hi", {.model = {}, .system = "be brief", .max_tokens = 9});
+  const auto completed =
+      platform->complete("hi", {.model = {}, .system = "be brief", .max_tokens = 9, .temperature = 0.5});
   ASSERT_TRUE(completed) << completed.error().message;
   EXPECT_EQ(completed->text, "hello");
   EXPECT_EQ(completed->input_tokens, 5);
   EXPECT_TRUE(completed->is_model);
   EXPECT_NE(web.requests().back().body.find(R"("model":"model-1")"), std::string::npos);
   EXPECT_NE(web.requests().back().body.find(R"("max_tokens":9)"), std::string::npos);
+  EXPECT_NE(web.requests().back().body.find(R"("temperature":0.5)"), std::string::npos);
   std::string streamed;
   const auto whole = platform->stream("hi", [&](std::string_view text) {
     streamed += text;
@@ -87,6 +89,33 @@ TEST_F(PlatformModels, AStreamCutInTheMiddleIsAnErrorAfterWhatCame) {
   EXPECT_EQ(streamed, "one ");
 }
 
+TEST_F(PlatformModels, AFaultToldWithinAStreamIsNoSuccess) {
+  WebServer web([](const auto& request, int connection) {
+    WebServer::write(connection, request.method == "GET"
+                                     ? WebServer::json("{}")
+                                     : WebServer::stream_head() + WebServer::token("one ") +
+                                           "data: {\"error\":{\"message\":\"secret of the backend\"}}\n\n"
+                                           "data: [DONE]\n\n");
+  });
+  start_platform(openai(web));
+  const auto whole = platform_of(make_container())->stream("hi", [](std::string_view) { return true; });
+  ASSERT_FALSE(whole);
+  EXPECT_EQ(whole.error().code, Code::io_error);
+  EXPECT_EQ(whole.error().message.find("secret"), std::string::npos);
+}
+
+TEST_F(PlatformModels, NumbersThatAreNoneAreNotPassedOn) {
+  WebServer web([](const auto& request, int connection) {
+    WebServer::write(connection, request.method == "GET"
+                                     ? WebServer::json("{}")
+                                     : WebServer::json(R"({"data":[{"index":0,"embedding":[1,1e300]}]})"));
+  });
+  start_platform(openai(web));
+  const auto embedded = platform_of(make_container())->embed({"a"});
+  ASSERT_FALSE(embedded);
+  EXPECT_EQ(embedded.error().code, Code::io_error);
+}
+
 TEST_F(PlatformModels, AnAnswerCutInTheMiddleIsAnError) {
   WebServer web([](const auto& request, int connection) {
     WebServer::write(connection, request.method == "GET"
@@ -119,7 +148,7 @@ TEST_F(PlatformModels, GarbageAndHugeAnswersAreRefused) {
   });
   start_platform(openai(web));
   Client worker = as_container(make_container());
-  const char* expected[] = {"UNAVAILABLE", "UNAVAILABLE", "PAYLOAD_TOO_LARGE", "UNAVAILABLE", "UNAVAILABLE"};
+  const char* expected[] = {"IO_ERROR", "IO_ERROR", "PAYLOAD_TOO_LARGE", "UNAVAILABLE", "UNAVAILABLE"};
   for (const char* code : expected) {
     const auto answer = worker.call("llm.complete", kAsk);
     EXPECT_EQ(code_of(answer), code) << turn;

@@ -12,15 +12,7 @@ constexpr const char* kLocal =
 
 class PlatformQuotas : public PlatformDoor {
  protected:
-  std::int64_t used(const char* name) {
-    Client client = connect();
-    const auto answer = client.call("platform.status");
-    for (const wire::Value tenant : answer->result.get("quotas").items()) {
-      if (tenant.get("tenant").as_string() == "profile.plugin")
-        return tenant.get(name).get("used").as_int().value_or(-1);
-    }
-    return -1;
-  }
+  std::int64_t used(const char* name) { return quota(name); }
 };
 
 TEST_F(PlatformQuotas, StorageIsCountedGivenBackAndKeptOverARestart) {

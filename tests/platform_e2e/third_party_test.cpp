@@ -3,7 +3,9 @@
 
 #include <iterator>
 
+#include "os/files.h"
 #include "platform_e2e/fixture.h"
+#include "platform_e2e/party.h"
 #include "support/attacker.h"
 #include "wire/crypto.h"
 
@@ -209,8 +211,46 @@ TEST_F(PlatformThirdParty, OneThatDiesOrTalksNonsenseIsStartedAgain) {
                                      R"({"key":")" + std::string(key) + "\"}"));
     ASSERT_TRUE(worker.send(text_of(frame)));
     const std::string code = code_of(worker.next_message());
-    EXPECT_TRUE(code == "UNAVAILABLE" || code == "TIMEOUT") << key << code;
+    EXPECT_TRUE(code == "IO_ERROR" || code == "TIMEOUT") << key << code;
   }
+}
+
+// Refuses with the code that a key is, and says too much.
+constexpr const char* kChatty = R"py(
+def answer(method, p):
+  raise Refused(p["key"], "Traceback: password=hunter2 " + secret, {"host": "10.0.0.1"})
+)py";
+
+TEST_F(PlatformThirdParty, AttackWhatItSaysOfFailuresIsNotPassedOnAndItCannotSpeakForTheHost) {
+  const TemporaryDirectory directory;
+  ASSERT_TRUE(os::write_private_file(directory.path() + "/key", "canary-12345\n"));
+  const PythonParty chatty("cache", kChatty);
+  start_platform(chatty.config("credential = \"own\"\n[platform.credentials.own]\nfrom_file = \"" + directory.path() +
+                               "/key\"\n"));
+  Client worker = as_container(make_container());
+  const std::pair<const char*, const char*> cases[] = {
+      {"NOT_FOUND", "NOT_FOUND"},         {"CONFLICT", "CONFLICT"},          {"POLICY_DENIED", "UNAVAILABLE"},
+      {"APPROVAL_DENIED", "UNAVAILABLE"}, {"QUOTA_EXCEEDED", "UNAVAILABLE"}, {"INTERNAL_ERROR", "UNAVAILABLE"},
+      {"UNAUTHENTICATED", "UNAVAILABLE"},
+  };
+  for (const auto& [said, heard] : cases) {
+    const auto answer = worker.call("cache.get", R"({"key":")" + std::string(said) + "\"}");
+    ASSERT_EQ(code_of(answer), heard) << said << daemon().log();
+    EXPECT_EQ(answer->error->message.find("hunter2"), std::string::npos);
+    EXPECT_EQ(answer->error->details_json.find("10.0.0.1"), std::string::npos);
+  }
+  EXPECT_TRUE(daemon().logs("party says POLICY_DENIED: (holds its credential)"));
+  EXPECT_EQ(daemon().log().find("canary-12345"), std::string::npos);
+}
+
+TEST_F(PlatformThirdParty, OneThatDoesNotNameItsRoleIsNotUsed) {
+  const PythonParty party("vector", "def answer(method, p): return {}\n");
+  std::string config = party.config();
+  for (std::size_t at = 0; (at = config.find("vector", at)) != std::string::npos;) config.replace(at, 6, "cache");
+  start_platform(config);
+  Client worker = as_container(make_container());
+  EXPECT_EQ(member(worker, "cache.get", R"({"key":"a"})", "noop"), "true");
+  EXPECT_TRUE(daemon().logs("does not say that it has its role"));
 }
 
 TEST_F(PlatformThirdParty, AnOrdinaryUserHasAllOfItToo) {
