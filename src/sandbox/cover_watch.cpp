@@ -1,16 +1,15 @@
 #include "sandbox/cover_watch.h"
 
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sched.h>
-#include <sys/mount.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <set>
 #include <sstream>
 
@@ -51,60 +50,82 @@ std::set<std::string> mount_points(int mount_info) {
   return points;
 }
 
-bool cover_again(const Cover& cover) {
-  open_how how{};
-  how.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW;
-  how.resolve = RESOLVE_NO_SYMLINKS;
-  const int place = static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, cover.target.c_str(), &how, sizeof(how)));
-  if (place < 0) return false;  // not there (yet): the host may be in the middle of its rename
-  const bool is_mask = cover.kind == Cover::Kind::mask_file || cover.kind == Cover::Kind::mask_directory;
-  const char* source = cover.kind == Cover::Kind::mask_file ? "/run/.masked-file" : "/run/.masked-directory";
-  const int tree = is_mask ? ::open_tree(AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)
-                           : ::open_tree(place, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
-  mount_attr change{};
-  change.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
-                    (cover.kind == Cover::Kind::pin_writable ? 0U : static_cast<unsigned>(MOUNT_ATTR_RDONLY));
-  return tree >= 0 && ::mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &change, sizeof(change)) == 0 &&
-         ::move_mount(tree, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) == 0;
+}  // namespace
+
+CoverWatch::CoverWatch(const Running& running) : running_(running) {
+  for (const Cover& cover : running.covers()) {
+    covered_names_.insert(std::string_view(cover.target).substr(cover.target.rfind('/') + 1));
+  }
+  if (!running.covers().empty()) next_look_ = Clock::now() + kFirstPause;
 }
 
-}  // namespace
+// The directories that hold a cover, which are all those above one too. What is watched already is not watched twice;
+// what has taken a directory's place is new. Where the user's watches are used up, looking now and then must do.
+void CoverWatch::watch_names() {
+  if (!names_) names_ = UniqueFd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  sees_all_names_ = static_cast<bool>(names_);
+  std::set<std::string> directories;
+  for (const Cover& cover : running_.covers()) directories.insert(cover.target.substr(0, cover.target.rfind('/')));
+  for (const std::string& directory : directories) {
+    constexpr std::uint32_t kWhat = IN_CREATE | IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR | IN_DONT_FOLLOW;
+    if (::inotify_add_watch(names_.get(), directory.c_str(), kWhat) < 0) sees_all_names_ = false;
+  }
+}
+
+void CoverWatch::read_names(Changes& changes) {
+  alignas(inotify_event) char buffer[16384];
+  const ssize_t length = ::read(names_.get(), buffer, sizeof(buffer));
+  bool concerns_us = false;
+  for (ssize_t at = 0; at < length;) {
+    inotify_event event{};
+    std::memcpy(&event, buffer + at, sizeof(event));
+    const char* name = buffer + at + sizeof(event);
+    concerns_us = concerns_us || (event.mask & IN_Q_OVERFLOW) != 0 || (event.len > 0 && covered_names_.contains(name));
+    at += static_cast<ssize_t>(sizeof(event) + event.len);
+  }
+  if (concerns_us) check(changes);
+}
 
 std::vector<const Cover*> CoverWatch::missing() const {
   const std::set<std::string> present = mount_points(running_.mount_info());
   std::vector<const Cover*> covers;
   for (const Cover& cover : running_.covers()) {
-    if (!present.contains(cover.target)) covers.push_back(&cover);
+    if (!present.contains(cover.target) && !closed_.contains(cover.target)) covers.push_back(&cover);
   }
   return covers;
 }
 
 // A process of its own enters the namespaces: entering is for good. It answers a byte for each cover.
-bool CoverWatch::put_back(const std::vector<const Cover*>& covers, std::vector<bool>& is_back) const {
-  int answers[2];
-  if (::pipe2(answers, O_CLOEXEC) != 0) return false;
-  const pid_t helper = ::fork();
-  if (helper == 0) {
-    if (::setns(running_.user_namespace(), CLONE_NEWUSER) != 0 ||
-        ::setns(running_.mount_namespace(), CLONE_NEWNS) != 0) {
-      ::_exit(1);
+std::vector<Covered> CoverWatch::put_back(const std::vector<const Cover*>& covers) const {
+  std::vector<Covered> answers;
+  int pipe[2];
+  if (!covers.empty() && ::pipe2(pipe, O_CLOEXEC) == 0) {
+    const pid_t helper = ::fork();
+    if (helper == 0) {
+      if (::setns(running_.user_namespace(), CLONE_NEWUSER) != 0 ||
+          ::setns(running_.mount_namespace(), CLONE_NEWNS) != 0) {
+        ::_exit(1);
+      }
+      for (const Cover* cover : covers) {
+        const Covered answer = put_cover(*cover);
+        if (::write(pipe[1], &answer, 1) != 1) ::_exit(1);
+      }
+      ::_exit(0);
     }
-    for (const Cover* cover : covers) {
-      const char answer = cover_again(*cover) ? 1 : 0;
-      if (::write(answers[1], &answer, 1) != 1) ::_exit(1);
+    ::close(pipe[1]);
+    for (Covered answer{}; answers.size() < covers.size() && ::read(pipe[0], &answer, 1) == 1;) {
+      answers.push_back(answer);
     }
-    ::_exit(0);
+    ::close(pipe[0]);
+    while (helper > 0 && ::waitpid(helper, nullptr, 0) < 0 && errno == EINTR) {
+    }
   }
-  ::close(answers[1]);
-  char answer = 0;
-  while (is_back.size() < covers.size() && ::read(answers[0], &answer, 1) == 1) is_back.push_back(answer != 0);
-  ::close(answers[0]);
-  while (helper > 0 && ::waitpid(helper, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  return is_back.size() == covers.size();
+  answers.resize(covers.size(), Covered::failed);
+  return answers;
 }
 
 void CoverWatch::check(Changes& changes) {
+  watch_names();  // before looking, so that nothing happens in between unseen
   std::vector<const Cover*> there;
   std::size_t open_count = 0;
   for (const Cover* cover : missing()) {
@@ -116,18 +137,17 @@ void CoverWatch::check(Changes& changes) {
     ++open_count;
     if (told_removed_.insert(cover->target).second) changes.removed.push_back(cover->target);
   }
-  std::vector<bool> is_back;
-  if (!there.empty() && !put_back(there, is_back)) is_back.resize(there.size(), false);
+  const std::vector<Covered> answers = put_back(there);
   for (std::size_t i = 0; i < there.size(); ++i) {
-    if (!is_back[i]) {
-      ++open_count;
-    } else if (told_put_back_.insert(there[i]->target).second) {
-      changes.put_back.push_back(there[i]->target);
-    }
+    const std::string& target = there[i]->target;
+    if (answers[i] == Covered::failed) ++open_count;
+    if (answers[i] == Covered::closed) closed_.insert(target);
+    if (answers[i] == Covered::yes && told_put_back_.insert(target).second) changes.put_back.push_back(target);
   }
+  const bool must_look = open_count > 0 || !sees_all_names_;
   next_look_.reset();
-  if (open_count > 0) next_look_ = Clock::now() + pause_;
-  pause_ = open_count > 0 ? std::min(2 * pause_, kLongestPause) : kFirstPause;
+  if (must_look) next_look_ = Clock::now() + pause_;
+  pause_ = must_look ? std::min(2 * pause_, kLongestPause) : kFirstPause;
 }
 
 }  // namespace sallyport::sandbox

@@ -36,11 +36,12 @@ WalkResult walk(const std::string& root, const WalkBounds& bounds, const std::fu
     // Names that can be listed but not reached are of no use either.
     const bool is_open = fd && ::faccessat(fd.get(), ".", F_OK, 0) == 0;
     if (!is_open) {
-      // Gone, or replaced by something else, since it was listed: there is nothing to see.
       const bool is_gone = errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
       if (errno == EACCES) {
         result.unreadable.push_back(path);
-      } else if (!is_gone) {
+      } else if (is_gone) {
+        result.has_changed = true;
+      } else {
         result.was_cut = true;
       }
       continue;

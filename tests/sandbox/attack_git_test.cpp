@@ -220,8 +220,8 @@ TEST_P(GitAttack, LeadsTheConfiguredHooksDirectoryElsewhere) {
   write("workspace/tools/hooks/pre-commit", "mine");
   write("outside/hooks/pre-commit", "theirs");
   host("git config core.hooksPath tools/hooks");
-  shell("mv tools kept && ln -s " + base_ + "/outside tools");
-  EXPECT_FALSE(exists(workspace_ + "/tools"));
+  shell("mv tools kept; ln -sfn " + base_ + "/outside tools");
+  EXPECT_EQ(read(workspace_ + "/tools/hooks/pre-commit"), "mine");
   EXPECT_TRUE(exists(base_ + "/outside/hooks/pre-commit")) << "what the link leads to is not ours";
 }
 
