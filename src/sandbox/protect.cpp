@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
 
 #include "base/path_pattern.h"
@@ -24,10 +25,15 @@ namespace {
 // More often than this nothing that works in a workspace moves directories while they are looked at.
 constexpr int kMaxWalks = 10;
 
+// The lists are in lower case, and begin with themselves or with a star.
 template <typename Names>
 bool matches(const Names& names, const char* name) {
-  return std::any_of(std::begin(names), std::end(names),
-                     [&](const char* pattern) { return ::fnmatch(pattern, name, FNM_CASEFOLD) == 0; });
+  const int first = std::tolower(static_cast<unsigned char>(*name));
+  return std::any_of(std::begin(names), std::end(names), [&](const char* pattern) {
+    // Asked for every entry of the workspace: most lists begin with a dot, most names do not.
+    const bool can_match = *pattern == '*' || *pattern == first;
+    return can_match && ::fnmatch(pattern, name, FNM_CASEFOLD) == 0;
+  });
 }
 
 bool is_listed_path(const std::string& path) {

@@ -32,8 +32,8 @@ inline constexpr std::array<std::string_view, 3> kSecretPaths = {".kube/config",
                                                                  ".config/gcloud"};
 
 // Look like secrets and are made to be shared.
-inline constexpr std::array<const char*, 5> kNoSecrets = {".env.example", ".env.sample", ".env.template", ".env.dist",
-                                                          ".env.defaults"};
+inline constexpr std::array<const char*, 6> kNoSecrets = {".env.example", ".env.sample",   ".env.template",
+                                                          ".env.dist",    ".env.defaults", "cacert.pem"};
 
 // Not walked into, unless a profile denies by pattern: large, and holding nothing of the kinds above that could be
 // acted on. Nothing of those kinds can be moved there from inside either: it is covered where it is.

@@ -228,8 +228,8 @@ TEST_P(GitAttack, LeadsTheConfiguredHooksDirectoryElsewhere) {
 TEST_P(GitAttack, ForgesTheConfiguredHooksDirectoryUnderItsName) {
   write("workspace/tools/hooks/pre-commit", "mine");
   host("git config core.hooksPath tools/hooks");
-  shell("mv tools kept && mkdir -p tools/hooks && echo evil > tools/hooks/pre-commit");
-  EXPECT_FALSE(exists(workspace_ + "/tools/hooks/pre-commit"));
+  shell("mv tools kept; mkdir -p tools/hooks; echo evil > tools/hooks/pre-commit");
+  EXPECT_EQ(read(workspace_ + "/tools/hooks/pre-commit"), "mine");
 }
 
 TEST_P(GitAttack, ForgesANestedRepositoryUnderItsName) {
