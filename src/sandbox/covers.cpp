@@ -18,14 +18,6 @@
 namespace sallyport::sandbox {
 namespace {
 
-// The path itself, refusing to pass through any symbolic link.
-int open_exactly(const char* path) {
-  open_how how{};
-  how.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW;
-  how.resolve = RESOLVE_NO_SYMLINKS;
-  return static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how)));
-}
-
 // The directory that refuses is another user's, so that no mode can be changed from inside.
 bool is_closed_by_another(const char* path) {
   char above[PATH_MAX];
@@ -78,6 +70,13 @@ bool mount_on(int place, Cover::Kind kind) {
 }
 
 }  // namespace
+
+int open_exactly(const char* path) {
+  open_how how{};
+  how.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW;
+  how.resolve = RESOLVE_NO_SYMLINKS;
+  return static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how)));
+}
 
 Covered put_cover(const Cover& cover) {
   const int place = open_exactly(cover.target.c_str());

@@ -14,6 +14,9 @@ constexpr const char* kEmptyFile = "/run/.masked-file";
 constexpr const char* kEmptyDirectory = "/run/.masked-directory";
 constexpr const char* kClosedFile = "/run/.masked-closed";  // of mode 0, for Cover::Kind::mask_closed
 
+// The path itself (O_PATH), refusing to pass through any symbolic link; -1 with errno.
+int open_exactly(const char* path);
+
 enum class Covered : std::uint8_t {
   yes,
   closed,  // needs none: nobody inside can get there, nor change that
