@@ -21,6 +21,7 @@ namespace {
 namespace table = toml_table;
 
 constexpr std::size_t kMaxProfileBytes = 1U << 20;
+constexpr std::string_view kWorkspace = "${workspace}";
 
 struct Unit {
   std::string_view name;
@@ -47,7 +48,7 @@ bool is_profile_name(std::string_view name) {
 }
 
 std::optional<std::string> path_problem(const std::string& path) {
-  const bool is_anchored = path[0] == '/' || path == "~" || path.starts_with("~/") || path == "${workspace}" ||
+  const bool is_anchored = path[0] == '/' || path == "~" || path.starts_with("~/") || path == kWorkspace ||
                            path.starts_with("${workspace}/");
   if (is_anchored) return std::nullopt;
   return "which is neither absolute nor below ~ or ${workspace}";
@@ -233,7 +234,9 @@ Result<std::vector<Profile>> read_profiles(const std::string& path, const toml::
 std::optional<std::string> deny_problem(const std::string& path) {
   const bool is_anywhere = path.starts_with("**/");
   if (auto problem = path_problem(path); problem && !is_anywhere) return *problem + " nor of the form **/NAME";
-  if (path.find_first_of("{}") != std::string::npos) return "but braces mean nothing here: write an entry for each";
+  if (path.find_first_of("{}", path.starts_with(kWorkspace) ? kWorkspace.size() : 0) != std::string::npos) {
+    return "but braces mean nothing here: write an entry for each";
+  }
   const bool has_wildcard = path.find_first_of("*?[") != std::string::npos;
   int all_depths = 0;
   bool goes_up = false;
