@@ -55,7 +55,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(Startup startup, Claim claim, sand
   self->watch_agent();
   self->watch_violations();
   self->watch_covers();
-  self->watch_covered_names();
+  self->look_at_covers_at_times();
   self->read_terminal();
   self->restore_what_is_removed();
   if (const Millis longest = self->startup_.spec.limits.duration; longest.count() > 0) {
@@ -85,12 +85,8 @@ Status Daemon::launch(sandbox::WorkerEntry worker) {
     TRY(violations_watch_, ipc::Watch::open(loop_, copy_of(running_->violations())));
   }
   covers_.emplace(*running_);
-  if (covers_->mounts_fd() >= 0) {
-    TRY(covers_watch_, ipc::Watch::open(loop_, copy_of(covers_->mounts_fd())));
-    look_at_covers(false);
-  }
-  if (covers_->names_fd() >= 0) {
-    TRY(names_watch_, ipc::Watch::open(loop_, copy_of(covers_->names_fd())));
+  if (covers_->poll_fd() >= 0) {
+    TRY(covers_watch_, ipc::Watch::open(loop_, copy_of(covers_->poll_fd())));
   }
   return open_egress();
 }
@@ -216,9 +212,9 @@ Fire Daemon::watch_violations() {
   }
 }
 
-void Daemon::look_at_covers(bool is_only_names) {
+void Daemon::look_at_covers() {
   sandbox::CoverWatch::Changes changes;
-  is_only_names ? covers_->read_names(changes) : covers_->check(changes);
+  covers_->check(changes);
   for (const std::string& path : changes.put_back) log_.warn("protection was put back", {{"path", path}});
   for (const std::string& path : changes.removed) log_.warn("the host removed it", {{"path", path}});
 }
@@ -227,26 +223,23 @@ void Daemon::look_at_covers(bool is_only_names) {
 Fire Daemon::watch_covers() {
   if (!covers_watch_) co_return;
   while (running_) {
-    look_at_covers(false);
-    if (covers_->next_look()) {
-      co_await loop_.sleep(sandbox::CoverWatch::kFirstPause);
-      continue;
-    }
     const bool has_changed = co_await covers_watch_->hangup();
     if (!has_changed) break;
+    while (running_) {
+      look_at_covers();
+      if (covers_->is_settled()) break;
+      // Not later, since nothing else looks meanwhile for further changes.
+      co_await loop_.sleep(sandbox::CoverWatch::kFirstPause);
+    }
   }
 }
 
-Fire Daemon::watch_covered_names() {
-  if (!names_watch_) co_return;
+// Of a directory that was moved the kernel tells nothing.
+Fire Daemon::look_at_covers_at_times() {
+  if (!covers_watch_) co_return;
   while (running_) {
-    const bool is_ready = co_await names_watch_->readable();
-    if (!is_ready || !running_) break;
-    look_at_covers(true);
-    while (running_ && covers_->next_look()) {
-      co_await loop_.sleep(sandbox::CoverWatch::kFirstPause);
-      if (running_) look_at_covers(false);
-    }
+    look_at_covers();
+    co_await loop_.sleep(sandbox::CoverWatch::kLongestPause);
   }
 }
 

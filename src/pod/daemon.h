@@ -72,9 +72,9 @@ class Daemon {
   // A file worker in its sandbox, at the other end of this socket.
   Task<Status> start_worker(int socket);
   Fire watch_violations();
-  void look_at_covers(bool is_only_names);
+  void look_at_covers();
   Fire watch_covers();
-  Fire watch_covered_names();
+  Fire look_at_covers_at_times();
   void agent_ended(int wait_status);
   void kill_agent();
   Fire watch_idle();
@@ -130,7 +130,7 @@ class Daemon {
   std::uint32_t last_job_ = 0;
   std::string protections_;
   sandbox::ViolationLog violations_;
-  std::unique_ptr<ipc::Watch> control_, violations_watch_, covers_watch_, names_watch_;
+  std::unique_ptr<ipc::Watch> control_, violations_watch_, covers_watch_;
   std::optional<sandbox::CoverWatch> covers_;
   ipc::PeerVerifier verifier_;
   std::unique_ptr<ipc::LoopbackGate> gate_;

@@ -2,16 +2,15 @@
 
 #include <fcntl.h>
 #include <sched.h>
-#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <set>
 #include <sstream>
+#include <utility>
 
 namespace sallyport::sandbox {
 namespace {
@@ -53,37 +52,7 @@ std::set<std::string> mount_points(int mount_info) {
 }  // namespace
 
 CoverWatch::CoverWatch(const Running& running) : running_(running) {
-  for (const Cover& cover : running.covers()) {
-    covered_names_.insert(std::string_view(cover.target).substr(cover.target.rfind('/') + 1));
-  }
-  if (!running.covers().empty()) next_look_ = Clock::now() + kFirstPause;
-}
-
-// The directories that hold a cover, which are all those above one too. What is watched already is not watched twice;
-// what has taken a directory's place is new. Where the user's watches are used up, looking now and then must do.
-void CoverWatch::watch_names() {
-  if (!names_) names_ = UniqueFd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
-  sees_all_names_ = static_cast<bool>(names_);
-  std::set<std::string> directories;
-  for (const Cover& cover : running_.covers()) directories.insert(cover.target.substr(0, cover.target.rfind('/')));
-  for (const std::string& directory : directories) {
-    constexpr std::uint32_t kWhat = IN_CREATE | IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR | IN_DONT_FOLLOW;
-    if (::inotify_add_watch(names_.get(), directory.c_str(), kWhat) < 0) sees_all_names_ = false;
-  }
-}
-
-void CoverWatch::read_names(Changes& changes) {
-  alignas(inotify_event) char buffer[16384];
-  const ssize_t length = ::read(names_.get(), buffer, sizeof(buffer));
-  bool concerns_us = false;
-  for (ssize_t at = 0; at < length;) {
-    inotify_event event{};
-    std::memcpy(&event, buffer + at, sizeof(event));
-    const char* name = buffer + at + sizeof(event);
-    concerns_us = concerns_us || (event.mask & IN_Q_OVERFLOW) != 0 || (event.len > 0 && covered_names_.contains(name));
-    at += static_cast<ssize_t>(sizeof(event) + event.len);
-  }
-  if (concerns_us) check(changes);
+  if (!running.covers().empty()) next_look_ = Clock::now() + pause_;
 }
 
 std::vector<const Cover*> CoverWatch::missing() const {
@@ -125,7 +94,6 @@ std::vector<Covered> CoverWatch::put_back(const std::vector<const Cover*>& cover
 }
 
 void CoverWatch::check(Changes& changes) {
-  watch_names();  // before looking, so that nothing happens in between unseen
   std::vector<const Cover*> there;
   std::size_t open_count = 0;
   for (const Cover* cover : missing()) {
@@ -144,10 +112,12 @@ void CoverWatch::check(Changes& changes) {
     if (answers[i] == Covered::closed) closed_.insert(target);
     if (answers[i] == Covered::yes && told_put_back_.insert(target).second) changes.put_back.push_back(target);
   }
-  const bool must_look = open_count > 0 || !sees_all_names_;
-  next_look_.reset();
-  if (must_look) next_look_ = Clock::now() + pause_;
-  pause_ = must_look ? std::min(2 * pause_, kLongestPause) : kFirstPause;
+  const bool was_settled = std::exchange(is_settled_, open_count == 0);
+  // Soon again after a change, which seldom comes alone.
+  const bool has_acted = std::find(answers.begin(), answers.end(), Covered::yes) != answers.end();
+  const bool is_quiet = !has_acted && was_settled == is_settled_;
+  pause_ = is_quiet ? std::min(2 * pause_, kLongestPause) : kFirstPause;
+  next_look_ = Clock::now() + pause_;
 }
 
 }  // namespace sallyport::sandbox

@@ -5,17 +5,13 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "base/unique_fd.h"
 #include "sandbox/covers.h"
 #include "sandbox/launch.h"
 
 namespace sallyport::sandbox {
 
-// A replaced file takes its mount with it, and the kernel tells of that (mountinfo). A moved directory keeps the mounts
-// on and below it under its new name, and where it was there may be another: that is told by inotify.
 class CoverWatch {
  public:
   using Clock = std::chrono::steady_clock;
@@ -24,36 +20,33 @@ class CoverWatch {
 
   explicit CoverWatch(const Running& running);
 
-  // Poll the first for POLLPRI, the second for POLLIN; -1 when there is nothing to watch.
-  int mounts_fd() const { return running_.covers().empty() ? -1 : running_.mount_info(); }
-  int names_fd() const { return names_.get(); }
+  // Poll for POLLPRI; -1 when there is nothing to watch.
+  int poll_fd() const { return running_.covers().empty() ? -1 : running_.mount_info(); }
 
-  // Re-applies what is missing. Between the host's change and this call what is new was unprotected: that is reported,
-  // not prevented. Each path is named once in each list.
+  // Re-applies what is missing. Between the host's change and this call what is new was unprotected:
+  // that is reported, not prevented. Each path is named once in each list.
   struct Changes {
     std::vector<std::string> put_back;
     std::vector<std::string> removed;  // by the host; protected again should it come back
   };
   void check(Changes& changes);
-  // What names_fd() has to tell, and the check if it concerns a cover. Whoever works in the workspace causes this
-  // often.
-  void read_names(Changes& changes);
 
-  // When to look again although the kernel tells nothing: it tells of a lost mount before the rename is complete. The
-  // pause grows, to one second. Also a first time, soon: until then nothing waits for names, which would be work for
-  // nothing where a command ends at once.
+  // When to look again although the kernel tells nothing: it tells of a lost mount before the rename is complete, and
+  // of a file that comes back not at all; nor of a directory that was moved, which takes along the mounts on and below
+  // it and leaves its name to another. The pause grows, to one second. (inotify would tell at once; but ending it keeps
+  // its process waiting for the kernel, ten milliseconds at every end of a sandbox.)
   std::optional<Clock::time_point> next_look() const { return next_look_; }
 
+  // Whether everything that is there was covered when it was looked at last.
+  bool is_settled() const { return is_settled_; }
+
  private:
-  void watch_names();
   std::vector<const Cover*> missing() const;
   std::vector<Covered> put_back(const std::vector<const Cover*>& covers) const;
 
   const Running& running_;
-  UniqueFd names_;
-  bool sees_all_names_ = false;
-  std::set<std::string_view> covered_names_;
   std::set<std::string> told_put_back_, told_removed_, closed_;
+  bool is_settled_ = true;
   std::chrono::milliseconds pause_ = kFirstPause;
   std::optional<Clock::time_point> next_look_;
 };

@@ -97,13 +97,12 @@ class Supervisor {
     int listener = running_.violations();
     CoverWatch::Changes changes;
     while (!is_over) {
-      pollfd watched[6] = {{running_.control(), POLLIN, 0},
+      pollfd watched[5] = {{running_.control(), POLLIN, 0},
                            {signals_.fd(), POLLIN, 0},
                            {listener, POLLIN, 0},
-                           {covers_.mounts_fd(), POLLPRI, 0},
-                           {options_.other_fd ? options_.other_fd() : -1, POLLIN, 0},
-                           {covers_.names_fd(), POLLIN, 0}};
-      if (::poll(watched, 6, timeout()) < 0 && errno != EINTR) {
+                           {covers_.poll_fd(), POLLPRI, 0},
+                           {options_.other_fd ? options_.other_fd() : -1, POLLIN, 0}};
+      if (::poll(watched, 5, timeout()) < 0 && errno != EINTR) {
         report.wait_status = SIGKILL;
         break;
       }
@@ -111,8 +110,6 @@ class Supervisor {
       if (watched[2].revents != 0 && !violations_.serve(listener)) listener = -1;
       if (watched[3].revents != 0 || (covers_.next_look() && Clock::now() >= *covers_.next_look())) {
         covers_.check(changes);
-      } else if (watched[5].revents != 0) {
-        covers_.read_names(changes);
       }
       if (watched[1].revents != 0) pass_signals();
       if (watched[0].revents != 0) is_over = handle(running_.next_event(), report);

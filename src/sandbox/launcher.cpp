@@ -59,8 +59,7 @@ class Launcher {
       handles.push_back(handle);
       watched.push_back({container->running.control(), POLLIN, 0});
       watched.push_back({container->listener, POLLIN, 0});
-      watched.push_back({container->covers.mounts_fd(), POLLPRI, 0});
-      watched.push_back({container->covers.names_fd(), POLLIN, 0});
+      watched.push_back({container->covers.poll_fd(), POLLPRI, 0});
     }
     if (::poll(watched.data(), watched.size(), next_deadline()) < 0 && errno != EINTR) {
       is_open_ = false;
@@ -68,15 +67,13 @@ class Launcher {
     }
     for (std::size_t i = 0; i < handles.size(); ++i) {
       Container& container = *containers_.at(handles[i]);
-      const pollfd* seen = &watched[1 + 4 * i];
-      if (seen[1].revents != 0) serve_violations(container);
+      if (watched[3 * i + 2].revents != 0) serve_violations(container);
       const auto look = container.covers.next_look();
-      const bool must_check = seen[2].revents != 0 || (look && SteadyClock::now() >= *look);
-      if (must_check || seen[3].revents != 0) serve_covers(container, must_check);
+      if (watched[3 * i + 3].revents != 0 || (look && SteadyClock::now() >= *look)) serve_covers(container);
       if (container.deadline && SteadyClock::now() >= *container.deadline) {
         container.ending.was_over_time = true;
         end(handles[i]);
-      } else if (seen[0].revents != 0) {
+      } else if (watched[3 * i + 1].revents != 0) {
         serve_event(handles[i], container);
       }
     }
@@ -191,9 +188,9 @@ class Launcher {
     }
   }
 
-  void serve_covers(Container& container, bool must_check) {
+  void serve_covers(Container& container) {
     CoverWatch::Changes changes;
-    must_check ? container.covers.check(changes) : container.covers.read_names(changes);
+    container.covers.check(changes);
     auto& reports = container.ending.reports;
     for (const std::string& path : changes.put_back) {
       reports.push_back("the host replaced " + path + "; its protection was put back");
