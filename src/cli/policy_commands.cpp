@@ -100,6 +100,7 @@ void write_json(wire::JsonWriter& json, const Profile& profile, const sandbox::S
   strings("read", spec != nullptr ? spec->read : profile.fs_read);
   strings("write", spec != nullptr ? spec->write : profile.fs_write);
   strings("deny", spec != nullptr ? spec->deny : profile.fs_deny);
+  if (spec != nullptr) strings("deny_in_workspace", spec->deny_patterns);
   strings("exec", spec != nullptr ? spec->exec : profile.exec);
   strings("net_allow", profile.net_allow);
   strings("net_deny", profile.net_deny);
@@ -128,7 +129,8 @@ void print_text(const Profile& profile, const sandbox::Spec& spec) {
   }
   print("read       " + join(spec.read));
   print("write      " + join(spec.write));
-  print("deny       " + join(spec.deny) + (spec.deny_names.empty() ? "" : "  and names: " + join(spec.deny_names)));
+  print("deny       " + join(spec.deny) +
+        (spec.deny_patterns.empty() ? "" : "  and in the workspace: " + join(spec.deny_patterns)));
   print("exec       " + join(spec.exec));
   print("network    " + join(profile.net_allow) +
         (profile.net_deny.empty() ? "" : "  but not: " + join(profile.net_deny)));

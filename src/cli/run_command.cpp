@@ -145,9 +145,7 @@ void summarize(const sandbox::ExitReport& report) {
   for (const std::string& path : report.quarantined) say("quarantined " + escape_for_display(path));
   for (const std::string& path : report.suspicious) say("look at " + escape_for_display(path));
   for (const std::string& what : report.restored) say("put back " + what);
-  for (const std::string& path : report.findings.tracked_secrets) {
-    say(escape_for_display(path) + " looks like a secret and is tracked by git: it was readable");
-  }
+  for (const std::string& remark : sandbox::remarks(report.findings)) say(escape_for_display(remark));
   for (const std::string& loss : report.protections.lost) say("weaker than usual: " + loss);
 }
 
@@ -181,6 +179,8 @@ void print_report(const sandbox::ExitReport& report, const RunEgress& egress) {
     strings("suspicious", report.suspicious);
     strings("restored", report.restored);
     strings("tracked_secrets", report.findings.tracked_secrets);
+    strings("changed_secrets", report.findings.changed_secrets);
+    strings("unread_indexes", report.findings.unread_indexes);
     egress.tally().write(writer.key("net"));
     writer.end_object();
   });

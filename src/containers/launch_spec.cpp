@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <memory>
 
@@ -19,6 +20,7 @@ namespace {
 
 constexpr std::string_view kWorkspace = "${workspace}";
 constexpr std::string_view kWorkspaces = "/workspaces/";  // of groups, in the state directory: made to be worked in
+constexpr const char* kWildcards = "*?[";
 constexpr const char* kConnectInside = "/run/sallyport-connect";
 
 std::optional<std::string> real_path(const std::string& path) {
@@ -27,11 +29,34 @@ std::optional<std::string> real_path(const std::string& path) {
   return std::string(resolved.get());
 }
 
+bool has_wildcard(const std::string& path) { return path.find_first_of(kWildcards) != std::string::npos; }
+
 // What a profile's paths are in this machine's terms. A directory is read once, however many of them have their
 // wildcards in it.
 class Expander {
  public:
   explicit Expander(const LaunchContext& context) : context_(context) {}
+
+  // What has wildcards in the workspace is for the search at launch, which sees every depth and every name; the rest
+  // are paths: as they read, and as the kernel takes them where a link precedes "..".
+  void deny(sandbox::Spec& spec, const std::string& text) {
+    const bool is_anywhere = text.starts_with("**/");
+    const std::optional<std::string> path = is_anywhere ? text : anchored(text);
+    if (!path) return;
+    std::string normal = std::filesystem::path(*path).lexically_normal();
+    if (normal.size() > 1 && normal.ends_with('/')) normal.pop_back();
+    const bool is_in_workspace = !context_.workspace.empty() && normal.starts_with(context_.workspace + "/");
+    if (is_anywhere) {
+      spec.deny_patterns.push_back(normal);
+    } else if (!has_wildcard(text)) {
+      spec.deny.push_back(normal);
+      if (normal != *path) spec.deny.push_back(*path);
+    } else if (is_in_workspace) {
+      spec.deny_patterns.push_back(normal.substr(context_.workspace.size() + 1));
+    } else {
+      append(spec.deny, {text});
+    }
+  }
 
   void append(std::vector<std::string>& to, const std::vector<std::string>& from) {
     for (const std::string& path : from) {
@@ -41,17 +66,20 @@ class Expander {
 
  private:
   // Several where it has wildcards, none where it speaks of a workspace and there is none.
-  std::vector<std::string> expand(std::string path) {
-    if (path.starts_with(kWorkspace)) {
-      if (context_.workspace.empty()) return {};
-      path = context_.workspace + path.substr(kWorkspace.size());
-    } else if (path == "~" || path.starts_with("~/")) {
-      path = context_.home + path.substr(1);
-    }
-    const std::size_t wildcard = path.find_first_of("*?[");
-    if (wildcard == std::string::npos) return {path};
-    const std::size_t name = path.rfind('/') + 1;
-    return wildcard < name || name == 0 ? globbed(path) : matching(path.substr(0, name), path.substr(name));
+  std::vector<std::string> expand(const std::string& text) {
+    const std::optional<std::string> path = anchored(text);
+    if (!path) return {};
+    if (!has_wildcard(text)) return {*path};
+    const std::size_t name = path->rfind('/') + 1;
+    const bool is_deeper = path->find_first_of(kWildcards) < name;
+    return is_deeper ? globbed(*path) : matching(path->substr(0, name), path->substr(name));
+  }
+
+  std::optional<std::string> anchored(const std::string& text) const {
+    if (text == "~" || text.starts_with("~/")) return context_.home + text.substr(1);
+    if (!text.starts_with(kWorkspace)) return text;
+    if (context_.workspace.empty()) return std::nullopt;
+    return context_.workspace + text.substr(kWorkspace.size());
   }
 
   static std::vector<std::string> globbed(const std::string& pattern) {
@@ -198,11 +226,7 @@ Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchCont
   spec.is_workspace_writable = take_workspace(spec.write);
   if (is_read || spec.is_workspace_writable) spec.workspace = context.workspace;
   for (const std::string& path : profile.fs_deny) {
-    if (path.starts_with("**/")) {
-      spec.deny_names.push_back(path.substr(3));
-    } else {
-      expander.append(spec.deny, {path});
-    }
+    expander.deny(spec, path);
   }
   for (const std::string& place : own) {
     const auto shows = [&](const std::string& granted) { return os::is_within(place, granted); };

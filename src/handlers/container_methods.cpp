@@ -21,7 +21,7 @@ Task<Result<std::shared_ptr<Container>>> start_container(Host& host, containers:
   if (config.command.empty()) config.command = profile.command;
   CO_TRY(const auto container, host.containers.prepare(std::move(config)));
   container->denied = spec.deny;
-  container->denied_names = spec.deny_names;
+  container->denied_patterns = spec.deny_patterns;
   set_policy(host, *container);
   container->on_end.emplace_back([&host, weak = std::weak_ptr(container)] {
     const auto over = weak.lock();

@@ -93,7 +93,12 @@ Status narrow_profile(policy::Profile& profile, wire::Value overrides) {
     }
     *list = std::move(narrowed);
   }
-  for (const wire::Value item : overrides.get("deny").items()) profile.fs_deny.emplace_back(*item.as_string());
+  for (const std::string& path : strings(overrides.get("deny"))) {
+    if (const auto problem = policy::deny_problem(path)) {
+      return Error::invalid_param("params.config.profile.deny", "has '" + path + "', " + *problem);
+    }
+    profile.fs_deny.push_back(path);
+  }
   if (overrides.get("read_only").as_bool().value_or(false)) {
     profile.fs_read.insert(profile.fs_read.end(), profile.fs_write.begin(), profile.fs_write.end());
     profile.fs_write.clear();

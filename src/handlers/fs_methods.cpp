@@ -1,11 +1,11 @@
 // fs.*, env.get, worker.*: done by the container's file worker, inside its walls. The warden decides which
 // worker; what the parameters mean is the worker's business, and so is checking them.
-#include <fnmatch.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 #include <filesystem>
 
+#include "base/path_pattern.h"
 #include "containers/workers.h"
 #include "handlers/method.h"
 #include "os/paths.h"
@@ -95,9 +95,12 @@ std::optional<std::string> hidden_by(const Container& container, std::string_vie
     if (os::is_within(whole.native(), denied)) return denied;
   }
   if (container.config.workspace.empty()) return std::nullopt;
+  std::filesystem::path above;  // each directory on the way hides what is below it
   for (const auto& part : whole.lexically_relative(container.config.workspace)) {
-    for (const std::string& name : container.denied_names) {
-      if (::fnmatch(name.c_str(), part.c_str(), 0) == 0) return "**/" + name;
+    above /= part;
+    for (const std::string& pattern : container.denied_patterns) {
+      if (matches_path(pattern, above.native()))
+        return pattern.starts_with("**/") ? pattern : "${workspace}/" + pattern;
     }
   }
   return std::nullopt;
@@ -105,7 +108,7 @@ std::optional<std::string> hidden_by(const Container& container, std::string_vie
 
 // The host is told which rule of the profile it was. A container learns no more than it can see.
 Status check_hidden(const Call& call, const RequestContext& context, const Container& container) {
-  const bool hides_nothing = container.denied.empty() && container.denied_names.empty();
+  const bool hides_nothing = container.denied.empty() && container.denied_patterns.empty();
   if (!context.principal.is_host() || hides_nothing) return ok();
   for (const char* name : {"path", "from", "to", "root"}) {
     const auto path = call.params().get(name).as_string();

@@ -63,6 +63,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(Startup startup, Claim claim, sand
   self->watch_agent();
   self->watch_violations();
   self->watch_covers();
+  self->look_at_covers_at_times();
   self->read_terminal();
   self->restore_what_is_removed();
   if (const Millis longest = self->startup_.spec.limits.duration; longest.count() > 0) {
@@ -221,6 +222,13 @@ Fire Daemon::watch_violations() {
   }
 }
 
+void Daemon::look_at_covers() {
+  sandbox::CoverWatch::Changes changes;
+  covers_->check(changes);
+  for (const std::string& path : changes.put_back) log_.warn("protection was put back", {{"path", path}});
+  for (const std::string& path : changes.removed) log_.warn("the host removed it", {{"path", path}});
+}
+
 // The kernel reports a changed mount table as an error condition.
 Fire Daemon::watch_covers() {
   if (!covers_watch_) co_return;
@@ -228,14 +236,20 @@ Fire Daemon::watch_covers() {
     const bool has_changed = co_await covers_watch_->hangup();
     if (!has_changed) break;
     while (running_) {
-      sandbox::CoverWatch::Changes changes;
-      covers_->check(changes);
-      for (const std::string& path : changes.put_back) log_.warn("protection was put back", {{"path", path}});
-      for (const std::string& path : changes.removed) log_.warn("the host removed it", {{"path", path}});
-      if (!covers_->next_look()) break;
+      look_at_covers();
+      if (covers_->is_settled()) break;
       // Not later, since nothing else looks meanwhile for further changes.
       co_await loop_.sleep(sandbox::CoverWatch::kFirstPause);
     }
+  }
+}
+
+// Of a directory that was moved the kernel tells nothing.
+Fire Daemon::look_at_covers_at_times() {
+  if (!covers_watch_) co_return;
+  while (running_) {
+    look_at_covers();
+    co_await loop_.sleep(sandbox::CoverWatch::kLongestPause);
   }
 }
 

@@ -73,7 +73,9 @@ class Daemon {
   // A file worker in its sandbox, at the other end of this socket.
   Task<Status> start_worker(int socket);
   Fire watch_violations();
+  void look_at_covers();
   Fire watch_covers();
+  Fire look_at_covers_at_times();
   void agent_ended(int wait_status);
   void kill_agent();
   Fire watch_idle();

@@ -21,6 +21,7 @@ namespace {
 namespace table = toml_table;
 
 constexpr std::size_t kMaxProfileBytes = 1U << 20;
+constexpr std::string_view kWorkspace = "${workspace}";
 
 struct Unit {
   std::string_view name;
@@ -46,17 +47,20 @@ bool is_profile_name(std::string_view name) {
   });
 }
 
+std::optional<std::string> path_problem(const std::string& path) {
+  const bool is_anchored = path[0] == '/' || path == "~" || path.starts_with("~/") || path == kWorkspace ||
+                           path.starts_with("${workspace}/");
+  if (is_anchored) return std::nullopt;
+  return "which is neither absolute nor below ~ or ${workspace}";
+}
+
 // Reports the first word of a list that is not a path we understand.
-table::Setter paths(std::vector<std::string>& target, bool allows_names) {
-  return [&target, allows_names, list = table::strings(target)](const toml::node& node) -> std::optional<std::string> {
+table::Setter paths(std::vector<std::string>& target, bool is_deny) {
+  return [&target, is_deny, list = table::strings(target)](const toml::node& node) -> std::optional<std::string> {
     if (auto problem = list(node)) return problem;
     for (const std::string& path : target) {
-      const bool is_anchored = path[0] == '/' || path == "~" || path.starts_with("~/") || path == "${workspace}" ||
-                               path.starts_with("${workspace}/");
-      const bool is_name = allows_names && path.starts_with("**/") && path.find('/', 3) == std::string::npos;
-      if (is_anchored || is_name) continue;
-      return "has '" + path + "', which is neither absolute nor below ~ or ${workspace}" +
-             (allows_names ? " nor of the form **/NAME" : "");
+      if (const auto problem = is_deny ? deny_problem(path) : path_problem(path))
+        return "has '" + path + "', " + *problem;
     }
     return std::nullopt;
   };
@@ -226,6 +230,31 @@ Result<std::vector<Profile>> read_profiles(const std::string& path, const toml::
 }
 
 }  // namespace
+
+std::optional<std::string> deny_problem(const std::string& path) {
+  const bool is_anywhere = path.starts_with("**/");
+  if (auto problem = path_problem(path); problem && !is_anywhere) return *problem + " nor of the form **/NAME";
+  if (path.find_first_of("{}", path.starts_with(kWorkspace) ? kWorkspace.size() : 0) != std::string::npos) {
+    return "but braces mean nothing here: write an entry for each";
+  }
+  const bool has_wildcard = path.find_first_of("*?[") != std::string::npos;
+  int all_depths = 0;
+  bool goes_up = false;
+  bool names_something = false;
+  std::istringstream parts(path);
+  for (std::string part; std::getline(parts, part, '/');) {
+    all_depths += part == "**" ? 1 : 0;
+    goes_up |= part == "..";
+    names_something |= !part.empty() && part != "**" && part != ".";
+  }
+  if (!names_something && path != "/") return "which names nothing";
+  if (goes_up && has_wildcard) return "but '..' and wildcards do not go together";
+  if (all_depths > 1) return "but '**' may stand in it only once";
+  if (all_depths > 0 && !is_anywhere && !path.starts_with("${workspace}/")) {
+    return "but '**' is looked for in the workspace only: begin with ${workspace}/ or **/, or deny a whole directory";
+  }
+  return std::nullopt;
+}
 
 Result<std::uint64_t> parse_size(const std::string& text) {
   constexpr Unit kUnits[] = {

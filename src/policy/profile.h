@@ -69,6 +69,9 @@ struct Profile {
   std::string text;         // all of it in one spelling, for the policy's hash
 };
 
+// Why an entry of fs.deny could not hide what it seems to; nothing if it can.
+std::optional<std::string> deny_problem(const std::string& path);
+
 // The profiles in one file: its [profile.NAME] tables. Unknown keys and wrong types are faults.
 Result<std::vector<Profile>> parse_profiles(std::string_view text, const std::string& path);
 

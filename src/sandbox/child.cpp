@@ -135,6 +135,7 @@ void run_child(const ChildContext& context) {
     hide_command_line(plan);
     ::prctl(PR_SET_NAME, "sallyport-init", 0, 0, 0);
     take_handover(context.wanted_handover, init, reporter);
+    check_covers(plan, reporter);
     const int proxy = network.finish();
     if (proxy >= 0) hand(proxy, kProxyListener, init);
   } else {

@@ -78,6 +78,8 @@ class NetworkMaker {
 
 // mount_tree.cpp: the new root, up to and including the change of root and the covers.
 void build_root(const Plan& plan, const Reporter& reporter);
+// Whether all of them are still where they belong: what happens later is told by mountinfo, once that is open.
+void check_covers(const Plan& plan, const Reporter& reporter);
 // confine.cpp: limits, capabilities, no_new_privs, Landlock; then seccomp, which returns the
 // listener or -1.
 void drop_rights(const Plan& plan, const Reporter& reporter);

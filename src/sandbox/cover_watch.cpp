@@ -1,11 +1,8 @@
 #include "sandbox/cover_watch.h"
 
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sched.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +10,7 @@
 #include <cerrno>
 #include <set>
 #include <sstream>
+#include <utility>
 
 namespace sallyport::sandbox {
 namespace {
@@ -51,57 +49,48 @@ std::set<std::string> mount_points(int mount_info) {
   return points;
 }
 
-bool cover_again(const Cover& cover) {
-  open_how how{};
-  how.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW;
-  how.resolve = RESOLVE_NO_SYMLINKS;
-  const int place = static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, cover.target.c_str(), &how, sizeof(how)));
-  if (place < 0) return false;  // not there (yet): the host may be in the middle of its rename
-  const bool is_mask = cover.kind == Cover::Kind::mask_file || cover.kind == Cover::Kind::mask_directory;
-  const char* source = cover.kind == Cover::Kind::mask_file ? "/run/.masked-file" : "/run/.masked-directory";
-  const int tree = is_mask ? ::open_tree(AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)
-                           : ::open_tree(place, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
-  mount_attr change{};
-  change.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
-                    (cover.kind == Cover::Kind::pin_writable ? 0U : static_cast<unsigned>(MOUNT_ATTR_RDONLY));
-  return tree >= 0 && ::mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &change, sizeof(change)) == 0 &&
-         ::move_mount(tree, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) == 0;
-}
-
 }  // namespace
+
+CoverWatch::CoverWatch(const Running& running) : running_(running) {
+  if (!running.covers().empty()) next_look_ = Clock::now() + pause_;
+}
 
 std::vector<const Cover*> CoverWatch::missing() const {
   const std::set<std::string> present = mount_points(running_.mount_info());
   std::vector<const Cover*> covers;
   for (const Cover& cover : running_.covers()) {
-    if (!present.contains(cover.target)) covers.push_back(&cover);
+    if (!present.contains(cover.target) && !closed_.contains(cover.target)) covers.push_back(&cover);
   }
   return covers;
 }
 
 // A process of its own enters the namespaces: entering is for good. It answers a byte for each cover.
-bool CoverWatch::put_back(const std::vector<const Cover*>& covers, std::vector<bool>& is_back) const {
-  int answers[2];
-  if (::pipe2(answers, O_CLOEXEC) != 0) return false;
-  const pid_t helper = ::fork();
-  if (helper == 0) {
-    if (::setns(running_.user_namespace(), CLONE_NEWUSER) != 0 ||
-        ::setns(running_.mount_namespace(), CLONE_NEWNS) != 0) {
-      ::_exit(1);
+std::vector<Covered> CoverWatch::put_back(const std::vector<const Cover*>& covers) const {
+  std::vector<Covered> answers;
+  int pipe[2];
+  if (!covers.empty() && ::pipe2(pipe, O_CLOEXEC) == 0) {
+    const pid_t helper = ::fork();
+    if (helper == 0) {
+      if (::setns(running_.user_namespace(), CLONE_NEWUSER) != 0 ||
+          ::setns(running_.mount_namespace(), CLONE_NEWNS) != 0) {
+        ::_exit(1);
+      }
+      for (const Cover* cover : covers) {
+        const Covered answer = put_cover(*cover);
+        if (::write(pipe[1], &answer, 1) != 1) ::_exit(1);
+      }
+      ::_exit(0);
     }
-    for (const Cover* cover : covers) {
-      const char answer = cover_again(*cover) ? 1 : 0;
-      if (::write(answers[1], &answer, 1) != 1) ::_exit(1);
+    ::close(pipe[1]);
+    for (Covered answer{}; answers.size() < covers.size() && ::read(pipe[0], &answer, 1) == 1;) {
+      answers.push_back(answer);
     }
-    ::_exit(0);
+    ::close(pipe[0]);
+    while (helper > 0 && ::waitpid(helper, nullptr, 0) < 0 && errno == EINTR) {
+    }
   }
-  ::close(answers[1]);
-  char answer = 0;
-  while (is_back.size() < covers.size() && ::read(answers[0], &answer, 1) == 1) is_back.push_back(answer != 0);
-  ::close(answers[0]);
-  while (helper > 0 && ::waitpid(helper, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  return is_back.size() == covers.size();
+  answers.resize(covers.size(), Covered::failed);
+  return answers;
 }
 
 void CoverWatch::check(Changes& changes) {
@@ -116,18 +105,19 @@ void CoverWatch::check(Changes& changes) {
     ++open_count;
     if (told_removed_.insert(cover->target).second) changes.removed.push_back(cover->target);
   }
-  std::vector<bool> is_back;
-  if (!there.empty() && !put_back(there, is_back)) is_back.resize(there.size(), false);
+  const std::vector<Covered> answers = put_back(there);
   for (std::size_t i = 0; i < there.size(); ++i) {
-    if (!is_back[i]) {
-      ++open_count;
-    } else if (told_put_back_.insert(there[i]->target).second) {
-      changes.put_back.push_back(there[i]->target);
-    }
+    const std::string& target = there[i]->target;
+    if (answers[i] == Covered::failed) ++open_count;
+    if (answers[i] == Covered::closed) closed_.insert(target);
+    if (answers[i] == Covered::yes && told_put_back_.insert(target).second) changes.put_back.push_back(target);
   }
-  next_look_.reset();
-  if (open_count > 0) next_look_ = Clock::now() + pause_;
-  pause_ = open_count > 0 ? std::min(2 * pause_, kLongestPause) : kFirstPause;
+  const bool was_settled = std::exchange(is_settled_, open_count == 0);
+  // Soon again after a change, which seldom comes alone.
+  const bool has_acted = std::find(answers.begin(), answers.end(), Covered::yes) != answers.end();
+  const bool is_quiet = !has_acted && was_settled == is_settled_;
+  pause_ = is_quiet ? std::min(2 * pause_, kLongestPause) : kFirstPause;
+  next_look_ = Clock::now() + pause_;
 }
 
 }  // namespace sallyport::sandbox

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <set>
 
 #include "base/unique_fd.h"
 #include "sandbox/protected_names.h"
@@ -17,14 +18,6 @@ namespace sallyport::sandbox {
 namespace {
 
 constexpr std::size_t kMaxFileBytes = 16U << 20;
-constexpr std::size_t kEntryHead = 62;  // times, ids, size, SHA-1, flags
-constexpr std::uint16_t kHasMoreFlags = 0x4000;
-
-std::uint32_t big_endian(std::string_view bytes, std::size_t at, std::size_t count) {
-  std::uint32_t value = 0;
-  for (std::size_t i = 0; i < count; ++i) value = value << 8 | static_cast<std::uint8_t>(bytes[at + i]);
-  return value;
-}
 
 std::string lower(std::string_view text) {
   std::string out(text);
@@ -115,40 +108,6 @@ std::optional<std::string> commondir_target(const std::string& git) {
   const auto text = read_small_file(git + "/commondir");
   if (!text) return std::nullopt;
   return target_of(*text, git);
-}
-
-std::optional<std::set<std::string>> tracked_paths(std::string_view index) {
-  if (index.size() < 12 || !index.starts_with("DIRC")) return std::nullopt;
-  const std::uint32_t version = big_endian(index, 4, 4);
-  const std::uint32_t count = big_endian(index, 8, 4);
-  if (version < 2 || version > 4) return std::nullopt;
-  std::set<std::string> paths;
-  std::string previous;
-  std::size_t at = 12;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    if (at + kEntryHead >= index.size()) return std::nullopt;
-    std::size_t name = at + kEntryHead;
-    if (version >= 3 && (big_endian(index, at + 60, 2) & kHasMoreFlags) != 0) name += 2;
-    if (version == 4) {
-      // How many bytes of the previous path to drop, as git's offset encoding.
-      std::size_t drop = 0;
-      for (bool is_first = true; name < index.size(); is_first = false) {
-        const auto byte = static_cast<std::uint8_t>(index[name++]);
-        drop = is_first ? byte & 0x7fU : ((drop + 1) << 7) | (byte & 0x7fU);
-        if ((byte & 0x80) == 0) break;
-      }
-      if (drop > previous.size()) return std::nullopt;
-      previous.resize(previous.size() - drop);
-    } else {
-      previous.clear();
-    }
-    const std::size_t end = index.find('\0', name);
-    if (end == std::string_view::npos) return std::nullopt;
-    previous.append(index.substr(name, end - name));
-    paths.insert(previous);
-    at = version == 4 ? end + 1 : at + ((end - at + 8) & ~std::size_t{7});
-  }
-  return paths;
 }
 
 std::vector<GitSetting> git_settings(std::string_view config) {

@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,9 +20,6 @@ bool is_inside(const std::string& path, const std::string& directory);  // below
 // What a ".git" file or a "commondir" file leads to, links and all; nothing if it is neither.
 std::optional<std::string> gitdir_target(const std::string& file);
 std::optional<std::string> commondir_target(const std::string& git);
-
-// Paths in an index file (versions 2 to 4, SHA-1); nothing if it cannot be understood.
-std::optional<std::set<std::string>> tracked_paths(std::string_view index);
 
 struct GitSetting {
   std::string key;  // "remote.*.url": lower case, a subsection shown as *

@@ -19,6 +19,7 @@
 #include <iterator>
 #include <optional>
 
+#include "sandbox/covers.h"
 #include "sandbox/tracer.h"
 
 namespace sallyport::sandbox {
@@ -275,7 +276,20 @@ bool is_file_to_read(int fd) {
 
 }  // namespace
 
+// Between the search for what to protect and its protection the host, or another sandbox, may have moved it: then all
+// of it is done again.
 Result<Running> launch(const Spec& spec, const LaunchOptions& options) {
+  constexpr int kMaxTries = 10;
+  std::string moved;
+  for (int tries = 0; tries < kMaxTries; ++tries) {
+    moved.clear();
+    auto running = Running::start(spec, options, moved);
+    if (running || moved.empty()) return running;
+  }
+  return workspace_changes("the last that was not where it had been found: " + moved);
+}
+
+Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, std::string& moved) {
   if (options.faults.fail_at == Step::plan) return Error::from_errno("cannot plan the sandbox", options.faults.error);
   TRY(check_streams(options));
   auto state = std::make_unique<Running::State>();
@@ -330,7 +344,7 @@ Result<Running> launch(const Spec& spec, const LaunchOptions& options) {
       LaunchOptions weak = options;
       weak.machine.has_user_namespaces = false;
       state.reset();
-      return launch(spec, weak);
+      return start(spec, weak, moved);
     }
     if (is_forbidden && !plan.is_weak) {
       return not_accepted(options.machine, ": " + errno_name(error) + ", see /proc/sys/user/max_*_namespaces");
@@ -345,7 +359,11 @@ Result<Running> launch(const Spec& spec, const LaunchOptions& options) {
 
   const std::optional<Notice> first = state->receive();
   if (!first) return Error::make(Code::unavailable, "the sandbox ended while it was being built");
-  if (first->kind == Notice::Kind::failed) return launch_error(plan, *first);
+  if (first->kind == Notice::Kind::failed) {
+    const bool is_cover = first->step == Step::pin || first->step == Step::mask;
+    if (is_cover && is_change(first->value)) moved = item_name(plan, first->step, first->index);
+    return launch_error(plan, *first);
+  }
   state->protections = describe(spec, plan, state->cgroup, options.machine);
   return Running(std::move(state));
 }

@@ -106,6 +106,8 @@ class Running {
  private:
   struct State;
   explicit Running(std::unique_ptr<State> state);
+  // `moved`: set when what was to be covered is not there any more, and a new plan may help.
+  static Result<Running> start(const Spec& spec, const LaunchOptions& options, std::string& moved);
   friend Result<Running> launch(const Spec& spec, const LaunchOptions& options);
   std::unique_ptr<State> state_;
 };

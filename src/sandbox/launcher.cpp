@@ -35,6 +35,7 @@ struct Container {
       : spec(wanted), running(std::move(started)), covers(running) {
     listener = running.violations();
     ending.container = handle;
+    ending.reports = remarks(running.findings());
   }
   Container(const Container&) = delete;
   Container& operator=(const Container&) = delete;

@@ -1,7 +1,6 @@
 // The file system that a sandbox sees, built with the descriptor-based mount calls: no path is
 // looked up twice, and no link inside a workspace is ever followed on the host.
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -11,6 +10,7 @@
 #include <cstring>
 
 #include "sandbox/child.h"
+#include "sandbox/covers.h"
 
 #ifndef OPEN_TREE_CLONE
 #define OPEN_TREE_CLONE 1
@@ -19,23 +19,12 @@
 namespace sallyport::sandbox {
 namespace {
 
-constexpr const char* kEmptyFile = "run/.masked-file";
-constexpr const char* kEmptyDirectory = "run/.masked-directory";
-
 int set_attributes(int tree, std::uint64_t attributes, bool is_recursive) {
   if (attributes == 0) return 0;
   mount_attr change{};
   change.attr_set = attributes;
   const unsigned flags = AT_EMPTY_PATH | (is_recursive ? AT_RECURSIVE : 0U);
   return ::mount_setattr(tree, "", flags, &change, sizeof(change));
-}
-
-// The path itself, refusing to pass through any symbolic link.
-int open_exactly(const char* path) {
-  open_how how{};
-  how.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW;
-  how.resolve = RESOLVE_NO_SYMLINKS;
-  return static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how)));
 }
 
 int clone_tree(int from, const char* path, bool is_recursive) {
@@ -149,24 +138,17 @@ void add_own_file_systems(const Plan& plan, int root, const Reporter& reporter) 
   ::close(terminals);
 }
 
-// Covers come after the change of root: from here on even a hostile link leads nowhere else.
-void cover(const Cover& cover, std::size_t index, int root, const Reporter& reporter) {
-  const bool is_mask = cover.kind == Cover::Kind::mask_file || cover.kind == Cover::Kind::mask_directory;
-  const Step step = is_mask ? Step::mask : Step::pin;
-  const int place = open_exactly(cover.target.c_str());
-  // What vanished since the plan was made needs no cover; should it return, the scan at exit sees it.
-  if (place < 0 && errno == ENOENT && !reporter.is_injected(step)) return;
-  reporter.must(step, place, index);
-  const int tree = !is_mask
-                       ? clone_tree(place, "", true)
-                       : clone_tree(root, cover.kind == Cover::Kind::mask_file ? kEmptyFile : kEmptyDirectory, false);
-  reporter.must(step, tree, index);
-  const std::uint64_t attributes =
-      MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (cover.kind == Cover::Kind::pin_writable ? 0U : MOUNT_ATTR_RDONLY);
-  reporter.must(step, set_attributes(tree, attributes, true), index);
-  reporter.must(step, attach(tree, place, ""), index);
-  ::close(tree);
-  ::close(place);
+Step step_of(const Cover& cover) {
+  const bool is_pin = cover.kind == Cover::Kind::pin || cover.kind == Cover::Kind::pin_writable;
+  return is_pin ? Step::pin : Step::mask;
+}
+
+// Covers come after the change of root: from here on even a hostile link leads nowhere else. What is not where the plan
+// has it is a failure: a cover less would be a secret more.
+void add_covers(const Plan& plan, const Reporter& reporter) {
+  for (std::size_t i = 0; i < plan.covers.size(); ++i) {
+    reporter.must(step_of(plan.covers[i]), put_cover(plan.covers[i]) == Covered::failed ? -1 : 0, i);
+  }
 }
 
 void change_root(int root, const Reporter& reporter) {
@@ -193,13 +175,20 @@ void build_root(const Plan& plan, const Reporter& reporter) {
   add_devices(plan, root, reporter);
   add_own_file_systems(plan, root, reporter);
   if (::mkdirat(root, "run", 0755) != 0 && errno != EEXIST) reporter.fail(Step::directories, errno);
-  reporter.must(Step::mask, ::mknodat(root, kEmptyFile, S_IFREG | 0444, 0));
-  reporter.must(Step::mask, ::mkdirat(root, kEmptyDirectory, 0555));
   change_root(root, reporter);
-  for (std::size_t i = 0; i < plan.covers.size(); ++i) cover(plan.covers[i], i, root, reporter);
+  reporter.must(Step::mask, ::mknod(kEmptyFile, S_IFREG | 0444, 0));
+  reporter.must(Step::mask, ::mknod(kClosedFile, S_IFREG, 0));
+  reporter.must(Step::mask, ::mkdir(kEmptyDirectory, 0555));
+  add_covers(plan, reporter);
   reporter.must(Step::seal_root, set_attributes(root, MOUNT_ATTR_RDONLY, false));
   ::umask(022);
   ::close(root);
+}
+
+void check_covers(const Plan& plan, const Reporter& reporter) {
+  for (std::size_t i = 0; i < plan.covers.size(); ++i) {
+    if (!is_covered(plan.covers[i])) reporter.fail(step_of(plan.covers[i]), errno, i);
+  }
 }
 
 }  // namespace sallyport::sandbox

@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include "base/unique_fd.h"
@@ -255,10 +256,14 @@ Status add_workspace(const Spec& spec, const Machine& machine, RootTree& tree, P
   plan.workspace = *real;
   if (plan.is_weak) return ok();
   WalkBounds bounds = machine.bounds;
-  if (!spec.deny_names.empty()) bounds.time *= kPatience;
-  plan.findings =
-      find_protected(*real, spec.home, spec.is_workspace_writable && spec.protect_workspace, spec.deny_names, bounds);
-  if (plan.findings.was_cut && !spec.deny_names.empty()) {
+  if (!spec.deny_patterns.empty()) bounds.time *= kPatience;
+  plan.findings = find_protected(*real, spec.home, spec.is_workspace_writable && spec.protect_workspace,
+                                 spec.deny_patterns, bounds);
+  if (plan.findings.has_changed) {
+    remove_placeholder(plan.findings.placeholder);
+    return workspace_changes("directories were moved or removed while it was searched");
+  }
+  if (plan.findings.was_cut && !spec.deny_patterns.empty()) {
     return Error::make(Code::unavailable,
                        "the workspace is too large to find every file that fs.deny names: move large directories out "
                        "of it, or deny whole paths instead of names",
@@ -289,15 +294,47 @@ Status add_denied(const Spec& spec, RootTree& tree, Plan& plan) {
 // Each is a mount that takes time at every launch; an earlier sandbox may have made the files.
 constexpr std::size_t kMaxCovers = 4096;
 
-Status add_covers(Plan& plan) {
+// A directory above a cover can be moved, and the cover with it: what was hidden would have another name at the next
+// launch. As a mount point it stays where it is. Only what can be written can be moved.
+void add_directories_above(const RootTree& tree, const std::string& path, std::set<std::string>& directories) {
+  std::string top;
+  const RootTree::Entry* entry = tree.above(path, &top);
+  if (entry == nullptr || !entry->is_writable) return;
+  for (std::size_t end = path.rfind('/'); end > top.size(); end = path.rfind('/', end - 1)) {
+    if (!directories.insert(path.substr(0, end)).second) return;  // and so are those above it
+  }
+}
+
+Status add_covers(const RootTree& tree, Plan& plan) {
   using Kind = Cover::Kind;
-  const auto add = [&](const std::vector<std::string>& paths, Kind kind) {
-    for (const std::string& path : paths) plan.covers.push_back({path, kind});
+  const Findings& found = plan.findings;
+  const std::set<std::string> hidden(found.mask_directories.begin(), found.mask_directories.end());
+  const auto is_hidden = [&](std::string path) {
+    while (!hidden.empty() && path.size() > 1) {
+      path.resize(path.rfind('/'));
+      if (hidden.contains(path)) return true;
+    }
+    return false;
   };
-  add(plan.findings.pin_writable, Kind::pin_writable);
-  add(plan.findings.pins, Kind::pin);
-  add(plan.findings.mask_directories, Kind::mask_directory);
-  add(plan.findings.masks, Kind::mask_file);
+  std::vector<Cover> covers;
+  std::set<std::string> movable(found.pin_writable.begin(), found.pin_writable.end());
+  const auto add = [&](const auto& paths, Kind kind) {
+    for (const std::string& path : paths) {
+      if (is_hidden(path)) continue;
+      covers.push_back({path, kind});
+      add_directories_above(tree, path, movable);
+    }
+  };
+  add(found.pins, Kind::pin);
+  add(hidden, Kind::mask_directory);
+  add(found.masks, Kind::mask_file);
+  add(found.changed_secrets, Kind::mask_closed);
+  for (const std::string& path : found.pin_writable) add_directories_above(tree, path, movable);
+  // In the order of their names, what is above comes first.
+  for (const std::string& path : movable) {
+    if (!is_hidden(path)) plan.covers.push_back({path, Kind::pin_writable});
+  }
+  plan.covers.insert(plan.covers.end(), covers.begin(), covers.end());
   if (plan.covers.size() <= kMaxCovers) return ok();
   return Error::make(Code::unavailable,
                      "the workspace holds more secrets, settings and repositories than can be protected: remove or "
@@ -432,6 +469,14 @@ Machine Machine::probe() {
   return machine;
 }
 
+Error workspace_changes(std::string detail) {
+  return Error::make(
+      Code::unavailable,
+      "the workspace changes all the time, so that its secrets and settings cannot be protected: end what "
+      "moves its directories, or try again",
+      std::move(detail));
+}
+
 Result<Plan> make_plan(const Spec& spec, const Machine& machine) {
   if (spec.explain && !kCanTrace)
     return Error::make(Code::unimplemented, "--explain is not available on this kind of processor");
@@ -484,7 +529,7 @@ Result<Plan> make_plan(const Spec& spec, const Machine& machine) {
     if (::access((std::string("/dev/") + device).c_str(), F_OK) == 0) plan.devices.push_back(device);
   }
   if (plan.directory.empty()) plan.directory = "/";
-  TRY(add_covers(plan));
+  TRY(add_covers(tree, plan));
   add_landlock(spec, tree, plan);
   add_limits(spec.limits, machine, plan);
   plan.filter = plan.is_weak                                          ? Filter::weak

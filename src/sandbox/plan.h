@@ -38,7 +38,8 @@ struct Item {
 // After the change of root, so that links inside the workspace cannot lead to the host.
 struct Cover {
   std::string target;  // absolute, without symbolic links
-  enum class Kind : std::uint8_t { pin_writable, pin, mask_file, mask_directory } kind;
+  // A closed mask cannot be read at all: for what git tracks and would take the empty one for a change.
+  enum class Kind : std::uint8_t { pin_writable, pin, mask_directory, mask_file, mask_closed } kind;
 };
 
 struct ExecRule {
@@ -89,5 +90,8 @@ struct Machine {
 };
 
 Result<Plan> make_plan(const Spec& spec, const Machine& machine);
+
+// The error for a workspace that cannot be protected because it does not hold still.
+Error workspace_changes(std::string detail);
 
 }  // namespace sallyport::sandbox

@@ -8,11 +8,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
-#include <set>
 
+#include "base/path_pattern.h"
 #include "base/unique_fd.h"
 #include "sandbox/git_files.h"
+#include "sandbox/git_index.h"
 #include "sandbox/protected_names.h"
 #include "sandbox/repositories.h"
 #include "sandbox/walk.h"
@@ -20,10 +22,23 @@
 namespace sallyport::sandbox {
 namespace {
 
+// More often than this nothing that works in a workspace moves directories while they are looked at.
+constexpr int kMaxWalks = 10;
+
+// The lists are in lower case, and begin with themselves or with a star.
 template <typename Names>
 bool matches(const Names& names, const char* name) {
-  return std::any_of(std::begin(names), std::end(names), [&](const auto& pattern) {
-    return ::fnmatch(std::string(pattern).c_str(), name, FNM_CASEFOLD) == 0;
+  const int first = std::tolower(static_cast<unsigned char>(*name));
+  return std::any_of(std::begin(names), std::end(names), [&](const char* pattern) {
+    // Asked for every entry of the workspace: most lists begin with a dot, most names do not.
+    const bool can_match = *pattern == '*' || *pattern == first;
+    return can_match && ::fnmatch(pattern, name, FNM_CASEFOLD) == 0;
+  });
+}
+
+bool is_listed_path(const std::string& path) {
+  return std::any_of(std::begin(kSecretPaths), std::end(kSecretPaths), [&](std::string_view ending) {
+    return path.size() > ending.size() && path[path.size() - ending.size() - 1] == '/' && path.ends_with(ending);
   });
 }
 
@@ -36,8 +51,8 @@ void sort_each_once(std::vector<T>& items) {
 class Finder {
  public:
   Finder(const std::string& workspace, const std::string& home, bool is_writable,
-         const std::vector<std::string>& deny_names)
-      : workspace_(workspace), deny_names_(deny_names) {
+         const std::vector<std::string>& deny_patterns)
+      : workspace_(workspace), deny_patterns_(deny_patterns) {
     if (is_writable) repositories_.emplace(workspace_, home, found_);
   }
 
@@ -45,6 +60,7 @@ class Finder {
     if (repositories_) repositories_->add_top();
     const WalkResult walked = walk(workspace_, bounds, [&](const WalkEntry& entry) { return visit(entry); });
     found_.was_cut = walked.was_cut || (repositories_ && repositories_->has_more());
+    found_.has_changed = walked.has_changed;
     found_.entries_seen = walked.entries;
     // What is in there is unknown, and one chmod inside would open it again.
     for (const std::string& path : walked.unreadable) hide(path);
@@ -60,27 +76,62 @@ class Finder {
  private:
   bool visit(const WalkEntry& entry) {
     const char* name = entry.name.data();
+    if (is_denied(entry)) {
+      deny(entry);
+      return false;
+    }
+    // What is denied must be found wherever it is. For the rest there are places with nothing to act on.
+    const bool must_see_all = !deny_patterns_.empty();
+    if (must_see_all && is_below_skipped(entry.path)) return true;
     if (entry.name == ".git") {
       if (repositories_ && entry.path != workspace_ + "/.git") repositories_->add(entry.path, parent_of(entry.path));
-      return false;
-    }
-    if (matches(deny_names_, name)) {
-      if (entry.type == DT_DIR) found_.mask_directories.push_back(entry.path);
-      if (entry.type == DT_REG) found_.masks.push_back(entry.path);
-      return false;
+      return must_see_all;
     }
     if (entry.type == DT_SOCK) found_.masks.push_back(entry.path);  // somebody on the host listens there
-    if (entry.type == DT_DIR && matches(kSecretDirectories, name)) {
+    const bool is_listed = is_listed_path(entry.path);
+    if (entry.type == DT_DIR && (is_listed || matches(kSecretDirectories, name))) {
       found_.mask_directories.push_back(entry.path);
       return false;
     }
-    if (repositories_ && matches(kSettings, name) && (entry.type == DT_DIR || entry.type == DT_REG)) {
-      found_.pins.push_back(entry.path);
+    if (repositories_ && (entry.type == DT_DIR || entry.type == DT_REG)) {
+      if (matches(kSettings, name)) found_.pins.push_back(entry.path);
+      if (entry.name == ".hg") pin_if_there(entry.path + "/hgrc");
     }
-    if (entry.type == DT_REG && matches(kSecretFiles, name) && !matches(kNoSecrets, name))
-      secrets_.push_back(entry.path);
-    if (entry.type == DT_LNK && matches(kSecretFiles, name)) add_target(entry.path);
-    return !matches(kSkippedDirectories, name);
+    const bool is_secret = is_listed || (matches(kSecretFiles, name) && !matches(kNoSecrets, name));
+    if (is_secret && entry.type == DT_REG) secrets_.push_back(entry.path);
+    if (is_secret && entry.type == DT_LNK) add_target(entry.path);
+    return must_see_all || !matches(kSkippedDirectories, name);
+  }
+
+  // The last part of a pattern is the cheap test.
+  bool is_denied(const WalkEntry& entry) const {
+    const std::string_view path = std::string_view(entry.path).substr(workspace_.size() + 1);
+    return std::any_of(deny_patterns_.begin(), deny_patterns_.end(), [&](const std::string& pattern) {
+      const std::string last = pattern.substr(pattern.rfind('/') + 1);
+      return ::fnmatch(last.c_str(), entry.name.data(), FNM_CASEFOLD) == 0 && matches_path(pattern, path);
+    });
+  }
+
+  // A link cannot be covered; where it leads can, unless that is all of the workspace.
+  void deny(const WalkEntry& entry) {
+    std::string path = entry.path;
+    if (entry.type == DT_LNK) path = resolved(path).value_or("");
+    struct stat info{};
+    if (!is_inside(path, workspace_) || ::lstat(path.c_str(), &info) != 0) return;
+    (S_ISDIR(info.st_mode) ? found_.mask_directories : found_.masks).push_back(path);
+  }
+
+  bool is_below_skipped(const std::string& path) const {
+    for (std::string at = parent_of(path); is_inside(at, workspace_); at = parent_of(at)) {
+      const char* name = at.c_str() + at.rfind('/') + 1;
+      if (std::string_view(name) == ".git" || matches(kSkippedDirectories, name)) return true;
+    }
+    return false;
+  }
+
+  void pin_if_there(const std::string& path) {
+    struct stat info{};
+    if (::lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) found_.pins.push_back(path);
   }
 
   void hide(const std::string& directory) {
@@ -99,20 +150,22 @@ class Finder {
     }
   }
 
+  // Unknown means masked. What git has anyway is not: masking it would break or falsify commits.
   void sort_secrets() {
-    if (secrets_.empty()) return;
-    std::optional<std::set<std::string>> tracked;
-    if (const auto index = read_small_file(workspace_ + "/.git/index")) tracked = tracked_paths(*index);
     sort_each_once(secrets_);
+    TrackedFiles tracked(workspace_);
     for (const std::string& path : secrets_) {
-      // An index that cannot be read tracks nothing: unknown means masked.
-      const bool is_tracked = tracked && tracked->contains(path.substr(workspace_.size() + 1));
-      (is_tracked ? found_.tracked_secrets : found_.masks).push_back(path);
+      const Tracking tracking = tracked.look_up(path);
+      (tracking == Tracking::same      ? found_.tracked_secrets
+       : tracking == Tracking::changed ? found_.changed_secrets
+                                       : found_.masks)
+          .push_back(path);
     }
+    found_.unread_indexes.assign(tracked.unreadable().begin(), tracked.unreadable().end());
   }
 
   const std::string& workspace_;
-  const std::vector<std::string>& deny_names_;
+  const std::vector<std::string>& deny_patterns_;
   Findings found_;
   std::optional<RepositoryFinder> repositories_;  // in a writable workspace
   std::vector<std::string> secrets_;
@@ -127,8 +180,29 @@ FileId file_id(const std::string& path) {
 }
 
 Findings find_protected(const std::string& workspace, const std::string& home, bool is_writable,
-                        const std::vector<std::string>& deny_names, const WalkBounds& bounds) {
-  return Finder(workspace, home, is_writable, deny_names).find(bounds);
+                        const std::vector<std::string>& deny_patterns, const WalkBounds& bounds) {
+  Findings found;
+  for (int walks = 0; walks < kMaxWalks; ++walks) {
+    found = Finder(workspace, home, is_writable, deny_patterns).find(bounds);
+    if (!found.has_changed) break;
+  }
+  return found;
+}
+
+std::vector<std::string> remarks(const Findings& findings) {
+  std::vector<std::string> lines;
+  for (const std::string& path : findings.tracked_secrets) {
+    lines.push_back(path + " looks like a secret and is tracked by git: it was readable");
+  }
+  for (const std::string& path : findings.changed_secrets) {
+    lines.push_back(path +
+                    " looks like a secret and differs from what git tracks: it was hidden, and git could not add it");
+  }
+  for (const std::string& path : findings.unread_indexes) {
+    lines.push_back(path +
+                    "/index could not be read: what looks like a secret was hidden there, even where git tracks it");
+  }
+  return lines;
 }
 
 void remove_placeholder(const std::string& path) {

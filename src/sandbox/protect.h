@@ -37,14 +37,18 @@ struct Findings {
   std::vector<std::string> masks;         // files that read as empty
   std::vector<std::string> mask_directories;
   std::vector<std::string> tracked_secrets;  // in git's objects anyway: reported, not masked
-  std::vector<std::string> repositories;     // git directories found, the top one first
+  // Tracked with another content than they have: masked so that git cannot take the mask for the file.
+  std::vector<std::string> changed_secrets;
+  std::vector<std::string> unread_indexes;  // of repositories where everything that looks like a secret is masked
+  std::vector<std::string> repositories;    // git directories found, the top one first
   std::vector<Configured> configured;
   std::map<std::string, Link> links;
   // Of the directories that hold a pin. A pin cannot be moved, but a directory above it can; where it
   // was, a forged one may stand at exit.
   std::map<std::string, FileId> parents;
-  std::string placeholder;  // a commondir that we made and must remove; or empty
-  bool was_cut = false;     // the walk hit its bound: there may be more
+  std::string placeholder;   // a commondir that we made and must remove; or empty
+  bool was_cut = false;      // the walk hit its bound: there may be more
+  bool has_changed = false;  // the workspace did not hold still: things may have been missed
   std::uint64_t entries_seen = 0;
 };
 
@@ -54,9 +58,13 @@ struct WalkBounds {
 };
 
 // Looks through the workspace without following links. May make the `.git/commondir` placeholder
-// when is_writable; everything else only reads. `home` is where git finds the user's own configuration.
+// when is_writable; everything else only reads. `home` is where git finds the user's own configuration. A workspace
+// that changes meanwhile is searched again, a few times. `deny_patterns` as Spec has them.
 Findings find_protected(const std::string& workspace, const std::string& home, bool is_writable,
-                        const std::vector<std::string>& deny_names, const WalkBounds& bounds);
+                        const std::vector<std::string>& deny_patterns, const WalkBounds& bounds);
+
+// What is to be said of secrets that git tracks, as sentences.
+std::vector<std::string> remarks(const Findings& findings);
 
 inline constexpr std::string_view kPlaceholderText = ".";  // "the common directory is this one": no change
 

@@ -16,21 +16,27 @@ inline constexpr std::array<const char*, 20> kSettings = {
 };
 
 // Secrets, matched without regard to case. Masked where git does not track them.
-inline constexpr std::array<const char*, 18> kSecretFiles = {
+inline constexpr std::array<const char*, 23> kSecretFiles = {
     ".env",    ".env.*",    "id_rsa",
     "id_dsa",  "id_ecdsa",  "id_ed25519",
     "*.pem",   "*.key",     "*.p12",
     "*.pfx",   "*.jks",     "*.keystore",
     "*.ppk",   ".netrc",    ".git-credentials",
     ".pgpass", ".htpasswd", "credentials.json",
+    ".npmrc",  ".pypirc",   ".env~",
+    ".envrc",  "id_*_sk",
 };
 inline constexpr std::array<const char*, 3> kSecretDirectories = {".ssh", ".aws", ".gnupg"};
+// The same where only the directory above makes them secrets: compared as written.
+inline constexpr std::array<std::string_view, 3> kSecretPaths = {".kube/config", ".docker/config.json",
+                                                                 ".config/gcloud"};
 
 // Look like secrets and are made to be shared.
-inline constexpr std::array<const char*, 5> kNoSecrets = {".env.example", ".env.sample", ".env.template", ".env.dist",
-                                                          ".env.defaults"};
+inline constexpr std::array<const char*, 6> kNoSecrets = {".env.example", ".env.sample",   ".env.template",
+                                                          ".env.dist",    ".env.defaults", "cacert.pem"};
 
-// Not walked into: large, and holding nothing of the kinds above that could be acted on.
+// Not walked into, unless a profile denies by pattern: large, and holding nothing of the kinds above that could be
+// acted on. Nothing of those kinds can be moved there from inside either: it is covered where it is.
 inline constexpr std::array<const char*, 4> kSkippedDirectories = {"node_modules", "__pycache__", ".hg", ".svn"};
 
 // What git runs from a hooks directory.

@@ -51,11 +51,12 @@ struct Spec {
 
   std::string workspace;  // at its host path; empty: none
   bool is_workspace_writable = true;
-  std::string home;                     // private and empty; empty: none
-  std::vector<std::string> read;        // mounted read-only
-  std::vector<std::string> write;       // mounted read-write
-  std::vector<std::string> deny;        // beats read and write, at the same or any deeper path
-  std::vector<std::string> deny_names;  // names (with * and ?) hidden anywhere in the workspace
+  std::string home;                // private and empty; empty: none
+  std::vector<std::string> read;   // mounted read-only
+  std::vector<std::string> write;  // mounted read-write
+  std::vector<std::string> deny;   // beats read and write, at the same or any deeper path
+  // Hidden in the workspace: relative paths as matches_path() (base/path_pattern.h) takes them.
+  std::vector<std::string> deny_patterns;
   std::vector<Bind> binds;
 
   // Files that may be executed, and directories below which everything may. The dynamic loader is

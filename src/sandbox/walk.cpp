@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <vector>
+#include <deque>
 
 #include "base/unique_fd.h"
 
@@ -28,19 +28,20 @@ WalkResult walk(const std::string& root, const WalkBounds& bounds, const std::fu
   using Clock = std::chrono::steady_clock;
   const auto deadline = Clock::now() + bounds.time;
   WalkResult result;
-  std::vector<std::string> waiting = {root};
+  std::deque<std::string> waiting = {root};  // what is near the root is seen before the bound is met
   while (!waiting.empty()) {
-    const std::string path = std::move(waiting.back());
-    waiting.pop_back();
+    const std::string path = std::move(waiting.front());
+    waiting.pop_front();
     UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     // Names that can be listed but not reached are of no use either.
     const bool is_open = fd && ::faccessat(fd.get(), ".", F_OK, 0) == 0;
     if (!is_open) {
-      // Gone, or replaced by something else, since it was listed: there is nothing to see.
       const bool is_gone = errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
       if (errno == EACCES) {
         result.unreadable.push_back(path);
-      } else if (!is_gone) {
+      } else if (is_gone) {
+        result.has_changed = true;
+      } else {
         result.was_cut = true;
       }
       continue;

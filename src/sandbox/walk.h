@@ -18,6 +18,7 @@ struct WalkEntry {
 
 struct WalkResult {
   bool was_cut = false;
+  bool has_changed = false;             // a directory was moved or removed between being listed and being read
   std::vector<std::string> unreadable;  // directories that their own modes close
   std::uint64_t entries = 0;
 };

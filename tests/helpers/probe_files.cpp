@@ -69,6 +69,22 @@ int hard_link(const Arguments& args) { return judge(static_cast<long>(::link(arg
 
 int rename_to(const Arguments& args) { return judge(static_cast<long>(::rename(args[0].c_str(), args[1].c_str()))); }
 
+// Between two names, until a third file appears or a minute is over. Says when it has begun.
+int move_forever(const Arguments& arguments) {
+  const char* one = arguments[0].c_str();
+  const char* two = arguments[1].c_str();
+  ::close(::open((arguments[2] + ".ready").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  constexpr useconds_t kPause = 1500;
+  bool has_moved = false;
+  for (int i = 0; i < 20'000 && ::access(arguments[2].c_str(), F_OK) != 0; ++i) {
+    has_moved |= ::rename(one, two) == 0;
+    ::usleep(kPause);
+    has_moved |= ::rename(two, one) == 0;
+    ::usleep(kPause);
+  }
+  return has_moved ? kSucceeded : kRefused;
+}
+
 int exchange(const Arguments& args) {
   return judge(::syscall(SYS_renameat2, AT_FDCWD, args[0].c_str(), AT_FDCWD, args[1].c_str(), 2));  // RENAME_EXCHANGE
 }
@@ -155,6 +171,7 @@ constexpr Attack kAttacks[] = {
     {"link", 2, hard_link},
     {"rename", 2, rename_to},
     {"exchange", 2, exchange},
+    {"move-forever", 3, move_forever},
     {"unlink", 1, remove_path},
     {"mkdir", 1, make_directory},
     {"read-through-symlink", 1, through_symlink},

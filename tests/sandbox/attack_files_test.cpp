@@ -119,7 +119,7 @@ TEST_P(FileAttack, ReadsWhatIsDeniedInsideWhatIsAllowed) {
 TEST_P(FileAttack, ReadsADeniedNameAnywhere) {
   const std::string denied = write("workspace/a/b/plan.secret", "x");
   Spec attacked = spec();
-  attacked.deny_names = {"*.secret"};
+  attacked.deny_patterns = {"**/*.secret"};
   attacked.command = {probe_, "read", denied};
   EXPECT_TRUE(is_refused(run(attacked)));
 }
@@ -167,7 +167,7 @@ TEST_P(FileAttack, MakesTheWorkspaceTooLargeToBeSearched) {
   EXPECT_TRUE(std::any_of(told.report.begin(), told.report.end(), [](const std::string& line) {
     return line.starts_with("protections") && line.find("not all of it was searched") != std::string::npos;
   }));
-  attacked.deny_names = {"*.secret"};
+  attacked.deny_patterns = {"**/*.secret"};
   const Outcome refused = run(attacked, options);
   EXPECT_FALSE(refused.has_started);
   EXPECT_NE(refused.error.find("too large to find every file that fs.deny names"), std::string::npos) << refused.error;
