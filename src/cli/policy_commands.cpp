@@ -2,8 +2,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "cli/command.h"
 #include "cli/warden_link.h"
@@ -17,11 +15,12 @@ namespace {
 
 using policy::Profile;
 
+constexpr std::size_t kMaxFileBytes = 1U << 20;
+
 Status check(const Context& context, const std::string& file) {
-  std::ifstream input(file, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(input), {});
-  if (!input) return Error::make(Code::io_error, "cannot read " + file);
-  TRY(const policy::PolicyFile found, policy::parse_policy_file(text, file));
+  const auto text = os::read_small_file(file, kMaxFileBytes);
+  if (!text) return Error::make(text.error().code, "cannot read " + file + ": " + text.error().message);
+  TRY(const policy::PolicyFile found, policy::parse_policy_file(*text, file));
   if (context.wants_json) {
     const auto names = [](wire::JsonWriter& json, const char* key, const auto& list, const auto& name) {
       json.key(key).begin_array();
@@ -149,7 +148,7 @@ struct ShowArguments {
 Status show(const Context& context, const ShowArguments& arguments) {
   TRY(const auto profiles, policy::Profiles::load(context.paths.profiles_dir()));
   std::vector<policy::Rule> rules;
-  if (const auto text = os::read_small_file(context.paths.config_file, 1U << 20)) {
+  if (const auto text = os::read_small_file(context.paths.config_file, kMaxFileBytes)) {
     TRY(rules, policy::parse_rules(*text, context.paths.config_file));
   }
   if (arguments.profile.empty()) {
@@ -221,7 +220,7 @@ Status explain(const Context& context, const ExplainArguments& arguments) {
   for (const wire::Value rule : result.get("also_matched").items()) {
     print("matched   " + escape_for_display(rule.as_string().value_or("")));
   }
-  if (const wire::Value rate = result.get("rate")) {
+  for (const wire::Value rate : result.get("rates").items()) {
     print("rate      " + std::to_string(rate.get("count").as_int().value_or(0)) + " per " +
           std::to_string(rate.get("period_ms").as_int().value_or(0) / 1000) + " s, by " +
           escape_for_display(rate.get("rule").as_string().value_or("")));

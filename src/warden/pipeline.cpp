@@ -3,6 +3,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+
 namespace sallyport::warden {
 
 using handlers::Audit;
@@ -75,6 +77,11 @@ Pipeline::Pipeline(handlers::Host& host) : host_(host), auditor_(host.ledger, ho
                            handlers::pod_methods(), handlers::platform_methods()}) {
     for (const Method& method : group) methods_.emplace(method.name, &method);
   }
+}
+
+bool Pipeline::has_method(std::string_view pattern) const {
+  return std::any_of(methods_.begin(), methods_.end(),
+                     [pattern](const auto& entry) { return policy::matches(pattern, entry.first); });
 }
 
 // ---- UniqueFd -> Peer ----
@@ -227,10 +234,9 @@ Task<Result<Permit>> Pipeline::grant(const Method* method, Door& door, const Req
   if (!decision.is_denied) {
     CO_TRY(host_.engine.check_token(question_of(method, context, call)));
     CO_TRY(check(method, door, context, call.message()));
-    if (decision.rate) {
-      CO_TRY(host_.ledger.rates().take(context.principal.to_string(), decision.rate->rule,
-                                       {decision.rate->count, decision.rate->period}));
-    }
+    std::vector<ledger::Limit> limits;
+    for (const policy::RateLimit& rate : decision.rates) limits.push_back({rate.rule, {rate.count, rate.period}});
+    CO_TRY(host_.ledger.rates().take(decision.counts_as, limits));
     if (decision.needs_deputy || decision.needs_human) {
       // Nobody can review what comes after the review.
       if (!call.message().streams.empty()) {

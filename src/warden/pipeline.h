@@ -36,6 +36,9 @@ class Pipeline {
  public:
   explicit Pipeline(handlers::Host& host);
 
+  // Whether there is a method that this name or pattern stands for.
+  bool has_method(std::string_view pattern) const;
+
   // A connection on a Unix socket: the verifier decides before a byte is read.
   void accept(UniqueFd connection, Door& door, const ipc::PeerVerifier& verify);
   // A connection that was authenticated by other means: the loopback proof, or inheritance (stdio, with
