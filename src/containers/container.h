@@ -33,6 +33,7 @@ struct Config {
   std::string origin;                  // of a run: owner_of() whoever had it scheduled; or empty
   std::string replaces;                // the lost one that was started again as this one; or empty
   bool is_temporary = false;           // forgotten when it is over and nothing of it is left to answer
+  Millis idle{0};                      // stopped after so long without work where the profile says nothing; 0: never
 };
 
 enum class State : std::uint8_t {

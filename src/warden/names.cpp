@@ -1,5 +1,12 @@
 #include "warden/names.h"
 
+#include <algorithm>
+#include <functional>
+#include <string_view>
+
+#include "scheduler/declared.h"
+#include "warden/pipeline.h"
+
 namespace sallyport::warden {
 namespace {
 
@@ -22,9 +29,14 @@ Status check(const policy::Rule& rule, const policy::Profiles& profiles,
 
 }  // namespace
 
-Status check_names(const std::vector<policy::Rule>& rules, const policy::Profiles& profiles,
-                   const std::function<bool(std::string_view)>& is_known) {
-  for (const policy::Rule& rule : rules) TRY(check(rule, profiles, is_known));
+Status check_names(const Config& config, const policy::Profiles& profiles, const std::vector<mailbox::Signal>& more) {
+  const std::function<bool(std::string_view)> is_known = [&](std::string_view name) {
+    const auto is_it = [name](const auto& signal) { return signal.name == name; };
+    return has_method(name) || scheduler::is_builtin_signal(name) ||
+           std::any_of(config.signals.begin(), config.signals.end(), is_it) ||
+           std::any_of(more.begin(), more.end(), is_it);
+  };
+  for (const policy::Rule& rule : config.rules) TRY(check(rule, profiles, is_known));
   for (const auto& [name, profile] : profiles.all()) {
     for (const policy::Rule& rule : profile.rules) TRY(check(rule, profiles, is_known));
   }

@@ -2,17 +2,17 @@
 // would notice.
 #pragma once
 
-#include <functional>
-#include <string_view>
 #include <vector>
 
+#include "mailbox/signal.h"
 #include "policy/policy.h"
+#include "warden/config.h"
 
 namespace sallyport::warden {
 
-// `is_known` says whether a pattern ("fs.read", "fs.*") is the name of any method or signal. The fault names file and
-// line.
-Status check_names(const std::vector<policy::Rule>& rules, const policy::Profiles& profiles,
-                   const std::function<bool(std::string_view)>& is_known);
+// The rules of the configuration and of the profiles against all methods, profiles and signals: the built-in ones, the
+// declared ones, and `more`. The fault names file and line.
+Status check_names(const Config& config, const policy::Profiles& profiles,
+                   const std::vector<mailbox::Signal>& more = {});
 
 }  // namespace sallyport::warden

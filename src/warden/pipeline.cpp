@@ -70,18 +70,29 @@ Status refusal(const approval::Verdict& verdict) {
 
 }  // namespace
 
-Pipeline::Pipeline(handlers::Host& host) : host_(host), auditor_(host.ledger, host.sessions.log(), host.clock) {
+namespace {
+
+std::vector<const Method*> all_methods() {
+  std::vector<const Method*> all;
   for (const auto group : {handlers::warden_methods(), handlers::container_methods(), handlers::group_methods(),
                            handlers::fs_methods(), handlers::schedule_methods(), handlers::audit_methods(),
                            handlers::mailbox_methods(), handlers::policy_methods(), handlers::approval_methods(),
                            handlers::pod_methods(), handlers::platform_methods()}) {
-    for (const Method& method : group) methods_.emplace(method.name, &method);
+    for (const Method& method : group) all.push_back(&method);
   }
+  return all;
 }
 
-bool Pipeline::has_method(std::string_view pattern) const {
-  return std::any_of(methods_.begin(), methods_.end(),
-                     [pattern](const auto& entry) { return policy::matches(pattern, entry.first); });
+}  // namespace
+
+bool has_method(std::string_view pattern) {
+  const auto all = all_methods();
+  return std::any_of(all.begin(), all.end(),
+                     [pattern](const Method* method) { return policy::matches(pattern, method->name); });
+}
+
+Pipeline::Pipeline(handlers::Host& host) : host_(host), auditor_(host.ledger, host.sessions.log(), host.clock) {
+  for (const Method* method : all_methods()) methods_.emplace(method->name, method);
 }
 
 // ---- UniqueFd -> Peer ----

@@ -32,12 +32,12 @@ struct Door {
   std::size_t in_flight_bytes = 0;  // of these requests
 };
 
+// Whether there is a method that this name or pattern stands for.
+bool has_method(std::string_view pattern);
+
 class Pipeline {
  public:
   explicit Pipeline(handlers::Host& host);
-
-  // Whether there is a method that this name or pattern stands for.
-  bool has_method(std::string_view pattern) const;
 
   // A connection on a Unix socket: the verifier decides before a byte is read.
   void accept(UniqueFd connection, Door& door, const ipc::PeerVerifier& verify);

@@ -1,12 +1,9 @@
-// What the warden sees to by itself: that rules speak of what exists, that its policy is on record, that its ledger is
+// What the warden sees to by itself: that its policy is on record, that its ledger is
 // what it was, that nobody fills the disk through a mailbox.
-#include <algorithm>
-
 #include "approval/look.h"
 #include "containers/empty_directory.h"
 #include "ledger/layout.h"
 #include "ledger/verification.h"
-#include "warden/names.h"
 #include "warden/warden.h"
 
 namespace sallyport::warden {
@@ -18,15 +15,6 @@ constexpr Millis kVerifyPause{20};
 constexpr Millis kOverloadPause{50};
 
 }  // namespace
-
-Status Warden::check_names(const Config& config, const policy::Profiles& profiles) const {
-  return warden::check_names(config.rules, profiles, [&](std::string_view name) {
-    const auto is_it = [name](const auto& signal) { return signal.name == name; };
-    return pipeline_.has_method(name) || scheduler::is_builtin_signal(name) ||
-           std::any_of(config.signals.begin(), config.signals.end(), is_it) ||
-           std::any_of(options_.more_signals.begin(), options_.more_signals.end(), is_it);
-  });
-}
 
 // Under which policy everything that follows was decided; or that another was refused.
 void Warden::record_policy(const Status& loaded) {

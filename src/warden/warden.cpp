@@ -12,6 +12,7 @@
 #include "os/process.h"
 #include "os/sockets.h"
 #include "scheduler/program.h"
+#include "warden/names.h"
 
 namespace sallyport::warden {
 namespace {
@@ -82,7 +83,7 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
            .clock = clock,
            .log = log,
            .launch = [this](containers::Config wanted) { return handlers::start_container(host_, std::move(wanted)); },
-           .forget = [this](const std::string& id) { remove_when_idle(id); },
+           .forget = [this](const std::string& id) { handlers::remove_when_idle(host_, id); },
            .publish = publisher()}),
       signal_host_{.loop = loop_,
                    .registry = containers_,
@@ -173,7 +174,7 @@ Result<std::unique_ptr<Warden>> Warden::start(Options options, const Log& log, c
 
 Status Warden::open_containers() {
   TRY(profiles_, policy::Profiles::load(options_.paths.profiles_dir()));
-  TRY(check_names(config_, profiles_));
+  TRY(check_names(config_, profiles_, options_.more_signals));
   TRY(groups_.refresh());
   for (const std::string& fault : groups_.faults()) log_.error("unreadable group", {{"error", fault}});
   TRY(const auto lost, containers_.open());
@@ -188,7 +189,7 @@ Status Warden::open_containers() {
     const bool may_come = pods_.is_starting(container->config.pod);
     if (!container->config.is_temporary || !containers::is_over(container->state) || may_come) continue;
     containers_.record_loss(*container);
-    remove_when_idle(id);
+    handlers::remove_when_idle(host_, id);
   }
   // What an earlier warden's actions left running must not run beside what is done again.
   if (const std::size_t ended = scheduler::end_strays(signal_host_.programs_dir); ended != 0) {
@@ -223,16 +224,12 @@ void Warden::take_up_mailbox(const containers::Container& container) {
   }
 }
 
-void Warden::remove_when_idle(const std::string& id) {
-  mailbox_.when_idle(id, [this, id] { [[maybe_unused]] const Status removed = containers_.remove(id); });
-}
-
 // The record said that it should run: under a new id, with the same configuration. The old one goes when
 // nothing of it is left to answer.
 Fire Warden::restart(std::shared_ptr<containers::Container> lost) {
   containers::Config config = lost->config;
   config.replaces = lost->id;
-  remove_when_idle(lost->id);
+  handlers::remove_when_idle(host_, lost->id);
   const auto restarted = co_await handlers::start_container(host_, config);
   // The next warden's to do.
   if (!restarted && is_stopping_) co_return;
@@ -398,7 +395,8 @@ Status Warden::reload() {
   }
   if (config && !profiles) config = profiles.error();
   if (config) {
-    if (Status known = check_names(*config, *profiles); !known) config = std::move(known).error();
+    if (Status known = check_names(*config, *profiles, options_.more_signals); !known)
+      config = std::move(known).error();
   }
   if (!config) {
     host_.config_error = config.error().message;

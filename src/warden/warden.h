@@ -73,14 +73,12 @@ class Warden {
   void open_container_connection(UniqueFd connection, const std::shared_ptr<containers::Container>& container);
   void take_up_mailbox(const containers::Container& container);
   Fire stop_overloaded(std::shared_ptr<containers::Container> container, std::string why);
-  void remove_when_idle(const std::string& id);
   void record(const containers::Incident& incident);
   Fire restart(std::shared_ptr<containers::Container> lost);
   Fire open_scheduler();
   scheduler::Publish publisher();
   std::vector<mailbox::Signal> all_signals(const Config& config);
   Status reload();
-  Status check_names(const Config& config, const policy::Profiles& profiles) const;
   void record_policy(const Status& loaded);
   Fire check_ledger();
   void apply(const Config& config);
