@@ -79,10 +79,73 @@ bool read_all(int fd, std::string& content) {
   }
 }
 
+// Whether a text is one JSON object: what is not could not be answered, for its id stands in the same text. What else
+// the warden demands of it, it says itself.
+class JsonCheck {
+ public:
+  explicit JsonCheck(std::string_view text) : rest_(text) {}
+  bool is_object() {
+    skip_blanks();
+    return rest_.starts_with('{') && value(0) && (skip_blanks(), rest_.empty());
+  }
+
+ private:
+  static constexpr int kMaxDepth = 32;
+
+  void skip_blanks() {
+    const std::size_t first = rest_.find_first_not_of(" \t\r\n");
+    rest_.remove_prefix(first == std::string_view::npos ? rest_.size() : first);
+  }
+  bool take(std::string_view token) {
+    skip_blanks();
+    if (!rest_.starts_with(token)) return false;
+    rest_.remove_prefix(token.size());
+    return true;
+  }
+  bool string() {
+    if (!take("\"")) return false;
+    for (std::size_t i = 0; i < rest_.size(); ++i) {
+      if (static_cast<unsigned char>(rest_[i]) < 0x20) return false;
+      if (rest_[i] == '\\') {
+        ++i;
+      } else if (rest_[i] == '"') {
+        rest_.remove_prefix(i + 1);
+        return true;
+      }
+    }
+    return false;
+  }
+  bool number() {
+    skip_blanks();
+    const std::string_view digits = rest_.substr(0, rest_.find_first_not_of("+-.0123456789Ee"));
+    double parsed = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), parsed);
+    rest_.remove_prefix(digits.size());
+    return error == std::errc() && end == digits.data() + digits.size();
+  }
+  bool list(std::string_view close, bool has_keys, int depth) {
+    if (take(close)) return true;
+    do {
+      if (has_keys && !(string() && take(":"))) return false;
+      if (!value(depth)) return false;
+    } while (take(","));
+    return take(close);
+  }
+  bool value(int depth) {
+    if (depth > kMaxDepth) return false;
+    if (take("{")) return list("}", true, depth + 1);
+    if (take("[")) return list("]", false, depth + 1);
+    return string() || take("true") || take("false") || take("null") || number();
+  }
+
+  std::string_view rest_;
+};
+
 // Written where nobody looks, then renamed to where the warden does: it is there as a whole or not at all.
-bool drop(const std::string& mailbox, const std::string& message) {
+// A request's file is named after its id: it is answered even if the warden cannot make sense of what is in it.
+bool drop(const std::string& mailbox, const std::string& message, const std::string& id = {}) {
   const std::string name = std::to_string(Clock::now().time_since_epoch().count()) + "-" + random_hex(8);
-  const std::string from = mailbox + "/in/tmp/" + name, to = mailbox + "/in/new/" + name;
+  const std::string from = mailbox + "/in/tmp/" + name, to = mailbox + "/in/new/" + (id.empty() ? name : id);
   const int fd = ::open(from.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return false;
   const bool is_written = ::write(fd, message.data(), message.size()) == static_cast<ssize_t>(message.size());
@@ -217,11 +280,14 @@ int raise_signal(const Arguments& arguments, const std::string& mailbox) {
   if (fd < 0 || !read_all(fd, payload)) {
     return fail(kUsageError, "cannot read " + arguments.payload_file + ": " + std::strerror(errno));
   }
+  if (payload.size() <= kMaxBytes && !JsonCheck(payload).is_object()) {
+    return fail(kUsageError, "the payload in " + arguments.payload_file + " is no JSON object; nothing was raised");
+  }
   const std::string id = arguments.id.empty() ? make_id() : arguments.id;
   const std::string message =
       "{\"signal\":\"" + arguments.signal + "\",\"request_id\":\"" + id + "\",\"payload\":" + payload + "}";
   if (message.size() > kMaxBytes) return fail(kUsageError, "the payload is larger than 64 KiB");
-  if (!drop(mailbox, message)) return fail_errno("cannot use the mailbox");
+  if (!drop(mailbox, message, id)) return fail_errno("cannot use the mailbox");
   if (arguments.should_wait) return await_reply(mailbox, id, arguments.timeout);
   std::puts(id.c_str());
   return kDone;

@@ -10,6 +10,7 @@
 #include "os/process.h"
 #include "policy/profile.h"
 #include "warden/config.h"
+#include "warden/names.h"
 #include "warden/warden.h"
 
 #ifdef SALLYPORT_FAULTS
@@ -95,10 +96,12 @@ void keep_freed_memory() {
 int check_config(const os::Paths& paths) {
   const auto config = warden::load_config(paths.config_file);
   const auto profiles = policy::Profiles::load(paths.profiles_dir());
-  for (const Error* fault : {config ? nullptr : &config.error(), profiles ? nullptr : &profiles.error()}) {
+  const Status names = config && profiles ? warden::check_names(*config, *profiles) : ok();
+  for (const Error* fault : {config ? nullptr : &config.error(), profiles ? nullptr : &profiles.error(),
+                             names ? nullptr : &names.error()}) {
     if (fault != nullptr) std::fprintf(stderr, "%s\n", fault->message.c_str());
   }
-  return config && profiles ? 0 : 1;
+  return config && profiles && names ? 0 : 1;
 }
 
 int serve(const Arguments& arguments) {

@@ -125,12 +125,14 @@ Task<Verdict> Deputy::converse(const Matter& matter, const Sender& sender, Uniqu
     json.member("sha256", to_hex(wire::sha256(as_bytes(matter.payload)))).end_object();
   });
   const Millis limit = sender.profile.deputy_limits.timeout;
-  const auto asked = session->request("deputy.review", params, static_cast<std::uint32_t>(limit.count()),
-                                      [answered, matter](const Result<wire::Message>& message) {
-                                        if (!message) return answered->resolve(reject("the deputy died", {}));
-                                        if (message->error) return answered->resolve(reject("the deputy failed", {}));
-                                        answered->resolve(read_verdict(matter, message->result));
-                                      });
+  const auto asked =
+      session->request("deputy.review", params, static_cast<std::uint32_t>(limit.count()),
+                       [answered, matter](const Result<wire::Message>& message) {
+                         if (!message)
+                           return answered->resolve(reject("the deputy ended without an answer that can be read", {}));
+                         if (message->error) return answered->resolve(reject("the deputy failed", {}));
+                         answered->resolve(read_verdict(matter, message->result));
+                       });
   if (!asked) co_return reject("the request is too large for a deputy", {});
   listen(session);
   ipc::Loop& loop = sessions_.loop();

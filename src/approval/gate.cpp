@@ -35,12 +35,44 @@ Task<Result<T>> Gate::commit(std::function<Result<T>(ledger::Transaction&)> work
   co_return std::move(*result);
 }
 
+template <typename T>
+Task<Result<T>> Gate::insist(std::function<Result<T>(ledger::Transaction&)> work) {
+  for (bool was_told = false;; was_told = true) {
+    Result<T> result = co_await commit<T>(work);
+    if (result || result.error().code != Code::unavailable || is_stopping_) co_return result;
+    if (!was_told) log_.warn("a question waits for the ledger", {{"error", result.error().describe()}});
+    co_await loop_.sleep(kRetryAfter);
+    if (is_stopping_) co_return result;
+  }
+}
+
 void Gate::open() {
   settle_later(QuestionState::withdrawn, "whoever asked is gone",
                [](const Question& question) { return question.matter.request_id.starts_with(kCallPrefix); });
+  policy_changed();
+  watch_open_ones();
+}
+
+// Those of an earlier warden: whoever asked may not come back to them.
+Fire Gate::watch_open_ones() {
+  std::int64_t now = 0;
+  const auto found =
+      co_await insist<std::vector<Question>>([&now](ledger::Transaction& transaction) -> Result<std::vector<Question>> {
+        TRY(create_questions_table(transaction.database()));
+        now = transaction.now_ms();
+        return open_questions(transaction.database(), INT64_MAX);
+      });
+  if (!found) co_return;
+  for (const Question& question : *found) set_timer(question.id, Millis(question.expires_ms - now));
+}
+
+void Gate::set_timer(const std::string& id, Millis left) {
+  Waiting& waiting = waiting_[id];
+  if (waiting.timer == 0) waiting.timer = loop_.after(std::max(left, Millis(1)), [this, id] { expire(id); });
 }
 
 void Gate::close() {
+  stop_waiting();
   for (auto& [id, waiting] : std::exchange(waiting_, {})) {
     if (waiting.timer != 0) loop_.cancel(waiting.timer);
     for (const auto& waiter : waiting.waiters) {
@@ -51,7 +83,7 @@ void Gate::close() {
 
 Fire Gate::settle_later(QuestionState to, std::string why, std::function<bool(const Question&)> condition) {
   const auto settled =
-      co_await commit<std::vector<Question>>([&](ledger::Transaction& transaction) -> Result<std::vector<Question>> {
+      co_await insist<std::vector<Question>>([&](ledger::Transaction& transaction) -> Result<std::vector<Question>> {
         TRY(create_questions_table(transaction.database()));
         return settle_all(transaction, to, why, condition);
       });
@@ -67,22 +99,17 @@ Fire Gate::settle_later(QuestionState to, std::string why, std::function<bool(co
 Task<Verdict> Gate::review(Matter matter) {
   const std::string id = random_hex(6);
   const auto asked =
-      co_await commit<Asked>([&](ledger::Transaction& transaction) { return ask(transaction, matter, id, expiry_); });
+      co_await insist<Asked>([&](ledger::Transaction& transaction) { return ask(transaction, matter, id, expiry_); });
   if (!asked) co_return refusal(asked.error());
   const Question& question = asked->question;
   if (question.state != QuestionState::open) co_return question.verdict();
   if (matter.on_asked) matter.on_asked(question.id);
   const auto waiter = std::make_shared<ipc::OneShot<Verdict>>();
-  Waiting& waiting = waiting_[question.id];
-  waiting.matter = std::move(matter);
-  waiting.waiters.push_back(waiter);
-  if (waiting.timer == 0) {
-    const Millis left(std::max<std::int64_t>(question.expires_ms - question.asked_ms, 1));
-    // After a restart some of that time has passed already, by the wall clock.
-    const Millis passed =
-        asked->is_new ? Millis(0) : Millis(std::max<std::int64_t>(asked->now_ms - question.asked_ms, 0));
-    waiting.timer = loop_.after(std::max(left - passed, Millis(1)), [this, id = question.id] { expire(id); });
-  }
+  waiting_[question.id].waiters.push_back(waiter);
+  // After a restart some of its time has passed already, by the wall clock.
+  const Millis passed =
+      asked->is_new ? Millis(0) : Millis(std::max<std::int64_t>(asked->now_ms - question.asked_ms, 0));
+  set_timer(question.id, Millis(question.expires_ms - question.asked_ms) - passed);
   if (asked->is_new) {
     log_.info(
         "a human is asked",
@@ -102,6 +129,11 @@ void Gate::withdraw(const std::string& container, const std::string& request_id)
   settle_later(QuestionState::withdrawn, "whoever asked is gone", [container, request_id](const Question& question) {
     return question.matter.container == container && question.matter.request_id == request_id;
   });
+}
+
+void Gate::withdraw_all(const std::string& container) {
+  settle_later(QuestionState::withdrawn, "whoever asked is gone",
+               [container](const Question& question) { return question.matter.container == container; });
 }
 
 void Gate::policy_changed() {

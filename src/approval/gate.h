@@ -3,7 +3,8 @@
 // A question is bound to (id, payload hash, policy hash, expiry) and kept in the ledger's database. The first
 // answer wins and the second is told. Expiry means no; so does a change of the policy before the answer. After
 // a restart the same matter finds its question again. Expiry goes by the wall clock and, while this process
-// lives, also by the steady one: setting the clock back gains nothing.
+// lives, also by the steady one: setting the clock back gains nothing. Where the ledger cannot be written everything
+// but an answer waits until it can be: nobody is told that a question is over, or that there is one, before it is.
 #pragma once
 
 #include <functional>
@@ -37,15 +38,20 @@ class Gate final : public Reviewer {
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
 
-  // First of all: makes the table, and ends the questions of calls that died with an earlier warden.
+  // First of all, with the policy in force: makes the table, ends the questions that nobody waits for any more (those
+  // of calls, which died with an earlier warden, and those of another policy), and sees to it that the others expire.
   void open();
+  // Nothing waits for the ledger any more.
+  void stop_waiting() { is_stopping_ = true; }
   // Last of all, when the ledger is closed: whoever still waits is told no, and can record nothing of it.
   void close();
   void set_expiry(Millis expiry) { expiry_ = expiry; }
 
   Task<Verdict> review(Matter matter) override;
   // Whoever asked is gone.
-  void withdraw(const std::string& container, const std::string& request_id);
+  void withdraw(const std::string& container, const std::string& request_id) override;
+  // A container is gone, and with it all that it asked.
+  void withdraw_all(const std::string& container);
   // After a reload: what was asked under another policy is void.
   void policy_changed();
 
@@ -57,7 +63,6 @@ class Gate final : public Reviewer {
 
  private:
   struct Waiting {
-    Matter matter;
     std::vector<std::shared_ptr<ipc::OneShot<Verdict>>> waiters;
     ipc::Loop::TimerId timer = 0;
   };
@@ -65,6 +70,11 @@ class Gate final : public Reviewer {
   // Runs work in a transaction of its own; what it returns is there once it is on the disk.
   template <typename T>
   Task<Result<T>> commit(std::function<Result<T>(ledger::Transaction&)> work);
+  // The same, again and again while the ledger cannot be written.
+  template <typename T>
+  Task<Result<T>> insist(std::function<Result<T>(ledger::Transaction&)> work);
+  Fire watch_open_ones();
+  void set_timer(const std::string& id, Millis left);
   Fire settle_later(QuestionState to, std::string why, std::function<bool(const Question&)> condition);
   void expire(const std::string& id);
   void ended(const Question& question);
@@ -76,6 +86,7 @@ class Gate final : public Reviewer {
   Hooks hooks_;
   Millis expiry_ = kDefaultExpiry;
   std::map<std::string, Waiting> waiting_;  // by question
+  bool is_stopping_ = false;
 };
 
 }  // namespace sallyport::approval

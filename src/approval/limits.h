@@ -11,6 +11,9 @@ namespace sallyport::approval {
 // why. The configuration may say otherwise.
 inline constexpr std::chrono::milliseconds kDefaultExpiry{24 * 60 * 60 * 1000};
 
+// Before what the ledger could not take is tried again.
+inline constexpr std::chrono::milliseconds kRetryAfter{500};
+
 // What one container may have open at once: a human reads them all.
 inline constexpr std::int64_t kMaxOpenPerContainer = 64;
 // One page of the list: it must fit into one frame, payloads included.

@@ -39,6 +39,8 @@ class Reviewer {
   virtual ~Reviewer() = default;
   // Never fails: whatever goes wrong is a rejection that says what went wrong.
   virtual Task<Verdict> review(Matter matter) = 0;
+  // Whoever asked has its answer already, or is gone.
+  virtual void withdraw(const std::string&, const std::string&) {}
 };
 
 }  // namespace sallyport::approval

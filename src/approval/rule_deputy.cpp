@@ -17,7 +17,7 @@ namespace sallyport::approval {
 namespace {
 
 constexpr std::int64_t kFurthestMs = 366LL * 24 * 60 * 60 * 1000;
-constexpr std::size_t kMaxNameBytes = 64;
+constexpr std::size_t kMaxNameBytes = 48;  // as the host has it
 // Names that mean something to the host.
 constexpr std::string_view kReserved[] = {"host", "warden", "admin", "root", "default", "global", "main", "sallyport"};
 
@@ -45,7 +45,7 @@ Status review_name(std::string_view field, std::string_view name) {
                         std::all_of(name.begin(), name.end(), [](char c) {
                           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
                         });
-  if (!is_plain) return no(std::string(field) + " " + quoted(name) + " is not 1 to 64 of a-z 0-9 - _");
+  if (!is_plain) return no(std::string(field) + " " + quoted(name) + " is not 1 to 48 of a-z 0-9 - _");
   if (std::find(std::begin(kReserved), std::end(kReserved), name) != std::end(kReserved)) {
     return no(std::string(field) + " " + quoted(name) + " is reserved");
   }

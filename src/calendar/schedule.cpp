@@ -126,7 +126,9 @@ Result<Cron> Cron::parse(std::string_view text) {
     if (text == nickname) return parse(meaning);
   }
   if (text.starts_with('@')) {
-    return wrong("'" + escape_for_display(text) + "' is unknown; there are @hourly @daily @weekly @monthly @yearly");
+    return wrong("'" + escape_for_display(text) +
+                 "' is unknown; there are @hourly @daily @midnight @weekly @monthly @yearly "
+                 "@annually");
   }
   std::array<std::string_view, 5> fields;
   std::size_t count = 0;

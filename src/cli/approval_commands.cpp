@@ -52,6 +52,12 @@ void print_question(wire::Value question) {
   if (text(question.get("state")) != "open") {
     print("answered   by " + shown(question.get("by")) + "  " + shown(question.get("why")));
   }
+  if (const wire::Value runs = question.get("runs")) {
+    std::string command;
+    for (const wire::Value argument : runs.items())
+      command += (command.empty() ? "\"" : " \"") + shown(argument) + "\"";
+    print("runs       " + command);
+  }
   print("payload");
   print(escape_text_for_display(text(question.get("pretty"))));
   if (!question.get("diff")) return;
@@ -115,10 +121,13 @@ Status go_through(const Context& context) {
     const auto full = client->call("approval.show", named(id));
     if (!full) continue;
     print_question(full->value());
-    std::cout << "approve (a), deny (d), skip (enter), quit (q)? " << std::flush;
     std::string line;
-    if (!std::getline(std::cin, line) || line == "q") return ok();
-    if (line != "a" && line != "d") continue;
+    // Whatever else is said is no answer: the next one must not land on another question.
+    do {
+      std::cout << "approve (a), deny (d), skip (enter), quit (q)? " << std::flush;
+      if (!std::getline(std::cin, line) || line == "q") return ok();
+    } while (!line.empty() && line != "a" && line != "d");
+    if (line.empty()) continue;
     std::string why;
     if (line == "d") {
       std::cout << "why? " << std::flush;

@@ -101,6 +101,7 @@ Status query(Context& context, const QueryArguments& arguments) {
   if (!arguments.until.empty()) {
     TRY(wanted.until_ms, parse_time(arguments.until, now));
   }
+  TRY(ledger::check_decision(arguments.decision));
   context.exit_code = 0;
   wanted.limit = ledger::kMaxQueryRecords;
   TRY(const auto database, open_ledger(context));
@@ -194,6 +195,12 @@ Status checkpoint(Context& context, const std::string& output) {
   return ok();
 }
 
+// The warden has no part in it: whatever fails, it is not that it cannot be reached.
+Status by_itself(Context& context, Status status) {
+  if (!status && context.exit_code == 0) context.exit_code = static_cast<int>(Exit::failed);
+  return status;
+}
+
 }  // namespace
 
 void add_audit_commands(CLI::App& app, Context& context) {
@@ -206,7 +213,8 @@ void add_audit_commands(CLI::App& app, Context& context) {
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber.description(""));
   tail_command->add_flag("-f,--follow", tail_arguments->follows, "And those that come");
-  on_run(tail_command, context, [&context, tail_arguments] { return tail(context, *tail_arguments); });
+  on_run(tail_command, context,
+         [&context, tail_arguments] { return by_itself(context, tail(context, *tail_arguments)); });
 
   auto* query_command = audit->add_subcommand("query", "Find records");
   const auto wanted = std::make_shared<QueryArguments>();
@@ -221,13 +229,13 @@ void add_audit_commands(CLI::App& app, Context& context) {
   query_command->add_option("--limit", wanted->limit, "At most so many")
       ->type_name("N")
       ->check(CLI::PositiveNumber.description(""));
-  on_run(query_command, context, [&context, wanted] { return query(context, *wanted); });
+  on_run(query_command, context, [&context, wanted] { return by_itself(context, query(context, *wanted)); });
 
   auto* verify_command = audit->add_subcommand("verify", "Find what was changed, removed, reordered or cut off");
   const auto against = std::make_shared<std::string>();
   verify_command->add_option("--against", *against, "A checkpoint that was kept elsewhere: finds a roll-back too")
       ->type_name("FILE");
-  on_run(verify_command, context, [&context, against] { return verify(context, *against); });
+  on_run(verify_command, context, [&context, against] { return by_itself(context, verify(context, *against)); });
 
   auto* checkpoint_command = audit->add_subcommand("checkpoint", "Sign the end of the log, to be kept elsewhere");
   const auto output = std::make_shared<std::string>();

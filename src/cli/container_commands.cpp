@@ -151,7 +151,7 @@ Status exec(Context& context, ExecArguments arguments) {
   Client& client = *warden.client;
   std::uint32_t out = 0, err = 0;
   client.on_event([&](const wire::Message& event) {
-    if (event.method != "container.started") return;
+    if (event.method != "container.started") return tell_of(event);
     out = static_cast<std::uint32_t>(event.params.get("stdout").get("$stream").as_int().value_or(0));
     err = static_cast<std::uint32_t>(event.params.get("stderr").get("$stream").as_int().value_or(0));
   });

@@ -14,15 +14,16 @@ std::string coloured(const char* code, std::string_view text, int fd) {
   return std::string("\x1b[") + code + "m" + std::string(text) + "\x1b[0m";
 }
 
-Exit exit_for(Code code) {
-  switch (code) {
+Exit exit_for(const Error& error) {
+  switch (error.code) {
     case Code::policy_denied:
     case Code::approval_denied:
     case Code::approval_expired:
     case Code::unauthenticated:
       return Exit::denied;
     case Code::unavailable:
-      return Exit::unreachable;
+      // A warden that says so was reached; it tells no detail, which only our own errors have.
+      return error.detail.empty() ? Exit::failed : Exit::unreachable;
     default:
       return Exit::failed;
   }
@@ -47,7 +48,7 @@ Exit report(const Context& context, const Error& error) {
     if (!error.detail.empty()) text += " (" + error.detail + ")";
     std::fprintf(stderr, "%s %s\n", coloured("31", "sallyport:", STDERR_FILENO).c_str(), text.c_str());
   }
-  return exit_for(error.code);
+  return exit_for(error);
 }
 
 }  // namespace sallyport::cli

@@ -225,7 +225,7 @@ Status explain(const Context& context, const ExplainArguments& arguments) {
   for (const wire::Value rule : result.get("also_matched").items()) {
     print("matched   " + escape_for_display(rule.as_string().value_or("")));
   }
-  if (const wire::Value rate = result.get("rate")) {
+  for (const wire::Value rate : result.get("rates").items()) {
     print("rate      " + std::to_string(rate.get("count").as_int().value_or(0)) + " per " +
           std::to_string(rate.get("period_ms").as_int().value_or(0) / 1000) + " s, by " +
           escape_for_display(rate.get("rule").as_string().value_or("")));

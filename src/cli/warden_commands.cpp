@@ -123,7 +123,7 @@ Status call(Context& context, const CallArguments& arguments) {
   }
   TRY(const Started started, ensure_warden(context.paths));
   started.client->on_event([](const wire::Message& event) {
-    if (event.method != "progress") return;
+    if (event.method != "progress") return tell_of(event);
     print(event.params.to_json());
     std::fflush(stdout);
   });

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <thread>
 
 #include "os/files.h"
@@ -73,7 +74,7 @@ Status wait_until_ready(int ready, const LogFile& log) {
     const ssize_t count = ::read(ready, &byte, 1);
     if (count < 0 && errno == EINTR) continue;
     if (count == 1) return ok();
-    return Error::make(Code::unavailable, "the warden died while starting: " + last_words(log));
+    return Error::make(Code::unavailable, "the warden died while starting: " + last_words(log), "it ended");
   }
 }
 
@@ -106,9 +107,21 @@ Result<std::unique_ptr<Client>> reach_warden(const os::Paths& paths) {
 
 }  // namespace
 
+void tell_of(const wire::Message& event) {
+  if (event.method == "approval.asked") {
+    const std::string id = escape_for_display(event.params.get("id").as_string().value_or(""));
+    std::fprintf(stderr, "waiting for a human: %s; see sallyport approvals show %s\n", id.c_str(), id.c_str());
+  } else if (event.method == "audit.delayed") {
+    std::fputs("the audit log cannot be written; this is done all the same, and recorded when it can be\n", stderr);
+  }
+}
+
 Result<std::unique_ptr<Client>> connect_warden(const os::Paths& paths) {
   auto client = Client::connect_unix(paths.control_socket());
-  if (client) return client;
+  if (client) {
+    (*client)->on_event(tell_of);
+    return client;
+  }
   const Code code = client.error().code;
   if (code != Code::not_found && code != Code::unavailable) return client;
   return Error::make(Code::unavailable, "no warden is running; start one with: sallyport up",

@@ -12,6 +12,10 @@ namespace sallyport::cli {
 // Connects to a warden that runs; UNAVAILABLE, with what to do, if none does.
 Result<std::unique_ptr<Client>> connect_warden(const os::Paths& paths);
 
+// What a call waits for, or what became of its record, on stderr. Every connection does this unless it is told to do
+// something else with events.
+void tell_of(const wire::Message& event);
+
 struct Started {
   std::unique_ptr<Client> client;
   bool was_running = false;

@@ -30,6 +30,7 @@ struct Config {
   std::string overrides;               // of the profile, which they only narrow; a JSON object, or empty
   std::string input;                   // for its command's stdin; not recorded
   bool should_restart = false;         // started again by a warden that finds it lost
+  std::string origin;                  // of a run: owner_of() whoever had it scheduled; or empty
   std::string replaces;                // the lost one that was started again as this one; or empty
   bool is_temporary = false;           // forgotten when it is over and nothing of it is left to answer
   Millis idle{0};                      // stopped after so long without work where the profile says nothing; 0: never
@@ -101,5 +102,11 @@ struct Container {
   SteadyTime last_activity;
   Millis idle_limit{0};
 };
+
+// To whom it counts what it schedules and how often it asks: the group or container that it comes from in the end.
+inline std::string owner_of(const Container& container) {
+  if (!container.config.origin.empty()) return container.config.origin;
+  return container.config.group.empty() ? container.id : "group/" + container.config.group;
+}
 
 }  // namespace sallyport::containers

@@ -53,13 +53,15 @@ table::Setter text(std::string& target, std::size_t most) {
 
 }  // namespace
 
-Status check_group_name(std::string_view name) {
+Status check_group_name(std::string_view name) { return check_name("a group's", name); }
+
+Status check_name(std::string_view whose, std::string_view name) {
   const bool is_plain =
       !name.empty() && name.size() <= 48 && is_alphanumeric(name[0], false) &&
       std::all_of(name.begin(), name.end(), [](char c) { return is_alphanumeric(c, false) || c == '-' || c == '_'; });
   if (!is_plain) {
     return Error::make(Code::invalid_params,
-                       "a group's name is 1 to 48 of a-z 0-9 - _, beginning with a letter or digit");
+                       std::string(whose) + " name is 1 to 48 of a-z 0-9 - _, beginning with a letter or digit");
   }
   if (std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end()) {
     return Error::make(Code::invalid_params, "'" + std::string(name) + "' is reserved; choose another name");
@@ -172,23 +174,28 @@ Status Groups::refresh() {
   return ok();
 }
 
-Result<Group> Groups::add(Group group) {
+Status Groups::check(const Group& group) const {
   TRY(check_group_name(group.name));
   TRY(check_group_folder(group.folder));
   for (const auto& [name, other] : groups_) {
-    if (name == group.name && !group.key.empty() && other.key == group.key) return other;
+    if (name == group.name && !group.key.empty() && other.key == group.key) return ok();
     if (name == group.name) return Error::make(Code::conflict, "a group of this name exists");
     if (other.folder == group.folder) return Error::make(Code::conflict, "another group has this folder");
   }
   // A faulty record keeps its name: nobody gets a session by spoiling a file.
   std::error_code ignored;
-  const std::string path = directory() + "/" + group.name + std::string(kSuffix);
-  if (std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) {
+  if (std::filesystem::exists(std::filesystem::symlink_status(path_of(group.name), ignored))) {
     return Error::make(Code::conflict, "a group of this name exists");
   }
   if (groups_.size() >= kMaxGroups) return Error::make(Code::quota_exceeded, "there are too many groups");
+  return ok();
+}
+
+Result<Group> Groups::add(Group group) {
+  TRY(check(group));
+  if (const Group* known = find(group.name)) return *known;
   TRY(os::open_private_directory(directory()));
-  TRY(os::write_private_file(path, to_toml(group)));
+  TRY(os::write_private_file(path_of(group.name), to_toml(group)));
   groups_.emplace(group.name, group);
   TRY(session_dir(group.name));
   TRY(workspace_dir(group.name));

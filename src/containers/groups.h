@@ -29,6 +29,8 @@ struct Group {
 
 // a-z 0-9 - _, beginning with a letter or digit, at most 48; and none that the system uses itself.
 Status check_group_name(std::string_view name);
+// The same for other things that are named so; `whose` begins the sentence that says what is wrong.
+Status check_name(std::string_view whose, std::string_view name);
 // One path component of A-Z a-z 0-9 . - _, beginning with a letter or digit, at most 64.
 Status check_group_folder(std::string_view folder);
 
@@ -53,6 +55,8 @@ class Groups {
   // Makes it durable, with its directories. The same key again: the group as it is. CONFLICT if the name or
   // the folder is another's.
   Result<Group> add(Group group);
+  // Whether it would: the same errors.
+  Status check(const Group& group) const;
 
   const Group* find(std::string_view name) const;
   const std::map<std::string, Group, std::less<>>& all() const { return groups_; }
@@ -63,6 +67,7 @@ class Groups {
 
  private:
   std::string directory() const { return state_dir_ + "/groups"; }
+  std::string path_of(const std::string& name) const { return directory() + "/" + name + ".toml"; }
 
   std::string state_dir_;
   std::map<std::string, Group, std::less<>> groups_;

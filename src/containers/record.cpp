@@ -49,6 +49,7 @@ Result<std::shared_ptr<Container>> parse_record(const std::string& id, const std
   if (const wire::Value overrides = root.get("overrides")) container->config.overrides = overrides.to_json();
   container->config.should_restart = root.get("restart").as_bool().value_or(false);
   container->config.replaces = text(root.get("replaces"));
+  container->config.origin = text(root.get("origin"));
   container->config.group = text(root.get("group"));
   container->config.pod = text(root.get("pod"));
   for (const wire::Value rule : root.get("net_allow").items()) container->config.net_allow.push_back(text(rule));
@@ -126,6 +127,7 @@ Status write_record(const std::string& directory, const Container& container) {
                                     json.key("overrides").raw(container.config.overrides);
                                   }
                                   json.member("replaces", container.config.replaces);
+                                  json.member("origin", container.config.origin);
                                   json.end_object();
                                 }),
                                 os::Durability::unsynced);  // containers do not outlive the machine

@@ -45,6 +45,12 @@ Task<Reply> show(const Permit& permit, Call& call, RequestContext& context, Host
   co_return call.result([&](JsonWriter& json) {
     json.begin_object();
     approval::write_question(json, *question, true);
+    const auto runs = host.mailbox.command_of(question->matter.container, question->matter.request_id);
+    if (!runs.empty()) {
+      json.key("runs").begin_array();
+      for (const std::string& argument : runs) json.value(argument);
+      json.end_array();
+    }
     json.end_object();
   });
 }

@@ -34,6 +34,7 @@ Task<Reply> query(const Permit&, Call& call, RequestContext&, Host& host) {
   wanted.principal = params.get("principal").as_string().value_or("");
   wanted.method = params.get("method").as_string().value_or("");
   wanted.decision = params.get("decision").as_string().value_or("");
+  CO_TRY(ledger::check_decision(wanted.decision));
   wanted.limit = params.get("limit").as_int().value_or(wanted.limit);
   wanted.cursor = params.get("cursor").as_uint().value_or(0);
   std::optional<Result<ledger::Page>> page;

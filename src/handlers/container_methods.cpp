@@ -152,9 +152,10 @@ void end_with_session(Call& call, Host& host, const std::string& id) {
   call.session().on_close(end);
 }
 
-Task<Reply> create(const Permit&, Call& call, RequestContext&, Host& host) {
+Task<Reply> create(const Permit&, Call& call, RequestContext& context, Host& host) {
   auto config = read_config(host, call.params());
   if (!config) co_return std::move(config).error();
+  if (const auto maker = host.containers.find(context.container_id)) config->origin = containers::owner_of(*maker);
   auto container = co_await start_container(host, std::move(*config));
   if (!container) co_return std::move(container).error();
   if (call.params().get("config").get("ends_with_session").as_bool().value_or(false)) {
@@ -332,9 +333,14 @@ constexpr Method kMethods[] = {
      .params = kExec,
      .timeout = kNoTimeout,
      .audit = Audit::durable},
-    {.name = "container.signal", .handle = signal, .params = kSignal, .audit = Audit::durable},
-    {.name = "container.stop", .handle = stop, .params = kStop, .timeout = kNoTimeout, .audit = Audit::durable},
-    {.name = "container.remove", .handle = remove, .params = kNamed, .audit = Audit::durable},
+    {.name = "container.signal", .handle = signal, .params = kSignal, .audit = Audit::durable, .is_brake = true},
+    {.name = "container.stop",
+     .handle = stop,
+     .params = kStop,
+     .timeout = kNoTimeout,
+     .audit = Audit::durable,
+     .is_brake = true},
+    {.name = "container.remove", .handle = remove, .params = kNamed, .audit = Audit::durable, .is_brake = true},
     {.name = "container.wait", .handle = wait, .params = kNamed, .timeout = kNoTimeout},
 };
 

@@ -25,6 +25,8 @@ void set_policy(Host& host, const Container& container) {
     return host.engine.set_container(container.id, {});
   }
   policy::ContainerPolicy policy = policy::container_policy(*profile);
+  const std::string owner = containers::owner_of(container);
+  policy.counts_as = owner.starts_with("group/") ? owner : Principal::container(owner).to_string();
   if (containers::is_over(container.state)) policy.methods.clear();
   host.engine.set_container(container.id, std::move(policy));
 }

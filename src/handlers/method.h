@@ -98,6 +98,9 @@ struct Method {
   bool are_params_checked_by_handler = false;  // where a worker knows what they mean
   Millis timeout{30'000};                      // 0: as long as it takes
   Audit audit = Audit::none;
+  // It stops something. The host may always do that: where the ledger cannot be written it is done all the same, and
+  // recorded as soon as it can be.
+  bool is_brake = false;
 };
 
 // Makes a container as container.create does; also for those that a restarted warden finds lost, and for

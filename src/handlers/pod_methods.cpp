@@ -172,8 +172,13 @@ Task<Reply> forward(const Permit&, Call& call, RequestContext&, Host& host) {
   co_return co_await (*link)->pass(call);
 }
 
-Method forwarded(std::string_view name, Millis timeout, Audit audit) {
-  return {.name = name, .handle = forward, .params = *pod::find_schema(name), .timeout = timeout, .audit = audit};
+Method forwarded(std::string_view name, Millis timeout, Audit audit, bool is_brake = false) {
+  return {.name = name,
+          .handle = forward,
+          .params = *pod::find_schema(name),
+          .timeout = timeout,
+          .audit = audit,
+          .is_brake = is_brake};
 }
 
 }  // namespace
@@ -190,8 +195,8 @@ std::span<const Method> pod_methods() {
       forwarded("pod.log", Millis(30'000), Audit::durable),
       forwarded("pod.resize", Millis(30'000), Audit::buffered),
       forwarded("pod.role", Millis(30'000), Audit::durable),
-      forwarded("pod.signal", Millis(30'000), Audit::durable),
-      forwarded("pod.stop", Millis(30'000), Audit::durable),
+      forwarded("pod.signal", Millis(30'000), Audit::durable, true),
+      forwarded("pod.stop", Millis(30'000), Audit::durable, true),
       forwarded("pod.status", Millis(30'000), Audit::none),
       forwarded("pod.wait", Millis(0), Audit::durable),
   };

@@ -27,6 +27,16 @@ Result<Principal> read_principal(wire::Value given, const Principal& asker) {
   return Error::invalid_param("params.principal", "must be host or container/ID");
 }
 
+// What is refused whatever the rules say.
+std::optional<std::string> refusal_anyway(const Principal& principal, std::string_view name) {
+  if (principal.is_host() && policy::is_signal_name(name)) return "signals are raised by containers only";
+  if (principal.is_host()) return std::nullopt;
+  for (const std::string_view group : {"approval.", "group.", "schedule."}) {
+    if (name.starts_with(group)) return "it is answered at the control door only, whatever the rules say";
+  }
+  return std::nullopt;
+}
+
 Task<Reply> explain(const Permit& permit, Call& call, RequestContext& context, Host& host) {
   const auto principal = read_principal(call.params().get("principal"), permit.principal());
   if (!principal) return now(principal.error());
@@ -37,8 +47,12 @@ Task<Reply> explain(const Permit& permit, Call& call, RequestContext& context, H
     return now(Error::make(Code::not_found, "no such container"));
   }
   const std::string name = text(call.params().get("method"));
-  const policy::Decision decision =
+  policy::Decision decision =
       host.engine.consider({*principal, context.process, name, {}, call.params().get("params")});
+  if (const auto refused = refusal_anyway(*principal, name)) {
+    decision = policy::Decision();
+    decision.why = *refused;
+  }
   const bool is_reviewed = decision.needs_deputy || decision.needs_human;
   return now(call.result([&](JsonWriter& json) {
     json.begin_object().member("principal", principal->to_string()).member("method", name);
@@ -47,10 +61,13 @@ Task<Reply> explain(const Permit& permit, Call& call, RequestContext& context, H
     json.member("rule", decision.rule).member("why", decision.why).key("also_matched").begin_array();
     for (const std::string& rule : decision.also_matched) json.value(rule);
     json.end_array();
-    if (decision.rate) {
-      json.key("rate").begin_object().member("rule", decision.rate->rule).member("count", decision.rate->count);
-      json.member("period_ms", decision.rate->period.count()).end_object();
+    json.key("rates").begin_array();
+    for (const policy::RateLimit& rate : decision.rates) {
+      json.begin_object().member("rule", rate.rule).member("count", rate.count);
+      json.member("period_ms", rate.period.count()).end_object();
     }
+    json.end_array();
+    if (!decision.rates.empty()) json.member("counts_as", decision.counts_as);
     json.member("policy_hash", host.engine.policy_hash()).end_object();
   }));
 }

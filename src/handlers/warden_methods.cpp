@@ -212,7 +212,7 @@ constexpr Method kMethods[] = {
     {.name = "warden.status", .handle = status},
     {.name = "warden.subscribe", .handle = subscribe, .params = kSubscribe},
     {.name = "warden.reload", .handle = reload, .audit = Audit::durable},
-    {.name = "warden.shutdown", .handle = shutdown, .audit = Audit::durable},
+    {.name = "warden.shutdown", .handle = shutdown, .audit = Audit::durable, .is_brake = true},
     {.name = "session.narrow", .handle = narrow, .params = kNarrow, .audit = Audit::buffered},
     {.name = "token.create", .handle = create_token, .params = kTokenCreate, .audit = Audit::buffered},
 };

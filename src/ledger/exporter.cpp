@@ -112,6 +112,8 @@ Status Exporter::resume(Database& database, std::uint64_t synced) {
     is_ours = false;
     if (!record) break;
     TRY(const auto hash, read_hash(database, record->seq));
+    TRY(const Tip tip, read_tip(database));
+    if (record->seq > tip.seq && hash_of(*record) == record->hash) ahead_ = record->seq;
     is_ours = hash == record->hash && hash_of(*record) == record->hash;
     // A line torn by a crash is written again, whole.
     if (is_ours && ::ftruncate(file.get(), static_cast<off_t>(last.whole_bytes)) != 0) {

@@ -36,6 +36,8 @@ class Exporter {
   std::uint64_t exported() const { return next_ - 1; }
   std::uint64_t synced() const { return synced_; }
   const std::string& tampering() const { return tampering_; }
+  // The last record of the files, if it is a whole one and the ledger is not that far; else 0.
+  std::uint64_t ahead_of_ledger() const { return ahead_; }
 
  private:
   Exporter(UniqueFd directory, std::uint64_t file_bytes) : directory_(std::move(directory)), file_bytes_(file_bytes) {}
@@ -51,6 +53,7 @@ class Exporter {
   std::uint64_t synced_ = 0;  // the last record known to be on the disk
   Bytes pending_;             // lines of records below next_ + pending_records_
   std::uint64_t pending_records_ = 0;
+  std::uint64_t ahead_ = 0;
   std::string tampering_;
 };
 

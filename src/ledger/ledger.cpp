@@ -1,5 +1,6 @@
 #include "ledger/ledger.h"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 
@@ -66,6 +67,14 @@ Result<std::unique_ptr<Ledger>> Ledger::open(const Options& options) {
   TRY(ledger->quotas_.load(*ledger->database_));
   TRY(ledger->exporter_,
       Exporter::open(audit_directory(options.state_dir), *ledger->database_, options.export_file_bytes));
+  if (const std::uint64_t known = ledger->exporter_->ahead_of_ledger(); known != 0) {
+    return Error::make(
+        Code::conflict,
+        "the audit files hold record " + std::to_string(known) + ", but the ledger ends at record " +
+            std::to_string(ledger->chain_.tip().seq) +
+            ": it was emptied or put back; restore ledger.db with its -wal, or move ledger.db, audit/ and "
+            "audit.key away together, keep them, and start anew");
+  }
   ledger->exported_on_disk_ = ledger->exporter_->synced();
   ledger->health_.last_seq = ledger->chain_.tip().seq;
   ledger->health_.exported_seq = ledger->exporter_->exported();
@@ -80,6 +89,7 @@ Ledger::Ledger(const Options& options, UniqueFd lock, std::unique_ptr<Database> 
       database_(std::move(database)),
       key_(key),
       chain_(*database_, key_),
+      reserve_(reserve_path(options.state_dir)),
       rates_(*this, clock_),
       quotas_(*this, clock_) {}
 
@@ -158,7 +168,13 @@ Health Ledger::health() const {
   const std::lock_guard lock(mutex_);
   Health health = health_;
   health.backlog = backlog;
+  if (health.error.empty()) health.error = damage_;
   return health;
+}
+
+void Ledger::note_damage(std::string what) {
+  const std::lock_guard lock(mutex_);
+  damage_ = std::move(what);
 }
 
 // ---- the writer thread ----
@@ -170,10 +186,14 @@ void Ledger::run() {
     if (!batch.submissions.empty()) commit(std::move(batch.submissions));
     for (Reading& reading : batch.readings) {
       reading.work(*database_);
+      database_->take_fault();  // of what was read; no transaction is in doubt for it
       if (reading.done) post_([done = std::move(reading.done)] { done(ok()); });
     }
     if (batch.is_last) return finish();
-    if (sync_at_ && *sync_at_ <= std::chrono::steady_clock::now()) sync_export(false);
+    if (sync_at_ && *sync_at_ <= std::chrono::steady_clock::now()) {
+      sync_export(false);
+      if (!health().is_writable) try_again();
+    }
     if (database_->log_pages() > kFoldAfterPages) database_->fold_log();
   }
 }
@@ -183,6 +203,9 @@ void Ledger::commit(std::vector<Submission> group) {
     const std::string count = std::to_string(dropped - std::exchange(dropped_noted_, dropped));
     group.push_back({.durability = Durability::buffered, .entries = {note("ledger.dropped", "count=" + count)}});
   }
+  const bool may_use_reserve =
+      is_closing_ || std::any_of(group.begin(), group.end(), [](const auto& each) { return each.may_use_reserve; });
+  if (may_use_reserve) reserve_.give_up_if_short();
   std::vector<Status> results(group.size());
   std::vector<Record> records;
   records.reserve(group.size());
@@ -190,6 +213,7 @@ void Ledger::commit(std::vector<Submission> group) {
   const Status written = write(group, results, records);
   if (written) {
     export_records(records);
+    if (!may_use_reserve) reserve_.refill();
   } else {
     if (database_->is_in_transaction()) {
       [[maybe_unused]] const Status undone = database_->execute("ROLLBACK");
@@ -210,7 +234,17 @@ void Ledger::commit(std::vector<Submission> group) {
       health_.error = exporter_->tampering();
     }
   }
+  if (!written && !sync_at_) sync_at_ = std::chrono::steady_clock::now() + kExportSyncDelay;
   settle(std::move(group), std::move(results), written);
+}
+
+// Whether the disk works again, if nobody else writes anything: health() must not say otherwise for ever.
+void Ledger::try_again() {
+  std::vector<Submission> nothing;
+  nothing.push_back({.work = [synced = exporter_->synced()](Transaction& transaction) {
+    return write_meta(transaction.database(), kMetaExported, std::to_string(synced));
+  }});
+  commit(std::move(nothing));
 }
 
 Status Ledger::write(std::vector<Submission>& group, std::vector<Status>& results, std::vector<Record>& records) {

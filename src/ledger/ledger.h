@@ -8,6 +8,7 @@
 //    health() says that those are behind;
 //  - an error means that it was not acknowledged; nothing may be done on the strength of it. (After a
 //    failed fsync followed by a crash it may still be found written.)
+//  - some room on the disk is kept back for submissions that may use it and for the end: see ledger/reserve.h;
 //  - what is buffered waits at most kBufferedDelay for its commit; while the disk cannot be written it
 //    is kept, in order, up to kMaxBacklog.
 // Everything but rates() and quotas() may be called from any thread; those two belong to one.
@@ -30,6 +31,7 @@
 #include "ledger/queue.h"
 #include "ledger/quotas.h"
 #include "ledger/rates.h"
+#include "ledger/reserve.h"
 #include "ledger/signing.h"
 
 namespace sallyport::ledger {
@@ -110,6 +112,8 @@ class Ledger {
   Quotas& quotas() { return quotas_; }
 
   Health health() const;
+  // Somebody has looked and found that what was written is not what is there: health() says so from now on.
+  void note_damage(std::string what);
   const PublicKey& public_key() const { return key_.public_key(); }
   const std::string& state_dir() const { return state_dir_; }
 
@@ -128,6 +132,7 @@ class Ledger {
   void complete(std::vector<Completion> completions);
   void export_records(const std::vector<Record>& records);
   void sync_export(bool is_last);
+  void try_again();
   void finish();
   Entry note(std::string method, std::string rule) const;
 
@@ -138,6 +143,7 @@ class Ledger {
   SigningKey key_;
   Chain chain_;
   std::optional<Exporter> exporter_;
+  Reserve reserve_;
   Rates rates_;
   Quotas quotas_;
   std::shared_ptr<Queue> queue_ = std::make_shared<Queue>();  // completions outlive the ledger
@@ -151,8 +157,9 @@ class Ledger {
   std::uint64_t dropped_noted_ = 0;  // of health_.dropped, those that the chain knows of
   bool is_closing_ = false;
 
-  mutable std::mutex mutex_;  // guards health_
+  mutable std::mutex mutex_;  // guards health_ and damage_
   Health health_;
+  std::string damage_;
 };
 
 }  // namespace sallyport::ledger

@@ -28,6 +28,9 @@ inline constexpr std::chrono::milliseconds kRetryDelay{250};
 // Of the write-ahead log, before it is given to the kernel: all of a small commit in one call.
 inline constexpr std::size_t kMaxGatheredBytes = 32U << 10;
 
+// Kept back on the disk for what stops things and for a warden's last words: a write-ahead log at its longest fits.
+inline constexpr std::uint64_t kReserveBytes = 4U << 20;
+
 // Names in a record are for filters and for people; what is longer is cut.
 inline constexpr std::size_t kMaxFieldBytes = 256;
 

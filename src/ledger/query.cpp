@@ -34,6 +34,14 @@ std::size_t bytes_of(const Entry& entry) {
 
 }  // namespace
 
+Status check_decision(std::string_view decision) {
+  constexpr std::string_view kOthers[] = {"", "allow", "deny", kOk, "UNKNOWN"};
+  const bool is_known = std::find(std::begin(kOthers), std::end(kOthers), decision) != std::end(kOthers);
+  if (is_known || code_from_string(decision)) return ok();
+  return Error::make(Code::invalid_params, "no decision is called '" + escape_for_display(decision) +
+                                               "'; there are allow, deny, OK, UNKNOWN and the error codes");
+}
+
 Result<Page> run_query(Database& database, const Query& query) {
   const std::int64_t limit = std::clamp<std::int64_t>(query.limit, 1, kMaxQueryRecords);
   Page page;

@@ -28,6 +28,9 @@ struct Page {
   bool has_more = false;        // there is something behind the cursor; it need not match
 };
 
+// INVALID_PARAMS if `decision` is none of what a query can look for.
+Status check_decision(std::string_view decision);
+
 // Looks at no more than kMaxQueryScan records: a page may be short, or empty, and still have more behind it.
 Result<Page> run_query(Database& database, const Query& query);
 

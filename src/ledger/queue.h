@@ -30,6 +30,8 @@ struct Submission {
   Done done = {};
   // Runs on the writer thread once it is on the disk, before `done`: for what only waits for that. Keep it short.
   std::function<void()> on_disk = {};
+  // It may have the room that is kept back: see ledger/reserve.h.
+  bool may_use_reserve = false;
   // The work has changed nothing when it fails: nothing need be kept to undo it with.
   bool fails_clean = false;
 };

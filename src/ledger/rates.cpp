@@ -44,35 +44,50 @@ Status Rates::load(Database& database) {
   return clean.bind(wall).run();
 }
 
-Status Rates::take(std::string_view key, std::string_view rule, const Rate& rate) {
+Status Rates::take(std::string_view key, const std::vector<Limit>& limits) {
   const Micros now = micros(clock_.steady());
   if (states_.size() >= clean_at_) forget_unused(now);
-  Micros& state = states_[{std::string(key), std::string(rule)}];
-  const RateDecision decision = decide_rate(rate, state, now);
-  state = decision.unused_at;
-  if (!decision.is_allowed) {
-    Error error = Error::make(Code::rate_limited, "too many requests", "rate of " + std::string(rule));
-    error.details_json = "{\"retry_after_ms\":" + std::to_string(decision.retry_after_ms) + "}";
+  std::vector<std::pair<Micros*, Micros>> changes;
+  changes.reserve(limits.size());
+  const Limit* refusing = nullptr;
+  std::int64_t retry_after_ms = 0;
+  for (const Limit& limit : limits) {
+    Micros& state = states_[{std::string(key), limit.rule}];
+    const RateDecision decision = decide_rate(limit.rate, state, now);
+    changes.emplace_back(&state, decision.unused_at);
+    if (!decision.is_allowed) state = decision.unused_at;  // which counts nothing: see decide_rate()
+    if (decision.is_allowed || decision.retry_after_ms <= retry_after_ms) continue;
+    refusing = &limit;
+    retry_after_ms = decision.retry_after_ms;
+  }
+  if (refusing != nullptr) {
+    Error error = Error::make(Code::rate_limited, "too many requests", "rate of " + refusing->rule);
+    error.details_json = "{\"retry_after_ms\":" + std::to_string(retry_after_ms) + "}";
     error.retryable = true;
     return error;
   }
-  if (rate.period >= kPersistedPeriod) persist(std::string(key), std::string(rule), decision.unused_at - now);
+  for (std::size_t i = 0; i < limits.size(); ++i) {
+    *changes[i].first = changes[i].second;
+    persist(key, limits[i], changes[i].second - now);
+  }
   return ok();
 }
 
-void Rates::give_back(std::string_view key, std::string_view rule, const Rate& rate) {
-  const auto found = states_.find({std::string(key), std::string(rule)});
-  if (found == states_.end()) return;
-  found->second -= interval_of(rate);
-  if (rate.period < kPersistedPeriod) return;
+void Rates::give_back(std::string_view key, const std::vector<Limit>& limits) {
   const Micros now = micros(clock_.steady());
-  persist(found->first.first, found->first.second, std::max<Micros>(found->second - now, 0));
+  for (const Limit& limit : limits) {
+    const auto found = states_.find({std::string(key), limit.rule});
+    if (found == states_.end()) continue;
+    found->second -= interval_of(limit.rate);
+    persist(key, limit, std::max<Micros>(found->second - now, 0));
+  }
 }
 
-void Rates::persist(const std::string& key, const std::string& rule, Micros unused_in) {
+void Rates::persist(std::string_view key, const Limit& limit, Micros unused_in) {
+  if (limit.rate.period < kPersistedPeriod) return;
   const std::int64_t until = clock_.unix_millis() + (unused_in + 999) / 1000;
   Submission submission{.durability = Durability::buffered};
-  submission.work = [key, rule, until](Transaction& transaction) -> Status {
+  submission.work = [key = std::string(key), rule = limit.rule, until](Transaction& transaction) -> Status {
     TRY(Statement insert,
         transaction.database().prepare("INSERT OR REPLACE INTO rates(key, rule, until_ms) VALUES(?,?,?)"));
     return insert.bind(key).bind(rule).bind(until).run();

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/base.h"
 
@@ -25,6 +26,12 @@ class Database;
 struct Rate {
   std::int64_t count = 1;
   Millis period{1000};
+};
+
+// A rate under the name that it is counted by.
+struct Limit {
+  std::string rule;
+  Rate rate;
 };
 
 // When the limit will be unused again, if nothing more comes; in microseconds of any clock.
@@ -46,17 +53,17 @@ class Rates {
   // What earlier runs left. Ledger::open() does it.
   Status load(Database& database);
 
-  // Counts one request of `key` (who) under `rule` (which limit). RATE_LIMITED with
-  // details {"retry_after_ms":n} if it comes too early; such a one is not counted.
-  Status take(std::string_view key, std::string_view rule, const Rate& rate);
+  // Counts one request of `key` (who) under all of these limits. RATE_LIMITED with details {"retry_after_ms":n} if
+  // one of them says that it comes too early; such a one is counted under none.
+  Status take(std::string_view key, const std::vector<Limit>& limits);
   // As if the last one had not come.
-  void give_back(std::string_view key, std::string_view rule, const Rate& rate);
+  void give_back(std::string_view key, const std::vector<Limit>& limits);
 
   std::size_t size() const { return states_.size(); }
 
  private:
   void forget_unused(Micros now);
-  void persist(const std::string& key, const std::string& rule, Micros unused_in);
+  void persist(std::string_view key, const Limit& limit, Micros unused_in);
 
   Ledger& ledger_;
   const Clock& clock_;

@@ -104,15 +104,22 @@ Status Verification::begin(Database& database) {
 // ---- the ledger ----
 
 Status Verification::step_records(Database& database) {
-  TRY(const auto records, read_records(database, last_seq_, kVerifyStep));
+  const auto found = read_records(database, last_seq_, one_by_one_ > 0 ? 1 : kVerifyStep);
+  if (!found) {
+    step_past_damage(found.error());
+    return ok();
+  }
+  if (one_by_one_ > 0) --one_by_one_;
+  const std::vector<Record>& records = *found;
   for (const Record& record : records) {
     if (record.seq > report_.tip.seq) break;
     if (record.seq != last_seq_ + 1) {
       find("ledger", last_seq_ + 1,
            "records " + number(last_seq_ + 1) + " to " + number(record.seq - 1) + " were removed");
-    } else if (record.prev != last_hash_) {
+    } else if (is_hash_known_ && record.prev != last_hash_) {
       find("ledger", record.seq, "does not continue the record before it");
     }
+    is_hash_known_ = true;
     if (hash_of(record) != record.hash) find("ledger", record.seq, "was changed: its hash does not fit");
     last_seq_ = record.seq;
     last_hash_ = record.hash;
@@ -123,10 +130,24 @@ Status Verification::step_records(Database& database) {
   return ok();
 }
 
+// What lies behind a damaged page can still be read.
+void Verification::step_past_damage(const Error& error) {
+  if (std::exchange(one_by_one_, kVerifyStep) == 0) return;
+  find("ledger", last_seq_ + 1, "cannot be read: " + error.describe());
+  ++last_seq_;
+  is_hash_known_ = false;
+  if (last_seq_ >= report_.tip.seq) phase_ = Phase::checkpoints;
+}
+
 Status Verification::check_checkpoints(Database& database) {
   std::uint64_t after = 0, expected = kCheckpointEvery;
   for (;;) {
-    TRY(const auto checkpoints, read_checkpoints(database, after, kVerifyStep));
+    const auto found = read_checkpoints(database, after, kVerifyStep);
+    if (!found) {
+      find("checkpoint", after, "those that follow cannot be read: " + found.error().describe());
+      return ok();
+    }
+    const std::vector<Checkpoint>& checkpoints = *found;
     if (checkpoints.empty()) break;
     for (Checkpoint checkpoint : checkpoints) {
       after = checkpoint.seq;
@@ -145,11 +166,11 @@ Status Verification::check_checkpoints(Database& database) {
         find("checkpoint", expected, "the checkpoint of record " + number(expected) + " is missing");
       }
       if (expected == checkpoint.seq) expected += kCheckpointEvery;
-      TRY(const auto hash, read_hash(database, checkpoint.seq));
+      const auto hash = read_hash(database, checkpoint.seq);
       if (key_) checkpoint.key = *key_;
       if (!key_ || !checkpoint.is_genuine()) {
         find("checkpoint", checkpoint.seq, "its signature does not fit");
-      } else if (hash != checkpoint.hash) {
+      } else if (hash && *hash != checkpoint.hash) {
         find("checkpoint", checkpoint.seq, "the record it names has another hash: history was rewritten");
       }
     }
@@ -166,7 +187,12 @@ Status Verification::check_against(Database& database) {
   if (!kept.is_genuine()) find("kept checkpoint", kept.seq, "its own signature does not fit");
   if (!key_ || kept.key != *key_) find("kept checkpoint", kept.seq, "was signed with another key than this ledger's");
   if (kept.seq == 0) return ok();
-  TRY(const auto hash, read_hash(database, kept.seq));
+  const auto found = read_hash(database, kept.seq);
+  if (!found) {
+    find("kept checkpoint", kept.seq, "the record it names cannot be read: " + found.error().describe());
+    return ok();
+  }
+  const std::optional<Digest>& hash = *found;
   if (!hash) {
     find("kept checkpoint", kept.seq,
          "the ledger was rolled back: it ends at record " + number(report_.tip.seq) + ", the kept checkpoint knows " +

@@ -56,6 +56,7 @@ class Verification {
  private:
   Status begin(Database& database);
   Status step_records(Database& database);
+  void step_past_damage(const Error& error);
   Status check_checkpoints(Database& database);
   Status check_against(Database& database);
   Status open_next_file();
@@ -72,6 +73,8 @@ class Verification {
   std::optional<PublicKey> key_;
   std::uint64_t last_seq_ = 0;  // the walk's position in the ledger
   Digest last_hash_{};
+  std::int64_t one_by_one_ = 0;  // so many more, for what lies there cannot all be read
+  bool is_hash_known_ = true;    // of the record before
 
   UniqueFd directory_, file_;
   std::vector<std::string> names_;

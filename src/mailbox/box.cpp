@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -76,6 +78,37 @@ Status check_file(const struct stat& info, uid_t user) {
   return ok();
 }
 
+// What lies in a directory and below it, as far as anybody wants to know.
+struct Load {
+  std::size_t files = 0;
+  std::uint64_t bytes = 0;
+  bool is_deep = false;
+};
+
+void weigh(int directory, int depth, Load& load) {
+  DIR* stream = ::fdopendir(directory);
+  if (stream == nullptr) {
+    ::close(directory);
+    return;
+  }
+  while (const dirent* entry = ::readdir(stream)) {
+    const std::string_view name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    if (++load.files > kMaxUnsentFiles) break;
+    struct stat info{};
+    if (::fstatat(::dirfd(stream), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    load.bytes += static_cast<std::uint64_t>(info.st_blocks) * 512;
+    if (!S_ISDIR(info.st_mode)) continue;
+    if (depth == kMaxUnsentDepth) {
+      load.is_deep = true;
+      break;
+    }
+    UniqueFd below = open_beneath(::dirfd(stream), entry->d_name, O_RDONLY | O_DIRECTORY);
+    if (below) weigh(below.release(), depth + 1, load);
+  }
+  ::closedir(stream);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Box>> Box::open(std::string container, std::string directory) {
@@ -131,6 +164,17 @@ bool Box::reject(const std::string& name) const {
   const UniqueFd directory = open_beneath(new_.get(), name.c_str(), O_PATH | O_DIRECTORY);
   if (directory) ::chmod(("/proc/self/fd/" + std::to_string(directory.get())).c_str(), 0700);
   return ::renameat(new_.get(), name.c_str(), tmp_.get(), (".refused-" + random_hex(8)).c_str()) == 0;
+}
+
+std::string Box::overload() const {
+  UniqueFd directory = open_beneath(in_.get(), "tmp", O_RDONLY | O_DIRECTORY);
+  struct statvfs disk{};
+  if (!directory || ::fstatvfs(directory.get(), &disk) != 0) return {};
+  Load load;
+  weigh(directory.release(), 0, load);
+  if (load.is_deep || load.files > kMaxUnsentFiles) return "too many files lie in its mailbox unsent";
+  const std::uint64_t part = static_cast<std::uint64_t>(disk.f_blocks) * disk.f_frsize / kUnsentPartOfDisk;
+  return load.bytes > std::min(kMaxUnsentBytes, part) ? "too much lies in its mailbox unsent" : "";
 }
 
 void Box::rewind() { ::lseek(listing_.get(), 0, SEEK_SET); }

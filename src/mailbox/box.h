@@ -53,6 +53,9 @@ class Box {
   void rewind();
   std::vector<std::string> next();
 
+  // What is wrong with what lies in in/tmp: more than anybody who writes messages needs. Empty: nothing.
+  std::string overload() const;
+
   // Readers see the old reply, the new one, or none: never a part. From any thread; after close_replies() it does
   // nothing, so that the directories can go.
   Status write_reply(const std::string& request_id, std::string_view json);

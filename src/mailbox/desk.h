@@ -56,6 +56,7 @@ class Desk {
   std::uint64_t refused = 0, suppressed = 0;
   ledger::Micros refusals = 0;  // state of kRefusalRate
   std::string fault;            // why nothing is taken from it; empty: all is well
+  bool is_overloaded = false;   // as of the last look
   bool is_removed = false;
 
  private:

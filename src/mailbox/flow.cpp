@@ -111,10 +111,10 @@ Result<Flow::Arrival> Flow::examine(const Desk& desk, std::string_view name, std
     if (is_reviewed && desk.waiting >= kMaxWaiting) {
       return Error::make(Code::rate_limited, "too many requests of this container wait for a review");
     }
-    if (judgement.limit) {
-      TRY(parts_.ledger.rates().take(who.to_string(), judgement.limit->rule, judgement.limit->rate));
-      arrival.counted = judgement.limit;
-    }
+    arrival.counted = judgement.limits;
+    if (arrival.counted.empty() && arrival.signal->tier == 1) arrival.counted = {{arrival.signal->name, kSignalRate}};
+    arrival.counts_as = judgement.counts_as;
+    TRY(parts_.ledger.rates().take(arrival.counts_as, arrival.counted));
   }
   JournalRow& row = arrival.row;
   row.key = {desk.container(), request_id.empty() ? id_of_signal : std::string(request_id)};
@@ -207,10 +207,7 @@ Task<Status> Flow::take_in(std::shared_ptr<Desk> desk, Arrival arrival, std::opt
   if (!recorded || !result->is_new) {
     if (is_reviewed) --desk->waiting;
     // Not taken in, or taken in before: it comes again, or came already, and counts then.
-    if (arrival.counted) {
-      const std::string who = Principal::container(desk->container()).to_string();
-      parts_.ledger.rates().give_back(who, arrival.counted->rule, arrival.counted->rate);
-    }
+    parts_.ledger.rates().give_back(arrival.counts_as, arrival.counted);
   }
   CO_TRY(recorded);
   fault_point("accepted");
@@ -266,9 +263,12 @@ void Flow::answer_again(Desk& desk, const JournalRow& row, const std::optional<R
 Fire Flow::drive(std::shared_ptr<Request> request, std::optional<Permit> permit) {
   std::string by;  // nobody but the action itself
   if (request->row.state != state::kExecuting) {
+    const bool was_asked = request->row.state == state::kHumanWait;
     auto granted = co_await review(*request);
     if (request->is_gone) co_return;
     --request->desk->waiting;
+    // A question that is still open was not what decided.
+    if (was_asked && !granted) parts_.human.withdraw(request->row.key.container, request->row.key.request_id);
     if (!granted) {
       Result<std::string> refused = std::move(granted).error();
       [[maybe_unused]] const Status finished = co_await finish(request, std::move(refused), std::move(by));
@@ -290,14 +290,23 @@ Fire Flow::drive(std::shared_ptr<Request> request, std::optional<Permit> permit)
   [[maybe_unused]] const Status finished = co_await finish(request, std::move(outcome), std::move(by));
 }
 
+Raised Flow::raised(const Request& request) {
+  return {.container = request.row.key.container,
+          .request_id = request.signal->tier == 1 ? "" : request.row.key.request_id,
+          .payload = request.row.payload,
+          .key = request.row.key.container + "/" + request.row.key.request_id};
+}
+
+std::vector<std::string> Flow::command_of(const ledger::JournalKey& key) const {
+  const auto found = pending_.find(key);
+  if (found == pending_.end() || !found->second->signal || !found->second->signal->command) return {};
+  return found->second->signal->command(raised(*found->second));
+}
+
 Task<Result<std::string>> Flow::act(const Permit& permit, const Request& request) {
-  Raised raised;
-  raised.container = request.row.key.container;
-  raised.request_id = request.signal->tier == 1 ? "" : request.row.key.request_id;
-  raised.payload = request.row.payload;
-  raised.key = request.row.key.container + "/" + request.row.key.request_id;
+  const Raised what = raised(request);
   try {
-    co_return co_await request.signal->action(permit, raised);
+    co_return co_await request.signal->action(permit, what);
   } catch (const std::exception& error) {
     co_return Error::make(Code::internal_error, "the signal could not be handled", error.what());
   }

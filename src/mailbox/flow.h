@@ -32,6 +32,8 @@ struct Parts {
   approval::Reviewer& deputy;
   approval::Reviewer& human;
   std::function<void(std::string_view event, const std::string& params)> on_event;
+  // More lies in a container's in/tmp than it may put there: stop it, and take it away.
+  std::function<void(const std::string& container, const std::string& why)> on_overload = {};
 };
 
 // A request that is not answered yet.
@@ -71,7 +73,8 @@ class Flow {
     ledger::Entry entry;     // recorded with it
     std::optional<Permit> permit;
     std::optional<Error> denial;
-    std::optional<Judgement::Limit> counted;  // the rate that it was counted under
+    std::vector<ledger::Limit> counted;  // the rates that it was counted under
+    std::string counts_as;
   };
   // `id_of_signal` names the row of one that has no id. Everything that makes it an error is said to the
   // sender and changes nothing.
@@ -97,6 +100,8 @@ class Flow {
   void abandon(const std::string& container);
   void close();
 
+  // What will run if this request is approved: a command line, or nothing.
+  std::vector<std::string> command_of(const ledger::JournalKey& key) const;
   const std::map<ledger::JournalKey, std::shared_ptr<Request>>& pending() const { return pending_; }
   std::size_t pending_of(const std::string& container) const;
 
@@ -110,6 +115,7 @@ class Flow {
   Task<std::optional<Error>> ask_deputy(Request& request);
   Task<std::optional<Error>> ask_human(Request& request);
   Task<approval::Verdict> ask(Request& request, approval::Reviewer& reviewer);
+  static Raised raised(const Request& request);
   Task<Result<std::string>> act(const Permit& permit, const Request& request);
   Task<Status> finish(std::shared_ptr<Request> request, Result<std::string> outcome, std::string by);
   Task<Status> step(Request& request, ledger::Edge edge, ledger::Entry entry);

@@ -43,6 +43,8 @@ Task<Result<Permit>> Flow::review(Request& request) {
                             judgement.rule + ": " + judgement.why);
     }
     row.rule = judgement.rule;
+    // Nobody is asked about what cannot be done.
+    if (request.signal->check) CO_TRY(request.signal->check(raised(request)));
     std::optional<Error> refused;
     if (judgement.needs_deputy && row.deputy.empty()) {
       refused = co_await ask_deputy(request);
@@ -151,6 +153,8 @@ void Flow::resume(std::shared_ptr<Desk> desk, JournalRow row) {
   request->row = std::move(row);
   request->desk = std::move(desk);
   if (!pending_.emplace(request->row.key, request).second) return;
+  // What a human said counts as long as the question would have been open, and under its policy: whoever asked knows.
+  if (request->row.state != state::kExecuting) request->row.human.clear();
   const std::string& state = request->row.state;
   if (state == state::kUnknown) return deliver_interim(*request, state);
   if (state == state::kExecuting) {

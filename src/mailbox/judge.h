@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/base.h"
 #include "ledger/rates.h"
@@ -17,13 +17,10 @@ struct Judgement {
   bool is_denied = true;
   bool needs_deputy = false;
   bool needs_human = false;
-  std::string rule;  // which decided
-  std::string why;   // for the log; the sender is told nothing of the rules
-  struct Limit {
-    std::string rule;
-    ledger::Rate rate;
-  };
-  std::optional<Limit> limit;
+  std::string rule;                   // which decided
+  std::string why;                    // for the log; the sender is told nothing of the rules
+  std::vector<ledger::Limit> limits;  // every one must let it pass
+  std::string counts_as;              // whose limits they are
 };
 
 // What reviewers said.

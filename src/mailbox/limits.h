@@ -26,6 +26,17 @@ inline constexpr std::size_t kMaxAcceptingInAll = 512;
 // Names of new files that are remembered per mailbox; beyond it the directory is read instead.
 inline constexpr std::size_t kMaxHints = 1024;
 
+// What may lie in in/tmp: messages that are being written, of which a program writes one at a time. Nobody needs more,
+// and whoever puts more there is after the disk: its container is stopped. On a small disk a part of it is the limit.
+inline constexpr std::size_t kMaxUnsentFiles = 1024;
+inline constexpr std::uint64_t kMaxUnsentBytes = 64U << 20;
+inline constexpr std::uint64_t kUnsentPartOfDisk = 8;
+inline constexpr int kMaxUnsentDepth = 4;
+
+// Signals of tier 1 that a container may raise, of each kind, where neither its profile nor a rule has a rate for it:
+// each costs two records.
+inline constexpr ledger::Rate kSignalRate{.count = 120, .period = std::chrono::milliseconds(60'000)};
+
 // How often every mailbox is read whether or not something was announced; more often where the kernel has
 // no room for a watch.
 inline constexpr std::chrono::milliseconds kRescanEvery{1000};

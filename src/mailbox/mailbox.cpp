@@ -99,7 +99,7 @@ bool Mailbox::look(const std::string& container, const std::string& name) {
     const Code code = taken.error().code;
     // Gone already, or its turn comes with the next rescan.
     if (code == Code::not_found || code == Code::unavailable) return true;
-    flow_.refuse(*desk, name, {}, taken.error(), {}, {});
+    flow_.refuse(*desk, name, is_request_id(name) ? name : "", taken.error(), {}, {});
     desk->box().reject(name);
     return true;
   }
@@ -107,7 +107,9 @@ bool Mailbox::look(const std::string& container, const std::string& name) {
   const std::string_view content = as_text(taken->content.view());
   auto parsed = parse_message(decoder_, taken->content.view());
   if (const auto* bad = std::get_if<Malformed>(&parsed)) {
-    flow_.refuse(*desk, name, bad->request_id, bad->error, content, {});
+    // Whoever names the file after its request is answered even so.
+    const std::string& id = bad->request_id.empty() && is_request_id(name) ? name : bad->request_id;
+    flow_.refuse(*desk, name, id, bad->error, content, {});
     desk->box().discard(name, taken->inode);
     return true;
   }
@@ -195,10 +197,16 @@ void Mailbox::on_fault(const std::string& container, const std::string& why) {
 
 void Mailbox::keep_house() {
   timer_ = parts_.loop.after(kRescanEvery, [this] { keep_house(); });
+  std::vector<std::pair<std::string, std::string>> overloaded;
   for (const auto& [container, desk] : desks_) {
     desk->retry_replies();
     flow_.expire(desk);
+    const std::string overload = desk->box().overload();
+    // Once: it takes a while to be over.
+    const bool is_known = std::exchange(desk->is_overloaded, !overload.empty());
+    if (!overload.empty() && !is_known && parts_.on_overload) overloaded.emplace_back(container, overload);
   }
+  for (const auto& [container, why] : overloaded) parts_.on_overload(container, why);
 }
 
 Fire Mailbox::start() {

@@ -45,6 +45,11 @@ class Mailbox {
                                   wire::Value payload, bool wants_interim, Origin origin);
   Task<Status> resolve(std::string container, std::string request_id, bool was_done, std::string by);
 
+  // What will run if a request that is reviewed now is approved: a command line, or nothing.
+  std::vector<std::string> command_of(const std::string& container, const std::string& request_id) const {
+    return flow_.command_of({container, request_id});
+  }
+
   // {"mailboxes":[...]}: of one container, or of all.
   std::string status(const std::string& container) const;
 

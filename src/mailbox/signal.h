@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/base.h"
 #include "base/task.h"
@@ -28,6 +29,10 @@ struct Signal {
   wire::Schema payload = {};
   bool is_idempotent = false;  // an action cut short by a crash may be run again under the same key
   Action action;
+  // Whether it could be done at all, as things are: asked before anybody reviews it. Absent: yes.
+  std::function<Status(const Raised&)> check = {};
+  // The command line that will run, for those who review it. Absent, or empty: none does.
+  std::function<std::vector<std::string>(const Raised&)> command = {};
 };
 
 }  // namespace sallyport::mailbox

@@ -17,11 +17,6 @@ Rule allow_rule(std::string name, std::string source, std::vector<std::string> m
   return rule;
 }
 
-bool lets_fewer_pass(const RateLimit& a, const RateLimit& b) {
-  // a.period / a.count > b.period / b.count, without a division.
-  return a.period.count() * b.count > b.period.count() * a.count;
-}
-
 std::string because(const Decision& decision, const Rule* strictest) {
   if (strictest == nullptr) return "no rule allows it (default deny)";
   const std::string_view end = strictest->denies    ? " denies it"
@@ -170,10 +165,12 @@ Engine::Outcome Engine::weigh(const Table& table, const Question& question, OnMa
     outcome.needs_deputy |= rule.needs_deputy;
     outcome.needs_human |= rule.needs_human;
     if (outcome.strictest == nullptr || rule.strictness() > outcome.strictest->strictness()) outcome.strictest = &rule;
-    if (rule.rate && (outcome.rate == nullptr || lets_fewer_pass(*rule.rate, *outcome.rate))) {
-      outcome.rate = &*rule.rate;
-    }
+    if (rule.rate) outcome.rates.push_back(&*rule.rate);
   });
+  // Whoever answers reviews is not reviewed: nobody would be left to answer that.
+  if (question.principal.is_host() && question.method.starts_with("approval.")) {
+    outcome.needs_deputy = outcome.needs_human = false;
+  }
   return outcome;
 }
 
@@ -190,7 +187,11 @@ Decision Engine::consider(const Question& question) const {
   decision.is_denied = outcome.is_denied || !outcome.is_permitted;
   decision.needs_deputy = !decision.is_denied && outcome.needs_deputy;
   decision.needs_human = !decision.is_denied && outcome.needs_human;
-  if (outcome.rate != nullptr && !decision.is_denied) decision.rate = *outcome.rate;
+  if (!decision.is_denied) {
+    for (const RateLimit* rate : outcome.rates) decision.rates.push_back(*rate);
+    const std::string& other = table->given.counts_as;
+    decision.counts_as = other.empty() ? question.principal.to_string() : other;
+  }
   if (outcome.strictest != nullptr) decision.rule = outcome.strictest->name;
   if (matched.size() > 1) decision.also_matched.reserve(matched.size() - 1);
   for (const Rule* rule : matched) {
@@ -226,7 +227,7 @@ std::optional<Permit> Engine::permit_at_once(const Question& question) const {
   if (table == nullptr) return std::nullopt;
   const Outcome outcome = weigh(*table, question, [](const Rule&) {});
   const bool is_plain = outcome.is_permitted && !outcome.is_denied && !outcome.needs_deputy && !outcome.needs_human;
-  if (!is_plain || outcome.rate != nullptr || !check_token(*table, question)) return std::nullopt;
+  if (!is_plain || !outcome.rates.empty() || !check_token(*table, question)) return std::nullopt;
   return Permit(question.principal, question.method);
 }
 

@@ -35,6 +35,8 @@ struct ContainerPolicy {
   std::vector<std::string> signals = {};
   std::string profile = {};
   std::vector<Rule> rules = {};  // its reviews, rates and rules
+  // Under whose name its rates are counted: a run of a task counts to whoever had it scheduled. Empty: its own.
+  std::string counts_as = {};
 };
 ContainerPolicy container_policy(const Profile& profile);
 
@@ -52,8 +54,9 @@ struct Decision {
   bool needs_human = false;
   std::string rule;  // which decides; empty: none matched
   std::string why;   // for the log and the host; callers are told nothing of the rules
-  // Of several the one that lets the fewest pass. The asker counts it: the engine changes nothing.
-  std::optional<RateLimit> rate;
+  // Every one of them must let it pass. The asker counts it: the engine changes nothing.
+  std::vector<RateLimit> rates;
+  std::string counts_as;  // whose they are
   std::vector<std::string> also_matched;
   bool operator==(const Decision& other) const {
     return is_denied == other.is_denied && needs_deputy == other.needs_deputy && needs_human == other.needs_human &&
@@ -114,7 +117,7 @@ class Engine {
   struct Outcome {
     bool is_permitted = false, is_denied = false, needs_deputy = false, needs_human = false;
     const Rule* strictest = nullptr;
-    const RateLimit* rate = nullptr;
+    std::vector<const RateLimit*> rates;
   };
 
   const Table* table_of(const Principal& principal) const;

@@ -265,7 +265,11 @@ Result<std::uint64_t> parse_size(const std::string& text) {
 
 Result<Millis> parse_duration(const std::string& text) {
   constexpr Unit kUnits[] = {{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}};
-  if (const auto millis = parse_with_unit(text, kUnits)) return Millis(static_cast<std::int64_t>(*millis));
+  // A clock that counts nanoseconds can wait no longer.
+  constexpr std::uint64_t kLongest = 36'500ULL * 86'400'000;
+  const auto millis = parse_with_unit(text, kUnits);
+  if (millis && *millis <= kLongest) return Millis(static_cast<std::int64_t>(*millis));
+  if (millis) return Error::make(Code::invalid_params, "is longer than a hundred years: " + text);
   return Error::make(Code::invalid_params, "is no time such as 30s, 10m or 2h: " + text);
 }
 

@@ -127,10 +127,12 @@ std::optional<std::string> name_pattern_problem(std::string_view pattern, Rule::
   const std::string word = "'" + std::string(pattern) + "'";
   const std::string_view name = pattern.ends_with(".*") ? pattern.substr(0, pattern.size() - 2) : pattern;
   if (name.empty() || !std::all_of(name.begin(), name.end(), is_plain)) {
-    return word + " is neither a name nor \"group.*\" nor \"*\"";
+    return word + ", which is neither a name nor \"group.*\" nor \"*\"";
   }
-  if (names == Rule::Names::methods && is_signal_name(pattern)) return word + " is no method's name: it has no dot";
-  if (names == Rule::Names::signals && !is_signal_name(pattern)) return word + " is no signal's name: it has a dot";
+  if (names == Rule::Names::methods && is_signal_name(pattern))
+    return word + ", which is no method's name: it has no dot";
+  if (names == Rule::Names::signals && !is_signal_name(pattern))
+    return word + ", which is no signal's name: it has a dot";
   return std::nullopt;
 }
 

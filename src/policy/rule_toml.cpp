@@ -1,6 +1,7 @@
 #include "policy/rule_toml.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <sstream>
 
@@ -32,6 +33,7 @@ Status read_names(const std::string& path, const toml::node& node, std::vector<s
   };
   const toml::array* list = node.as_array();
   if (list == nullptr) return add(node);
+  if (list->empty()) return table::fault(path, node.source(), "'match' names nothing");
   for (const toml::node& item : *list) TRY(add(item));
   return ok();
 }
@@ -41,7 +43,10 @@ Status read_names(const std::string& path, const toml::node& node, std::vector<s
 std::optional<FieldTest::Literal> literal(const toml::node& node) {
   if (const auto flag = node.value_exact<bool>()) return *flag;
   if (const auto integer = node.value_exact<std::int64_t>()) return *integer;
-  if (const auto number = node.value_exact<double>()) return *number;
+  // Nothing is equal to nan, and nothing is above or below it.
+  if (const auto number = node.value_exact<double>()) {
+    return std::isnan(*number) ? std::nullopt : std::optional<FieldTest::Literal>(*number);
+  }
   if (const auto text = node.value_exact<std::string>()) return *text;
   return std::nullopt;
 }
@@ -75,7 +80,7 @@ Status read_test(const std::string& path, const toml::key& key, const toml::node
     test.length = static_cast<std::uint64_t>(*length);
   } else if (word == "min" || word == "max") {
     const auto bound = node.is_number() ? node.value<double>() : std::nullopt;
-    if (!bound) return fault("must be a number");
+    if (!bound || std::isnan(*bound)) return fault("must be a number");
     test.kind = FieldTest::Kind::range;
     (word == "min" ? test.least : test.most) = *bound;
   } else {
@@ -114,11 +119,15 @@ Status read_tests(const std::string& path, std::string_view word, const toml::no
       continue;
     }
     if (several->empty()) return table::fault(path, value.source(), "'" + std::string(key.str()) + "' tests nothing");
+    double least = -std::numeric_limits<double>::infinity(), most = -least;
     for (const auto& [name, test] : *several) {
       FieldTest made{.path = *keys, .literals = {}, .text = {}};
       TRY(read_test(path, name, test, made));
+      least = std::max(least, made.least);
+      most = std::min(most, made.most);
       tests.push_back(std::move(made));
     }
+    if (least > most) return table::fault(path, value.source(), "'min' is above 'max': nothing fits between them");
   }
   return ok();
 }

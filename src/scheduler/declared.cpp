@@ -42,7 +42,8 @@ Task<Result<std::string>> publish(SignalHost& host, Declared signal, Raised rais
 // Its answer is the program's stdout, where that is JSON. What it says on stderr is for the host's log.
 Task<Result<std::string>> execute(SignalHost& host, Declared signal, Raised raised) {
   CO_TRY(const auto container, sender_of(host, raised));
-  CO_TRY(const ProgramEnd end, co_await run_program(host.loop, program_of(*signal, raised, container->config.group)));
+  Program program = program_of(*signal, raised, container->config.group);
+  CO_TRY(const ProgramEnd end, co_await run_program(host.loop, std::move(program), host.programs_dir));
   if (!end.is_good()) {
     host.log.warn("a signal's program failed",
                   {{"signal", signal->name}, {"exit", end.exit_code()}, {"stderr", end.last_words()}});
@@ -77,6 +78,12 @@ std::vector<Signal> declared_signals(SignalHost& host, const std::vector<Declare
                        .action = [&host, kept](const Permit&, const Raised& raised) {
                          return kept->command.empty() ? publish(host, kept, raised) : execute(host, kept, raised);
                        }});
+    if (kept->command.empty()) continue;
+    signals.back().command = [&host, kept](const Raised& raised) -> std::vector<std::string> {
+      const auto container = sender_of(host, raised);
+      if (!container) return {};
+      return program_of(*kept, raised, (*container)->config.group).arguments;
+    };
   }
   return signals;
 }

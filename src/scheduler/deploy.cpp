@@ -45,26 +45,53 @@ Program deploy_program(const Deployment& deployment, const std::string& commit,
           .timeout = deployment.timeout};
 }
 
+// What is asked for, if it could be done at all.
+struct Order {
+  std::shared_ptr<containers::Container> container;
+  Deployment deployment;
+  std::string commit, prompt;
+};
+
+Result<Order> read_order(SignalHost& host, const mailbox::Raised& raised) {
+  Order order;
+  TRY(order.container, sender_of(host, raised));
+  TRY(const wire::Document document, payload_of(raised));
+  order.commit = document.root().get("commit").as_string().value_or("");
+  order.prompt = document.root().get("resume_prompt").as_string().value_or("");
+  if (!is_commit_id(order.commit)) {
+    return Error::invalid_param("payload.commit", "must be a full commit id: 40 or 64 of 0-9 a-f");
+  }
+  TRY(order.deployment, find_deployment(host.deployments, document.root().get("repository")));
+  const policy::Profile* profile = host.profiles.find(order.container->config.profile);
+  if (!order.prompt.empty() && (profile == nullptr || profile->agent.empty())) {
+    return Error::make(Code::conflict, "the profile has no agent command, so nothing could resume");
+  }
+  return order;
+}
+
 }  // namespace
 
+Status check_deploy(SignalHost& host, const mailbox::Raised& raised) {
+  TRY(read_order(host, raised));
+  return ok();
+}
+
+std::vector<std::string> deploy_command(SignalHost& host, const mailbox::Raised& raised) {
+  const auto order = read_order(host, raised);
+  if (!order) return {};
+  return deploy_program(order->deployment, order->commit, *order->container).arguments;
+}
+
 Task<Result<std::string>> deploy(SignalHost& host, mailbox::Raised raised) {
-  CO_TRY(const std::shared_ptr<containers::Container> container, sender_of(host, raised));
-  CO_TRY(const wire::Document document, payload_of(raised));
-  const std::string commit(document.root().get("commit").as_string().value_or(""));
-  const std::string prompt(document.root().get("resume_prompt").as_string().value_or(""));
-  if (!is_commit_id(commit)) {
-    co_return Error::invalid_param("payload.commit", "must be a full commit id: 40 or 64 of 0-9 a-f");
-  }
-  CO_TRY(const Deployment deployment, find_deployment(host.deployments, document.root().get("repository")));
-  const policy::Profile* profile = host.profiles.find(container->config.profile);
-  if (!prompt.empty() && (profile == nullptr || profile->agent.empty())) {
-    co_return Error::make(Code::conflict, "the profile has no agent command, so nothing could resume");
-  }
-  CO_TRY(const ProgramEnd checked, co_await run_program(host.loop, commit_check(deployment, commit)));
+  CO_TRY(const Order order, read_order(host, raised));
+  const auto& [container, deployment, commit, prompt] = order;
+  Program check = commit_check(deployment, commit);
+  CO_TRY(const ProgramEnd checked, co_await run_program(host.loop, std::move(check), host.programs_dir));
   if (!checked.is_good()) {
     co_return Error::make(Code::not_found, "the repository has no such commit", std::string(checked.last_words()));
   }
-  CO_TRY(const ProgramEnd end, co_await run_program(host.loop, deploy_program(deployment, commit, *container)));
+  Program command = deploy_program(deployment, commit, *container);
+  CO_TRY(const ProgramEnd end, co_await run_program(host.loop, std::move(command), host.programs_dir));
   // What the command said is the host's business; the container learns how it ended.
   host.publish("deploy.finished", wire::to_json([&](wire::JsonWriter& json) {
                  json.begin_object().member("container", container->id).member("name", deployment.name);

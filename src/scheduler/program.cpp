@@ -9,11 +9,17 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 
 #include "containers/launch_spec.h"
 #include "ipc/oneshot.h"
+#include "os/files.h"
 #include "os/memory_file.h"
+#include "os/process.h"
 #include "os/spawn.h"
 
 namespace sallyport::scheduler {
@@ -72,7 +78,78 @@ Fire collect(std::shared_ptr<Pipe> pipe, std::shared_ptr<ProgramEnd> end, contai
   pipe->done.resolve(true);
 }
 
+// That a program runs, for whoever comes after us. Goes with it.
+class Note {
+ public:
+  Note(const std::string& directory, pid_t pid) : path_(directory + "/" + std::to_string(pid)) {
+    const auto started = os::process_start_time(pid);
+    const auto boot = os::boot_id();
+    if (directory.empty() || !started || !boot || !os::open_private_directory(directory)) return;
+    is_written_ =
+        os::write_private_file(path_, std::to_string(*started) + " " + *boot, os::Durability::unsynced).has_value();
+  }
+  ~Note() {
+    if (is_written_) ::unlink(path_.c_str());
+  }
+  Note(const Note&) = delete;
+  Note& operator=(const Note&) = delete;
+  bool is_written() const { return is_written_; }
+
+ private:
+  std::string path_;
+  bool is_written_ = false;
+};
+
+// Whether the session that this note is about may still be the same one: its number is not given to another process as
+// long as one of the session lives, and its leader, if there is one, must be who it was.
+bool is_still_meant(const std::string& note, pid_t leader) {
+  const std::size_t space = note.find(' ');
+  const auto boot = os::boot_id();
+  if (space == std::string::npos || !boot || note.substr(space + 1) != *boot) return false;
+  const auto started = os::process_start_time(leader);
+  return !started || std::to_string(*started) == note.substr(0, space);
+}
+
+// Zombies do not count: they run no more.
+std::vector<pid_t> processes_of(pid_t session) {
+  std::vector<pid_t> found;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    const auto pid = static_cast<pid_t>(std::atoi(entry.path().filename().c_str()));
+    if (pid <= 0 || ::getsid(pid) != session) continue;
+    std::ifstream stat(entry.path() / "stat");
+    const std::string line(std::istreambuf_iterator<char>(stat), {});
+    const std::size_t name_end = line.rfind(") ");
+    if (name_end != std::string::npos && line[name_end + 2] != 'Z') found.push_back(pid);
+  }
+  return found;
+}
+
 }  // namespace
+
+std::size_t end_strays(const std::string& programs_dir) {
+  constexpr int kRounds = 100;  // what is killed may have started another meanwhile
+  constexpr std::size_t kMaxNoteBytes = 256;
+  std::size_t count = 0;
+  std::error_code ignored;
+  std::vector<std::filesystem::path> notes;
+  for (const auto& entry : std::filesystem::directory_iterator(programs_dir, ignored)) notes.push_back(entry.path());
+  for (const auto& path : notes) {
+    const auto leader = static_cast<pid_t>(std::atoi(path.filename().c_str()));
+    const auto note = os::read_private_file(path, kMaxNoteBytes);
+    if (leader > 1 && note && is_still_meant(*note, leader)) {
+      for (int round = 0; round < kRounds; ++round) {
+        const std::vector<pid_t> processes = processes_of(leader);
+        if (processes.empty()) break;
+        if (round == 0) count += processes.size();
+        for (const pid_t pid : processes) ::kill(pid, SIGKILL);
+        ::usleep(1000);
+      }
+    }
+    ::unlink(path.c_str());
+  }
+  return count;
+}
 
 int ProgramEnd::exit_code() const {
   return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
@@ -89,7 +166,7 @@ std::vector<std::string> plain_environment() {
           "LANG=C.UTF-8"};
 }
 
-Task<Result<ProgramEnd>> run_program(ipc::Loop& loop, Program program) {
+Task<Result<ProgramEnd>> run_program(ipc::Loop& loop, Program program, std::string programs_dir) {
   CO_TRY(const std::shared_ptr<Pipe> out, open_pipe(loop));
   CO_TRY(const std::shared_ptr<Pipe> err, open_pipe(loop));
   pid_t pid = -1;
@@ -104,6 +181,8 @@ Task<Result<ProgramEnd>> run_program(ipc::Loop& loop, Program program) {
   collect(err, end, &ProgramEnd::err);
   // A child of ours that was not waited for keeps its pid: nobody else can be meant.
   const auto kill_group = [pid] { ::kill(-pid, SIGKILL); };
+  const Note note(programs_dir, pid);
+  if (!programs_dir.empty() && !note.is_written()) kill_group();
   auto exited = ipc::Watch::open(loop, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
   const auto timer = loop.after(program.timeout, [end, kill_group] {
     end->was_over_time = true;

@@ -30,8 +30,13 @@ struct ProgramEnd {
 };
 
 // It gets a session and process group of its own, and no descriptor but the three. After its timeout the whole
-// group is killed. UNAVAILABLE if the warden stops first: then it is killed as well.
-Task<Result<ProgramEnd>> run_program(ipc::Loop& loop, Program program);
+// group is killed. UNAVAILABLE if the warden stops first: then it is killed as well. While it runs, a file in
+// `programs_dir` names it (empty: none does), so that the next warden finds it if this one is killed.
+Task<Result<ProgramEnd>> run_program(ipc::Loop& loop, Program program, std::string programs_dir = {});
+
+// Kills all that programs of an earlier warden left running: every process of their sessions. How many there were. What
+// has made a session of its own is not found.
+std::size_t end_strays(const std::string& programs_dir);
 
 // PATH, HOME and LANG, for what the host configured.
 std::vector<std::string> plain_environment();

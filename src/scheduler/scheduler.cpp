@@ -39,6 +39,25 @@ std::string describe_json(const ScheduledTask& task) {
 
 bool is_active(const ScheduledTask& task) { return task.next_ms != 0 || task.started_ms != 0; }
 
+constexpr const char* kInThePast = "the schedule lies in the past";
+
+Status check_room(const std::vector<ScheduledTask>& others, const std::string& owner, const std::string& name,
+                  const Limits& limits) {
+  std::size_t active = 0, of_owner = 0;
+  for (const ScheduledTask& other : others) {
+    if (!is_active(other)) continue;
+    ++active;
+    if (other.owner != owner) continue;
+    ++of_owner;
+    if (!name.empty() && other.name == name) {
+      return Error::make(Code::conflict, "a periodic agent of this name is there already");
+    }
+  }
+  if (active < limits.max_tasks && of_owner < limits.max_tasks_per_owner) return ok();
+  return Error::make(Code::quota_exceeded, "too many tasks are scheduled",
+                     std::to_string(active) + " in all, " + std::to_string(of_owner) + " of " + owner);
+}
+
 // Runs inside the transaction that adds a task: `task` becomes the one that is there already.
 Status insert_once(ledger::Transaction& transaction, ScheduledTask& task, bool& is_new, const Limits& limits) {
   TRY(auto existing, find_task_by_key(transaction.database(), task.key));
@@ -47,22 +66,9 @@ Status insert_once(ledger::Transaction& transaction, ScheduledTask& task, bool& 
     task = std::move(*existing);
     return ok();
   }
-  if (task.next_ms == 0) return Error::make(Code::invalid_params, "the schedule lies in the past");
+  if (task.next_ms == 0) return Error::make(Code::invalid_params, kInThePast);
   TRY(const auto others, read_tasks(transaction.database()));
-  std::size_t active = 0, of_owner = 0;
-  for (const ScheduledTask& other : others) {
-    if (!is_active(other)) continue;
-    ++active;
-    if (other.owner != task.owner) continue;
-    ++of_owner;
-    if (!task.name.empty() && other.name == task.name) {
-      return Error::make(Code::conflict, "a periodic agent of this name is there already");
-    }
-  }
-  if (active >= limits.max_tasks || of_owner >= limits.max_tasks_per_owner) {
-    return Error::make(Code::quota_exceeded, "too many tasks are scheduled",
-                       std::to_string(active) + " in all, " + std::to_string(of_owner) + " of " + task.owner);
-  }
+  TRY(check_room(others, task.owner, task.name, limits));
   return write_task(transaction, task, entry_of(task, "schedule.add", "schedule=" + task.schedule));
 }
 
@@ -101,6 +107,7 @@ Task<Status> Scheduler::open() {
     return parts_.registry.find(a)->created_unix_ms < parts_.registry.find(b)->created_unix_ms;
   });
   is_open_ = true;
+  look_anew(parts_.clock.unix_millis());  // the zone may be another one now
   tick();
   co_return ok();
 }
@@ -136,25 +143,41 @@ std::optional<std::int64_t> Scheduler::next_run(const ScheduledTask& task, std::
   return schedule ? schedule->next_ms(after_ms, limits_.zone) : std::nullopt;
 }
 
+// 0: never.
+Result<std::int64_t> Scheduler::first_run(const NewTask& wanted) const {
+  const std::int64_t now = parts_.clock.unix_millis();
+  if (wanted.runs_now) return now;
+  TRY(const calendar::Schedule schedule, calendar::Schedule::parse(wanted.schedule));
+  if (!wanted.name.empty() && !schedule.is_periodic()) {
+    return Error::make(Code::invalid_params, "a periodic agent needs a cron expression, not one time");
+  }
+  // What a review took its time over is not lost: a time that has just passed runs at once, late.
+  const std::int64_t after = schedule.is_periodic() ? now : now - kLatestStartMs;
+  return schedule.next_ms(after, limits_.zone).value_or(0);
+}
+
+Status Scheduler::check(const Container& sender, const NewTask& wanted) const {
+  TRY(check_agent(sender.config.profile));
+  TRY(const std::int64_t first, first_run(wanted));
+  const std::string owner = containers::owner_of(sender);
+  std::vector<ScheduledTask> others;
+  for (const auto& [id, slot] : slots_) {
+    if (slot->task.key == wanted.key) return ok();  // it was added before a crash
+    others.push_back(slot->task);
+  }
+  if (first == 0) return Error::make(Code::invalid_params, kInThePast);
+  return check_room(others, owner, wanted.name, limits_);
+}
+
 Task<Result<ScheduledTask>> Scheduler::add(const Container& sender, NewTask wanted) {
   CO_TRY(check_agent(sender.config.profile));
   const std::int64_t now = parts_.clock.unix_millis();
   const auto task = std::make_shared<ScheduledTask>();
-  if (!wanted.runs_now) {
-    CO_TRY(const calendar::Schedule schedule, calendar::Schedule::parse(wanted.schedule));
-    if (!wanted.name.empty() && !schedule.is_periodic()) {
-      co_return Error::make(Code::invalid_params, "a periodic agent needs a cron expression, not one time");
-    }
-    // What a review took its time over is not lost: a time that has just passed runs at once, late.
-    const std::int64_t after = schedule.is_periodic() ? now : now - kLatestStartMs;
-    task->next_ms = schedule.next_ms(after, limits_.zone).value_or(0);
-  } else {
-    task->next_ms = now;
-  }
+  CO_TRY(task->next_ms, first_run(wanted));
   task->id = "t-" + random_hex(8);
   task->key = std::move(wanted.key);
   task->sender = sender.id;
-  task->owner = sender.config.group.empty() ? sender.id : "group/" + sender.config.group;
+  task->owner = containers::owner_of(sender);
   task->name = std::move(wanted.name);
   task->profile = sender.config.profile;
   task->overrides = sender.config.overrides;
@@ -233,11 +256,24 @@ void Scheduler::notice_jumps() {
   reference_ = now;
   if (jump > -kClockPatience.count()) return;
   parts_.log.warn("the clock was set back; periodic tasks look for their next time anew", {{"ms", -jump}});
+  look_anew(now.wall_ms);
+}
+
+void Scheduler::set_limits(Limits limits) {
+  const bool is_other_zone = limits.zone.name() != limits_.zone.name();
+  limits_ = std::move(limits);
+  if (!is_other_zone || !is_open_) return;
+  look_anew(parts_.clock.unix_millis());
+  tick();
+}
+
+// What is due already stays so.
+void Scheduler::look_anew(std::int64_t now_ms) {
   for (const auto& [id, slot] : slots_) {
-    if (slot->task.next_ms == 0 || slot->is_busy) continue;
+    if (slot->task.next_ms <= now_ms || slot->is_busy) continue;
     const auto schedule = calendar::Schedule::parse(slot->task.schedule);
     if (!schedule || !schedule->is_periodic()) continue;
-    slot->task.next_ms = next_run(slot->task, now.wall_ms).value_or(slot->task.next_ms);
+    slot->task.next_ms = next_run(slot->task, now_ms).value_or(slot->task.next_ms);
   }
 }
 
@@ -346,6 +382,7 @@ Task<Scheduler::Outcome> Scheduler::execute(std::shared_ptr<Slot> slot) {
   config.overrides = task.overrides;
   config.workspace = task.workspace;
   config.group = task.group;
+  config.origin = task.owner;
   config.command = parts_.profiles.find(task.profile)->agent;
   config.labels.emplace(kTaskLabel, task.id);
   config.input = task.prompt;

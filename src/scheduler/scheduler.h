@@ -69,12 +69,15 @@ class Scheduler {
   Task<Status> open();
   // No run begins any more, and nobody waits for those under way.
   void close();
-  void set_limits(Limits limits) { limits_ = std::move(limits); }
+  // In another zone periodic tasks look for their next time anew.
+  void set_limits(Limits limits);
 
   // The same key again: the task as it is. INVALID_PARAMS for a schedule that is none or lies more than a day in
   // the past (one that passed while the request was reviewed runs at once);
   // CONFLICT for a profile without an agent and for a name that its owner has used; QUOTA_EXCEEDED.
   Task<Result<ScheduledTask>> add(const Container& sender, NewTask wanted);
+  // Whether add() would take it now, as far as that can be known without trying: the same errors.
+  Status check(const Container& sender, const NewTask& wanted) const;
   // A run under way is stopped.
   Task<Status> remove(std::string id, std::string principal);
 
@@ -103,7 +106,9 @@ class Scheduler {
 
   Clocks read_clocks() const { return {parts_.clock.unix_millis(), parts_.clock.steady()}; }
   Status check_agent(const std::string& profile) const;
+  Result<std::int64_t> first_run(const NewTask& wanted) const;
   void notice_jumps();
+  void look_anew(std::int64_t now_ms);
   void arm();
   Fire forget_old();
   Fire skip(std::shared_ptr<Slot> slot, std::int64_t now);

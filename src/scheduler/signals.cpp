@@ -87,28 +87,32 @@ constexpr Field kRegisterGroup[] = {{.name = "name", .type = Type::string, .requ
                                     {.name = "trigger", .type = Type::string, .most = 256},
                                     {.name = "config", .type = Type::object, .fields = kGroupConfig}};
 
-Task<Result<std::string>> schedule(SignalHost& host, Raised raised, const char* prompt_field) {
-  CO_TRY(const std::shared_ptr<Container> container, sender_of(host, raised));
-  CO_TRY(const wire::Document document, payload_of(raised));
+Result<NewTask> new_task(const Raised& raised) {
+  TRY(const wire::Document document, payload_of(raised));
   const wire::Value payload = document.root();
   NewTask wanted{.key = raised.key,
                  .name = text(payload.get("name")),
                  .schedule = text(payload.get("schedule")),
-                 .prompt = text(payload.get(prompt_field))};
+                 .prompt = text(payload.get(payload.get("prompt") ? "prompt" : "instructions"))};
   // A periodic agent is named as a group is: the name is shown, logged and compared.
-  if (!wanted.name.empty()) CO_TRY(containers::check_group_name(wanted.name));
+  if (!wanted.name.empty()) TRY(containers::check_name("a periodic agent's", wanted.name));
+  return wanted;
+}
+
+Status check_schedule(SignalHost& host, const Raised& raised) {
+  TRY(const std::shared_ptr<Container> container, sender_of(host, raised));
+  TRY(const NewTask wanted, new_task(raised));
+  return host.scheduler.check(*container, wanted);
+}
+
+Task<Result<std::string>> schedule(SignalHost& host, Raised raised) {
+  CO_TRY(const std::shared_ptr<Container> container, sender_of(host, raised));
+  CO_TRY(NewTask wanted, new_task(raised));
   CO_TRY(const ScheduledTask task, co_await host.scheduler.add(*container, std::move(wanted)));
   co_return object([&](JsonWriter& json) {
     json.member("task", task.id).key("next_run");
     task.next_ms != 0 ? json.value(calendar::format_rfc3339(task.next_ms)) : json.null();
   });
-}
-
-Task<Result<std::string>> schedule_task(SignalHost& host, Raised raised) {
-  return schedule(host, std::move(raised), "prompt");
-}
-Task<Result<std::string>> create_periodic_agent(SignalHost& host, Raised raised) {
-  return schedule(host, std::move(raised), "instructions");
 }
 
 Result<std::map<std::string, std::string>> read_settings(wire::Value given) {
@@ -156,6 +160,12 @@ Task<Result<std::string>> register_group(SignalHost& host, Raised raised) {
   co_return object([&](JsonWriter& json) { json.member("group", group.name).member("profile", group.profile); });
 }
 
+Status check_group(SignalHost& host, const Raised& raised) {
+  TRY(const containers::Group wanted, new_group(host, raised));
+  return host.groups.check(wanted);
+}
+
+using Check = Status (*)(SignalHost&, const Raised&);
 using Act = Task<Result<std::string>> (*)(SignalHost&, Raised);
 
 struct Row {
@@ -164,16 +174,17 @@ struct Row {
   wire::Schema payload;
   bool is_idempotent;
   Act act;
+  Check check = nullptr;
 };
 const Row kRows[] = {
     {"message_ready", 1, {}, true, take_output},
     {"progress_ready", 1, {}, true, take_output},
     {"context_reset", 1, {}, true, reset_context},
     {"refresh_groups", 1, {}, true, refresh_groups},
-    {"schedule_task", 2, kScheduleTask, true, schedule_task},
-    {"create_periodic_agent", 2, kPeriodicAgent, true, create_periodic_agent},
-    {"register_group", 2, kRegisterGroup, true, register_group},
-    {"deploy", 2, kDeploy, false, deploy},
+    {"schedule_task", 2, kScheduleTask, true, schedule, check_schedule},
+    {"create_periodic_agent", 2, kPeriodicAgent, true, schedule, check_schedule},
+    {"register_group", 2, kRegisterGroup, true, register_group, check_group},
+    {"deploy", 2, kDeploy, false, deploy, check_deploy},
 };
 
 }  // namespace
@@ -205,6 +216,12 @@ std::vector<Signal> builtin_signals(SignalHost& host) {
          .payload = row.payload,
          .is_idempotent = row.is_idempotent,
          .action = [&host, act = row.act](const Permit&, const Raised& raised) { return act(host, raised); }});
+    if (row.check != nullptr) {
+      signals.back().check = [&host, check = row.check](const Raised& raised) { return check(host, raised); };
+    }
+    if (row.act == deploy) {
+      signals.back().command = [&host](const Raised& raised) { return deploy_command(host, raised); };
+    }
   }
   return signals;
 }

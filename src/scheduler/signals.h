@@ -31,6 +31,7 @@ struct SignalHost {
   Publish publish;
   // A container's profile as it was narrowed for it.
   std::function<Result<policy::Profile>(const containers::Config&)> profile_of;
+  std::string programs_dir = {};  // where it is noted which programs run; see program.h
 };
 
 // message_ready progress_ready context_reset refresh_groups; schedule_task deploy register_group
@@ -39,8 +40,10 @@ std::vector<mailbox::Signal> builtin_signals(SignalHost& host);
 // Those of the configuration. Each signal keeps alive what it was declared with.
 std::vector<mailbox::Signal> declared_signals(SignalHost& host, const std::vector<DeclaredSignal>& declared);
 
-// The deploy signal's own file.
+// The deploy signal's own file: the action, whether it could be done, and what it would run.
 Task<Result<std::string>> deploy(SignalHost& host, mailbox::Raised raised);
+Status check_deploy(SignalHost& host, const mailbox::Raised& raised);
+std::vector<std::string> deploy_command(SignalHost& host, const mailbox::Raised& raised);
 
 // Of actions: who raised it, and its payload. NOT_FOUND once the container was removed.
 Result<std::shared_ptr<containers::Container>> sender_of(SignalHost& host, const mailbox::Raised& raised);

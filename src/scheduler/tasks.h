@@ -17,7 +17,7 @@ struct ScheduledTask {
   std::string id;
   std::string key;     // of the request that made it: the same key never makes a second one
   std::string sender;  // the container that asked
-  std::string owner;   // its group, else the container itself
+  std::string owner;   // to whom it counts: see containers::owner_of()
   std::string name;    // of a periodic agent: one per owner; else empty
   // Where it runs: as the sender ran.
   std::string profile, overrides, workspace, group;

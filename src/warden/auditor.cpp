@@ -26,15 +26,25 @@ Entry entry_of(Stage stage, const handlers::RequestContext& context, ipc::Call& 
 
 }  // namespace
 
-Auditor::Recorded::Recorded(ledger::Ledger& ledger, Entry entry, handlers::Audit audit)
-    : ledger_(ledger), entry_(std::move(entry)) {
+Auditor::Recorded::Recorded(ledger::Ledger& ledger, Entry entry, handlers::Audit audit,
+                            std::function<void()> on_delayed)
+    : ledger_(ledger), entry_(std::move(entry)), on_delayed_(std::move(on_delayed)) {
   if (audit != handlers::Audit::durable) result_ = ledger_.append(std::move(entry_));
 }
 
 void Auditor::Recorded::await_suspend(std::coroutine_handle<> waiter) {
   ledger::Submission submission;
-  submission.entries.push_back(std::move(entry_));
+  submission.may_use_reserve = on_delayed_ != nullptr;
+  submission.entries.push_back(on_delayed_ ? entry_ : std::move(entry_));
   submission.done = [this, waiter](Status status) {
+    if (!status && on_delayed_) {
+      ledger::Submission later{.durability = ledger::Durability::buffered};
+      later.entries.push_back(std::move(entry_));
+      later.may_use_reserve = true;
+      ledger_.submit(std::move(later));
+      on_delayed_();
+      status = ok();
+    }
     result_ = std::move(status);
     waiter.resume();
   };
@@ -45,7 +55,18 @@ Auditor::Recorded Auditor::decision(const handlers::Method& method, const handle
                                     ipc::Call& call) {
   Entry entry = entry_of(Stage::decision, context, call, nullptr);
   if (call.params()) entry.unhashed_payload = call.params().to_json();
-  return {ledger_, std::move(entry), method.audit};
+  return {ledger_, std::move(entry), method.audit, delayed(method, context, call)};
+}
+
+// Whoever owns the host can always stop what runs on it.
+std::function<void()> Auditor::delayed(const handlers::Method& method, const handlers::RequestContext& context,
+                                       ipc::Call& call) const {
+  if (!method.is_brake || !context.principal.is_host() || context.is_narrowed) return nullptr;
+  return [this, &call] {
+    log_.warn("done without a record, for the audit log cannot be written; it will be recorded when it can be",
+              {{"request", call.message().id}, {"method", call.message().method}});
+    call.share_session()->send_event(call.message().id, "audit.delayed", "{}");
+  };
 }
 
 Auditor::Recorded Auditor::outcome(const handlers::Method& method, const handlers::RequestContext& context,
@@ -54,7 +75,7 @@ Auditor::Recorded Auditor::outcome(const handlers::Method& method, const handler
   Entry entry = entry_of(Stage::outcome, context, call, error);
   entry.payload_bytes = reply.frame().size();
   if (error != nullptr) log_failure("request failed", context, call, *error);
-  return {ledger_, std::move(entry), method.audit};
+  return {ledger_, std::move(entry), method.audit, delayed(method, context, call)};
 }
 
 Status Auditor::reviewed(const handlers::RequestContext& context, ipc::Call& call, const approval::Matter& matter,

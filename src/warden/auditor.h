@@ -3,6 +3,7 @@
 #pragma once
 
 #include <coroutine>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -23,10 +24,11 @@ class Auditor {
   Auditor(ledger::Ledger& ledger, const Log& log, const Clock& clock) : ledger_(ledger), log_(log), clock_(clock) {}
 
   // co_await: ok when the record is as safe as the method's class wants it: `buffered` at once, `durable`
-  // when it is on the disk. An error (UNAVAILABLE) means that it could not be recorded.
+  // when it is on the disk. An error (UNAVAILABLE) means that it could not be recorded. Of what the host brakes with
+  // there is none: it is recorded as soon as it can be, the log says so, and so does an event to the caller.
   class Recorded {
    public:
-    Recorded(ledger::Ledger& ledger, ledger::Entry entry, handlers::Audit audit);
+    Recorded(ledger::Ledger& ledger, ledger::Entry entry, handlers::Audit audit, std::function<void()> on_delayed);
     bool await_ready() const { return result_.has_value(); }
     void await_suspend(std::coroutine_handle<> waiter);
     Status await_resume() { return std::move(*result_); }
@@ -34,6 +36,7 @@ class Auditor {
    private:
     ledger::Ledger& ledger_;
     ledger::Entry entry_;
+    std::function<void()> on_delayed_;  // set: it goes on without
     std::optional<Status> result_;
   };
   Recorded decision(const handlers::Method& method, const handlers::RequestContext& context, ipc::Call& call);
@@ -54,6 +57,8 @@ class Auditor {
   // What the caller is not told about a failure, under the id that it knows.
   void log_failure(std::string_view stage, const handlers::RequestContext& context, ipc::Call& call,
                    const Error& error) const;
+  std::function<void()> delayed(const handlers::Method& method, const handlers::RequestContext& context,
+                                ipc::Call& call) const;
   void note_suppressed(const std::string& principal, const std::string& what);
 
   struct Refusals {

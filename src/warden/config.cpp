@@ -51,7 +51,8 @@ Result<Config> parse_config(std::string_view text, const std::string& path) {
         {"max_run_ms", table::milliseconds(config.schedule.max_run)}}},
       {"approvals", {{"expiry", table::parsed([&](const std::string& given) -> std::optional<std::string> {
                         const auto time = policy::parse_duration(given);
-                        if (!time || time->count() == 0) return "must be a time such as 30m or 24h";
+                        if (!time) return time.error().message;
+                        if (time->count() == 0) return "must be a time such as 30m or 24h";
                         config.approval_expiry = *time;
                         return std::nullopt;
                       })}}},

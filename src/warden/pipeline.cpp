@@ -3,6 +3,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+
 namespace sallyport::warden {
 
 using handlers::Audit;
@@ -68,13 +70,29 @@ Status refusal(const approval::Verdict& verdict) {
 
 }  // namespace
 
-Pipeline::Pipeline(handlers::Host& host) : host_(host), auditor_(host.ledger, host.sessions.log(), host.clock) {
+namespace {
+
+std::vector<const Method*> all_methods() {
+  std::vector<const Method*> all;
   for (const auto group : {handlers::warden_methods(), handlers::container_methods(), handlers::group_methods(),
                            handlers::fs_methods(), handlers::schedule_methods(), handlers::audit_methods(),
                            handlers::mailbox_methods(), handlers::policy_methods(), handlers::approval_methods(),
                            handlers::pod_methods(), handlers::platform_methods()}) {
-    for (const Method& method : group) methods_.emplace(method.name, &method);
+    for (const Method& method : group) all.push_back(&method);
   }
+  return all;
+}
+
+}  // namespace
+
+bool has_method(std::string_view pattern) {
+  const auto all = all_methods();
+  return std::any_of(all.begin(), all.end(),
+                     [pattern](const Method* method) { return policy::matches(pattern, method->name); });
+}
+
+Pipeline::Pipeline(handlers::Host& host) : host_(host), auditor_(host.ledger, host.sessions.log(), host.clock) {
+  for (const Method* method : all_methods()) methods_.emplace(method->name, method);
 }
 
 // ---- UniqueFd -> Peer ----
@@ -227,10 +245,9 @@ Task<Result<Permit>> Pipeline::grant(const Method* method, Door& door, const Req
   if (!decision.is_denied) {
     CO_TRY(host_.engine.check_token(question_of(method, context, call)));
     CO_TRY(check(method, door, context, call.message()));
-    if (decision.rate) {
-      CO_TRY(host_.ledger.rates().take(context.principal.to_string(), decision.rate->rule,
-                                       {decision.rate->count, decision.rate->period}));
-    }
+    std::vector<ledger::Limit> limits;
+    for (const policy::RateLimit& rate : decision.rates) limits.push_back({rate.rule, {rate.count, rate.period}});
+    CO_TRY(host_.ledger.rates().take(decision.counts_as, limits));
     if (decision.needs_deputy || decision.needs_human) {
       // Nobody can review what comes after the review.
       if (!call.message().streams.empty()) {

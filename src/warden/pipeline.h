@@ -32,6 +32,9 @@ struct Door {
   std::size_t in_flight_bytes = 0;  // of these requests
 };
 
+// Whether there is a method that this name or pattern stands for.
+bool has_method(std::string_view pattern);
+
 class Pipeline {
  public:
   explicit Pipeline(handlers::Host& host);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "mailbox/message.h"
 #include "scheduler/template.h"
 
 namespace sallyport::warden {
@@ -79,8 +80,9 @@ Status read_field(const std::string& path, DeclaredSignal& signal, const toml::k
 Result<DeclaredSignal> read_signal(const std::string& path, const toml::key& key, const toml::node& node) {
   DeclaredSignal signal;
   signal.name = key.str();
-  if (!is_name(signal.name))
-    return table::fault(path, key.source(), "'" + signal.name + "' is no signal's name (a-z 0-9 _ -)");
+  if (!mailbox::is_signal_name(signal.name)) {
+    return table::fault(path, key.source(), "'" + signal.name + "' is no signal's name (a-z 0-9 _)");
+  }
   if (scheduler::is_builtin_signal(signal.name)) {
     return table::fault(path, key.source(), "'" + signal.name + "' is built in and cannot be declared");
   }

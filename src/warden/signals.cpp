@@ -10,8 +10,9 @@ mailbox::Judgement EngineJudge::consider(const Principal& who, std::string_view 
   judgement.needs_human = decision.needs_human;
   judgement.rule = decision.rule;
   judgement.why = decision.why;
-  if (decision.rate)
-    judgement.limit = {decision.rate->rule, {.count = decision.rate->count, .period = decision.rate->period}};
+  for (const policy::RateLimit& rate : decision.rates)
+    judgement.limits.push_back({rate.rule, {rate.count, rate.period}});
+  judgement.counts_as = decision.counts_as;
   return judgement;
 }
 

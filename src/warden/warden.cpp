@@ -11,6 +11,8 @@
 #include "os/files.h"
 #include "os/process.h"
 #include "os/sockets.h"
+#include "scheduler/program.h"
+#include "warden/names.h"
 
 namespace sallyport::warden {
 namespace {
@@ -49,6 +51,7 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
            .on_removed =
                [this](const std::string& id) {
                  mailbox_.remove(id);
+                 gate_.withdraw_all(id);
                  engine_.remove_container(id);
                }}),
       workers_(containers_, sessions_, [this](std::string pod) { return pods_.connect_for_worker(std::move(pod)); }),
@@ -92,7 +95,8 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
                    .clock = clock,
                    .log = log,
                    .publish = publisher(),
-                   .profile_of = [this](const containers::Config& of) { return handlers::profile_of(profiles_, of); }},
+                   .profile_of = [this](const containers::Config& of) { return handlers::profile_of(profiles_, of); },
+                   .programs_dir = options_.paths.state_dir + "/programs"},
       egress_(loop_, log, options_.paths.egress_hosts,
               [this](const egress::Report& report) { handlers::record_connection(host_, report); }),
       adapters_(sessions_, config_.platform,
@@ -114,7 +118,9 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
                 .judge = judge_,
                 .deputy = options_.deputy ? *options_.deputy : static_cast<approval::Reviewer&>(deputy_),
                 .human = options_.human ? *options_.human : static_cast<approval::Reviewer&>(gate_),
-                .on_event = publisher()},
+                .on_event = publisher(),
+                .on_overload = [this](const std::string& id,
+                                      const std::string& why) { stop_overloaded(containers_.find(id), why); }},
                all_signals(config_), options_.paths.state_dir + "/quarantine"),
       host_{.sessions = sessions_,
             .engine = engine_,
@@ -141,7 +147,6 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
       pipeline_(host_) {
   apply(config_);
   ledger_->start([this](std::function<void()> work) { loop_.post(std::move(work)); });
-  gate_.open();
 }
 
 Warden::~Warden() { close(); }
@@ -169,6 +174,7 @@ Result<std::unique_ptr<Warden>> Warden::start(Options options, const Log& log, c
 
 Status Warden::open_containers() {
   TRY(profiles_, policy::Profiles::load(options_.paths.profiles_dir()));
+  TRY(check_names(config_, profiles_, options_.more_signals));
   TRY(groups_.refresh());
   for (const std::string& fault : groups_.faults()) log_.error("unreadable group", {{"error", fault}});
   TRY(const auto lost, containers_.open());
@@ -177,13 +183,20 @@ Status Warden::open_containers() {
   // Those that lived on are containers again.
   TRY(pods_.open());
   apply(config_);
+  record_policy(ok());
+  gate_.open();
   for (const auto& [id, container] : containers_.all()) {
     const bool may_come = pods_.is_starting(container->config.pod);
     if (!container->config.is_temporary || !containers::is_over(container->state) || may_come) continue;
     containers_.record_loss(*container);
     handlers::remove_when_idle(host_, id);
   }
+  // What an earlier warden's actions left running must not run beside what is done again.
+  if (const std::size_t ended = scheduler::end_strays(signal_host_.programs_dir); ended != 0) {
+    log_.warn("programs that an earlier warden had started were still running, and are ended", {{"count", ended}});
+  }
   mailbox_.start();
+  check_ledger();
   for (const auto& container : lost) restart(container);
   return ok();
 }
@@ -319,6 +332,7 @@ void Warden::close() {
   is_stopping_ = true;
   scheduler_.close();
   mailbox_.close();
+  gate_.stop_waiting();
   containers_.close();
   pods_.close();
   egress_.close();
@@ -380,8 +394,13 @@ Status Warden::reload() {
     pods_.apply_net_policies();
   }
   if (config && !profiles) config = profiles.error();
+  if (config) {
+    if (Status known = check_names(*config, *profiles, options_.more_signals); !known)
+      config = std::move(known).error();
+  }
   if (!config) {
     host_.config_error = config.error().message;
+    record_policy(config.error());
     log_.error("reload failed; the old configuration stays in force",
                {{"error", config.error().message}, {"network", profiles ? "as before" : "denied to all containers"}});
     Error error = std::move(config).error();
@@ -393,6 +412,7 @@ Status Warden::reload() {
   profiles_ = std::move(*profiles);
   apply(config_);
   apply_net_policies();
+  record_policy(ok());
   gate_.policy_changed();
   log_.info("reloaded");
   events_.publish("warden.reloaded", "{}");

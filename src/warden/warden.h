@@ -72,12 +72,15 @@ class Warden {
   Status open_containers();
   void open_container_connection(UniqueFd connection, const std::shared_ptr<containers::Container>& container);
   void take_up_mailbox(const containers::Container& container);
+  Fire stop_overloaded(std::shared_ptr<containers::Container> container, std::string why);
   void record(const containers::Incident& incident);
   Fire restart(std::shared_ptr<containers::Container> lost);
   Fire open_scheduler();
   scheduler::Publish publisher();
   std::vector<mailbox::Signal> all_signals(const Config& config);
   Status reload();
+  void record_policy(const Status& loaded);
+  Fire check_ledger();
   void apply(const Config& config);
   static void limit(Door& door, const Config& config);
   void apply_net_policies();

@@ -2,11 +2,13 @@
 #include "approval/gate.h"
 
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
 
+#include "ledger/faulty_vfs.h"
 #include "ledger/layout.h"
 #include "ledger/query.h"
 #include "ledger/verification.h"
@@ -39,7 +41,7 @@ class HumanGate : public ::testing::Test {
 
   // As a warden does it.
   void open() {
-    auto opened = ledger::Ledger::open({.state_dir = path_, .clock = clock_});
+    auto opened = ledger::Ledger::open({.state_dir = path_, .clock = clock_, .vfs = ledger::kFaultyVfs});
     ASSERT_TRUE(opened) << opened.error().describe();
     ledger_ = std::move(*opened);
     loop_ = std::make_unique<ipc::Loop>(Spinner::Mode::never);
@@ -112,9 +114,21 @@ class HumanGate : public ::testing::Test {
     constexpr const char* kNames[] = {"approved", "rejected", "modified", "expired"};
     return kNames[static_cast<int>(found->second.kind)];
   }
+  // Runs the loop until the claim holds.
+  bool until(const std::function<bool()>& claim) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    std::function<void()> look = [&] {
+      if (claim() || std::chrono::steady_clock::now() > end) return loop_->stop();
+      loop_->after(Millis(2), look);
+    };
+    loop_->post(look);
+    loop_->run();
+    return claim();
+  }
   // Every other submission that was made before is done after this.
   void settle() { open_list(); }
 
+  ledger::Faults& faults_ = ledger::faulty_vfs();
   std::string path_;
   TestClock clock_;
   Log log_{2, LogFormat::text, LogLevel::error, clock_};
@@ -136,6 +150,59 @@ TEST_F(HumanGate, AsksAndIsAnswered) {
   EXPECT_EQ(verdict(), "approved");
   EXPECT_EQ(verdicts_["req-1"].by, "host/uid 1");
   EXPECT_EQ(events_, (std::vector<std::string>{"approval.asked", "approval.answered"}));
+}
+
+TEST_F(HumanGate, AFullDiskDelaysAQuestionAndRefusesNothing) {
+  settle();
+  faults_.on_write = SQLITE_FULL;
+  ask(matter());
+  EXPECT_TRUE(until([&] { return ledger_->health().failures >= 1; }));
+  EXPECT_EQ(verdict(), "waiting");
+  faults_.on_write = 0;
+  EXPECT_TRUE(until([&] { return !events_.empty(); }));
+  EXPECT_EQ(answer(only_open(), true), "approved");
+  EXPECT_EQ(verdict(), "approved");
+}
+
+TEST_F(HumanGate, AQuestionThatExpiresOnAFullDiskIsOverOnceThereIsRoom) {
+  gate_->set_expiry(Millis(100));
+  ask(matter());
+  settle();
+  const std::uint64_t before = ledger_->health().failures;
+  faults_.on_write = SQLITE_FULL;
+  EXPECT_TRUE(until([&] { return ledger_->health().failures > before; }));
+  EXPECT_EQ(verdict(), "waiting");
+  faults_.on_write = 0;
+  EXPECT_TRUE(until([&] { return verdict() == "expired"; }));
+  EXPECT_TRUE(open_list().empty());
+}
+
+TEST_F(HumanGate, QuestionsOfAnotherPolicyAreVoidAfterARestart) {
+  ask(matter());
+  settle();
+  policy_ = "policy-2";
+  restart();
+  EXPECT_TRUE(until([&] { return !events_.empty() && events_.back() == "approval.answered"; }));
+  EXPECT_TRUE(open_list().empty());
+}
+
+TEST_F(HumanGate, AQuestionThatNobodyComesBackToExpiresAllTheSame) {
+  gate_->set_expiry(Millis(200));
+  ask(matter());
+  settle();
+  restart();
+  EXPECT_TRUE(until([&] { return !events_.empty() && events_.back() == "approval.expired"; }));
+  EXPECT_TRUE(open_list().empty());
+}
+
+TEST_F(HumanGate, WhatARemovedContainerAskedIsWithdrawn) {
+  ask(matter());
+  settle();
+  gate_->withdraw_all("c2");
+  EXPECT_EQ(open_list().size(), 1U);
+  gate_->withdraw_all("c1");
+  EXPECT_TRUE(until([&] { return verdict() != "waiting"; }));
+  EXPECT_EQ(verdict(), "rejected");
 }
 
 TEST_F(HumanGate, ADenialCarriesItsReason) {

@@ -3,6 +3,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <thread>
+#include <vector>
+
 #include "e2e/approvals.h"
 #include "support/shell.h"
 
@@ -73,14 +76,18 @@ TEST_F(ApprovalCommands, OnATerminalEachIsShownInFullAndAskedAbout) {
   }
   const UniqueFd owned{terminal};
   std::string out;
-  bool is_answered = false;
+  std::size_t asked_at = 0;
+  // What is no answer is asked about again, and nothing else is answered by it.
+  std::vector<std::string> answers = {"a\n", "yes\n"};
   char block[4096];
   // Until its end: then the terminal has nobody left.
   for (ssize_t count = 0; (count = ::read(terminal, block, sizeof block)) > 0;) {
     out.append(block, static_cast<std::size_t>(count));
-    if (!is_answered && out.find("quit (q)? ") != std::string::npos) {
-      is_answered = ::write(terminal, "a\n", 2) == 2;
-    }
+    const std::size_t asked = out.find("quit (q)? ", asked_at);
+    if (asked == std::string::npos || answers.empty()) continue;
+    asked_at = asked + 1;
+    ASSERT_GT(::write(terminal, answers.back().data(), answers.back().size()), 0);
+    answers.pop_back();
   }
   int status = 0;
   ::waitpid(child, &status, 0);
@@ -105,6 +112,9 @@ TEST_F(ApprovalCommands, PolicyIsCheckedShownAndExplained) {
             std::string::npos);
   EXPECT_NE(cli("policy explain " + named_container + " deploy").find("no rule allows it (default deny)"),
             std::string::npos);
+  // What is refused whatever the rules say is not explained as allowed.
+  EXPECT_NE(cli("policy explain " + named_container + " approval.approve").find("deny"), std::string::npos);
+  EXPECT_NE(cli("policy explain deploy").find("signals are raised by containers only"), std::string::npos);
   EXPECT_NE(cli("policy show").find("rule.no-stat: deny for fs.stat, if its payload fits"), std::string::npos);
   std::ofstream(daemon().root() + "/bad.toml") << "[[rule]]\nname = \"x\"\nmatch = \"a\"\neffect = \"nope\"\n";
   int status = 0;
@@ -116,6 +126,19 @@ TEST_F(ApprovalCommands, PolicyIsCheckedShownAndExplained) {
   EXPECT_EQ(agent.outcome("fs.stat", R"({"path":"/usr"})"), "OK");
   EXPECT_EQ(agent.outcome("policy.explain", R"({"method":"fs.stat","principal":"host"})"), "POLICY_DENIED");
   EXPECT_EQ(agent.outcome("policy.explain", R"({"method":"fs.stat"})"), "OK");
+}
+
+TEST_F(ApprovalCommands, WhoeverWaitsForAHumanIsTold) {
+  start_with(
+      "[warden]\ndrain_timeout_ms = 2000\n[[rule]]\nname = \"careful\"\nmatch = \"*\"\nprincipal = [\"host\"]\n"
+      "effect = \"human\"\n");
+  Client human = connect();
+  std::string said;
+  std::thread waiting([&] { said = cli("call env.get '{\"name\":\"X\"}'"); });
+  const std::string id = question(human);
+  EXPECT_EQ(human.outcome("approval.deny", named(id)), "OK") << "answering is not reviewed itself";
+  waiting.join();
+  EXPECT_NE(said.find("waiting for a human: " + id), std::string::npos) << said;
 }
 
 TEST_F(ApprovalCommands, AReloadWithAFaultKeepsTheOldPolicyAndSaysSoEverywhere) {

@@ -162,7 +162,13 @@ TEST_F(CommandLine, AuditFindsWhatWasChangedInItsFiles) {
   for (const auto& entry : std::filesystem::directory_iterator(root_.path() + "/state/audit")) {
     std::ofstream(entry.path(), std::ios::app) << "{\"seq\":99}\n";
   }
-  EXPECT_NE(sallyport("audit verify").status, 0);
+  EXPECT_EQ(sallyport("audit verify").status, 1);
+  // Numbers and words that mean nothing are refused, not taken for everything.
+  for (const char* wrong :
+       {"tail -n -1", "query --limit -1", "query --limit 0", "query --limit 1e20", "query --decision NOSUCH"}) {
+    EXPECT_EQ(sallyport(std::string("audit ") + wrong).status, 2) << wrong;
+  }
+  EXPECT_EQ(sallyport("audit query --decision POLICY_DENIED").status, 0);
 }
 
 }  // namespace

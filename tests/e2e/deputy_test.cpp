@@ -52,14 +52,14 @@ TEST_F(Approvals, WhatADeputySaidIsInTheAuditLog) {
 
 TEST_F(Approvals, AttackADeputyThatCrashesHangsOrTalksNonsenseRefuses) {
   const std::pair<const char*, const char*> kModes[] = {
-      {"crash_early", "the deputy died"},
-      {"crash", "the deputy died"},
+      {"crash_early", "the deputy ended without an answer that can be read"},
+      {"crash", "the deputy ended without an answer that can be read"},
       {"hang", "the deputy took too long"},
-      {"garbage", "the deputy died"},
+      {"garbage", "the deputy ended without an answer that can be read"},
       {"not_a_verdict", "the deputy's answer is garbled"},
       {"extra_keys", "the deputy's answer is garbled"},
       {"wrong_hash", "the deputy's answer is about something else"},
-      {"asks", "the deputy died"},
+      {"asks", "the deputy ended without an answer that can be read"},
   };
   for (const auto& [mode, reason] : kModes) {
     use_deputy(mode);

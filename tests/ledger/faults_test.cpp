@@ -2,8 +2,11 @@
 #include <fcntl.h>
 #include <sqlite3.h>
 
+#include <thread>
+
 #include "faulty_vfs.h"
 #include "fixture.h"
+#include "ledger/layout.h"
 #include "small_filesystem.h"
 
 namespace sallyport::ledger {
@@ -108,6 +111,19 @@ TEST_F(Faulty, WhatIsBufferedIsWrittenWithoutAnybodyAskingOnceTheDiskWorksAgain)
   while (ledger_->health().last_seq < 3) std::this_thread::yield();
 }
 
+TEST_F(Faulty, HealthIsGoodAgainWithoutAnybodyWriting) {
+  ASSERT_TRUE(commit(entry("before")));
+  faults_.on_write = SQLITE_FULL;
+  ASSERT_FALSE(commit(entry("lost")));
+  EXPECT_FALSE(ledger_->health().is_good());
+  faults_.on_write = 0;
+  for (int i = 0; i < 3000 && !ledger_->health().is_good(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_TRUE(ledger_->health().is_good());
+  close();
+}
+
 TEST_F(Faulty, ABacklogThatIsFullRefusesAndSaysLaterHowMuchWasLost) {
   ASSERT_TRUE(commit(entry("first")));
   faults_.on_write = SQLITE_FULL;
@@ -169,9 +185,10 @@ struct Scenario {
     ledger->start(inbox.post());
     return "";
   }
-  Status commit(const Entry& durable) {
+  Status commit(const Entry& durable, bool may_use_reserve = false) {
     std::optional<Status> result;
     Submission submission;
+    submission.may_use_reserve = may_use_reserve;
     submission.entries.push_back(durable);
     submission.done = [&](Status status) { result = std::move(status); };
     ledger->submit(std::move(submission));
@@ -226,6 +243,32 @@ TEST(RealDisk, DiskFullStopsAndRecoversAndLosesNothing) {
       if (!scenario.commit(entry("after"))) return "did not recover";
       ++acknowledged;
     }
+    return scenario.settle(acknowledged);
+  });
+}
+
+TEST(RealDisk, RoomIsKeptBackForWhatStopsThings) {
+  ON_SMALL_FILESYSTEM("size=8m", [](const std::string& mount_point) -> std::string {
+    Scenario scenario(mount_point);
+    if (const std::string failed = scenario.open(); !failed.empty()) return failed;
+    const std::string filler = mount_point + "/filler";
+    {
+      const UniqueFd fd{::open(filler.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
+      const std::string block(4096, 'x');
+      while (::write(fd.get(), block.data(), block.size()) > 0) {
+      }
+    }
+    std::uint64_t acknowledged = 0;
+    while (scenario.commit(entry("on a full disk"))) ++acknowledged;
+    for (int i = 0; i < 10; ++i) {
+      if (!scenario.commit(entry("stop"), true)) return "the reserve was of no use";
+      ++acknowledged;
+    }
+    // And it is kept back again once there is room.
+    std::filesystem::remove(filler);
+    if (!scenario.commit(entry("after"))) return "did not recover";
+    ++acknowledged;
+    if (std::filesystem::file_size(reserve_path(scenario.directory)) == 0) return "the reserve was not taken again";
     return scenario.settle(acknowledged);
   });
 }

@@ -65,8 +65,8 @@ class RatesTest : public LedgerTest {
 
 TEST_F(RatesTest, SaysWhenToTryAgain) {
   open();
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(ledger_->rates().take("container/one", "llm.*", hourly_));
-  const Status refused = ledger_->rates().take("container/one", "llm.*", hourly_);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(ledger_->rates().take("container/one", {{"llm.*", hourly_}}));
+  const Status refused = ledger_->rates().take("container/one", {{"llm.*", hourly_}});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::rate_limited);
   EXPECT_EQ(refused.error().details_json, R"({"retry_after_ms":1200000})");
@@ -75,67 +75,84 @@ TEST_F(RatesTest, SaysWhenToTryAgain) {
 
 TEST_F(RatesTest, KeysAndRulesAreIndependent) {
   open();
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(ledger_->rates().take("container/one", "llm.*", hourly_));
-  EXPECT_TRUE(ledger_->rates().take("container/two", "llm.*", hourly_));
-  EXPECT_TRUE(ledger_->rates().take("container/one", "cache.*", hourly_));
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(ledger_->rates().take("container/one", {{"llm.*", hourly_}}));
+  EXPECT_TRUE(ledger_->rates().take("container/two", {{"llm.*", hourly_}}));
+  EXPECT_TRUE(ledger_->rates().take("container/one", {{"cache.*", hourly_}}));
+}
+
+TEST_F(RatesTest, OfSeveralLimitsEachMustLetItPassAndARefusalCountsUnderNone) {
+  open();
+  const Rate twice{.count = 2, .period = Millis(1000)};
+  const std::vector<Limit> both = {{"burst", twice}, {"hourly", hourly_}};
+  ASSERT_TRUE(ledger_->rates().take("container/one", both));
+  ASSERT_TRUE(ledger_->rates().take("container/one", both));
+  EXPECT_FALSE(ledger_->rates().take("container/one", both)) << "the burst is used up";
+  clock_.pass(Millis(1000));
+  EXPECT_TRUE(ledger_->rates().take("container/one", both)) << "the one that was refused did not count";
+  clock_.pass(Millis(1000));
+  const Status refused = ledger_->rates().take("container/one", both);
+  ASSERT_FALSE(refused) << "three an hour are used up";
+  EXPECT_EQ(refused.error().detail, "rate of hourly");
+  ledger_->rates().give_back("container/one", both);
+  EXPECT_TRUE(ledger_->rates().take("container/one", both));
 }
 
 TEST_F(RatesTest, ALongRateSurvivesARestart) {
   open();
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(ledger_->rates().take("container/one", "llm.*", hourly_));
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(ledger_->rates().take("container/one", {{"llm.*", hourly_}}));
   close();
   clock_.pass(Millis(60'000));
   open();
-  EXPECT_FALSE(ledger_->rates().take("container/one", "llm.*", hourly_));
+  EXPECT_FALSE(ledger_->rates().take("container/one", {{"llm.*", hourly_}}));
   clock_.pass(Millis(1'140'000));
-  EXPECT_TRUE(ledger_->rates().take("container/one", "llm.*", hourly_));
+  EXPECT_TRUE(ledger_->rates().take("container/one", {{"llm.*", hourly_}}));
 }
 
 TEST_F(RatesTest, AShortRateIsForgotten) {
   open();
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(ledger_->rates().take("container/one", "quick", quick_));
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(ledger_->rates().take("container/one", {{"quick", quick_}}));
   close();
   open();
-  EXPECT_TRUE(ledger_->rates().take("container/one", "quick", quick_));
+  EXPECT_TRUE(ledger_->rates().take("container/one", {{"quick", quick_}}));
 }
 
 TEST_F(RatesTest, ClockJumpsOfADayChangeNothingWhileRunning) {
   open();
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(ledger_->rates().take("container/one", "llm.*", hourly_));
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(ledger_->rates().take("container/one", {{"llm.*", hourly_}}));
   clock_.wall_ms += 86'400'000;
-  EXPECT_FALSE(ledger_->rates().take("container/one", "llm.*", hourly_));
+  EXPECT_FALSE(ledger_->rates().take("container/one", {{"llm.*", hourly_}}));
   clock_.wall_ms -= 2 * 86'400'000;
-  EXPECT_FALSE(ledger_->rates().take("container/one", "llm.*", hourly_));
+  EXPECT_FALSE(ledger_->rates().take("container/one", {{"llm.*", hourly_}}));
   clock_.steady_now += Millis(1'200'000);
-  EXPECT_TRUE(ledger_->rates().take("container/one", "llm.*", hourly_));
+  EXPECT_TRUE(ledger_->rates().take("container/one", {{"llm.*", hourly_}}));
 }
 
 TEST_F(RatesTest, AClockSetBackByADayAcrossARestartWaitsAtMostOnePeriod) {
   open();
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(ledger_->rates().take("container/one", "llm.*", hourly_));
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(ledger_->rates().take("container/one", {{"llm.*", hourly_}}));
   close();
   clock_.wall_ms -= 86'400'000;
   open();
-  EXPECT_FALSE(ledger_->rates().take("container/one", "llm.*", hourly_));
+  EXPECT_FALSE(ledger_->rates().take("container/one", {{"llm.*", hourly_}}));
   clock_.pass(hourly_.period);
-  EXPECT_TRUE(ledger_->rates().take("container/one", "llm.*", hourly_));
+  EXPECT_TRUE(ledger_->rates().take("container/one", {{"llm.*", hourly_}}));
 }
 
 TEST_F(RatesTest, WhatIsGivenBackMakesRoomForOneAlsoAfterARestart) {
   open();
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(ledger_->rates().take("container/one", "llm.*", hourly_));
-  ledger_->rates().give_back("container/one", "llm.*", hourly_);
-  ledger_->rates().give_back("container/two", "llm.*", hourly_);  // never seen: nothing to give
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(ledger_->rates().take("container/one", {{"llm.*", hourly_}}));
+  ledger_->rates().give_back("container/one", {{"llm.*", hourly_}});
+  ledger_->rates().give_back("container/two", {{"llm.*", hourly_}});  // never seen: nothing to give
   close();
   open();
-  EXPECT_TRUE(ledger_->rates().take("container/one", "llm.*", hourly_));
-  EXPECT_FALSE(ledger_->rates().take("container/one", "llm.*", hourly_));
+  EXPECT_TRUE(ledger_->rates().take("container/one", {{"llm.*", hourly_}}));
+  EXPECT_FALSE(ledger_->rates().take("container/one", {{"llm.*", hourly_}}));
 }
 
 TEST_F(RatesTest, WhatIsUnusedAgainIsForgotten) {
   open();
   for (int i = 0; i < 5000; ++i) {
-    ASSERT_TRUE(ledger_->rates().take("container/" + std::to_string(i), "quick", quick_));
+    ASSERT_TRUE(ledger_->rates().take("container/" + std::to_string(i), {{"quick", quick_}}));
     clock_.pass(Millis(100));
   }
   EXPECT_LT(ledger_->rates().size(), 2048U);

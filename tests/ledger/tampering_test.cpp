@@ -297,6 +297,41 @@ TEST_F(Tampering, AttackEditTheKeptCheckpoint) {
   EXPECT_EQ(edited.error().code, Code::invalid_params);
 }
 
+TEST_F(Tampering, ADamagedPageIsFoundAndTheRestIsStillChecked) {
+  const std::string path = database_path(directory_.path());
+  std::string content = read_text(path);
+  constexpr std::size_t kPage = 4096;
+  constexpr char kLeafOfATable = 0x0d;
+  std::size_t record = content.find("method.3");
+  while (record != std::string::npos && content[record / kPage * kPage] != kLeafOfATable) {
+    record = content.find("method.3", record + 1);
+  }
+  ASSERT_NE(record, std::string::npos);
+  content.replace(record / kPage * kPage, kPage, kPage, '\0');
+  write_text(path, content);
+  sql("DELETE FROM checkpoints WHERE seq = 0");  // it opens, and nothing else
+  const Report report = verify();
+  EXPECT_FALSE(report.is_intact());
+  EXPECT_TRUE(mentions(report, "ledger", "cannot be read")) << describe(report);
+  EXPECT_GT(report.records, 0U) << "what lies on other pages is checked: " << describe(report);
+  EXPECT_EQ(report.file_records, report.tip.seq);
+}
+
+TEST_F(Tampering, ALedgerThatEndsBeforeItsFilesStopsTheStart) {
+  sql("DELETE FROM audit WHERE seq > 20; DELETE FROM checkpoints WHERE seq > 20");
+  const auto opened = Ledger::open(options());
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Code::conflict);
+  EXPECT_NE(opened.error().message.find("ends at record 20"), std::string::npos) << opened.error().message;
+}
+
+TEST_F(Tampering, AnEmptiedLedgerStopsTheStart) {
+  for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(database_path(directory_.path()) + suffix);
+  const auto opened = Ledger::open(options());
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Code::conflict);
+}
+
 TEST_F(Tampering, AChangedEndStopsTheStart) {
   sql("UPDATE audit SET method = 'x' WHERE seq = (SELECT max(seq) FROM audit)");
   const auto reopened = Ledger::open(options());

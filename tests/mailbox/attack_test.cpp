@@ -226,9 +226,9 @@ TEST_F(MailAttack, FilesDroppedDuringTheSweepAndAQueueThatOverflows) {
   // More than the kernel's queue of notices holds, while the daemon is busy with the first of them.
   const int count = static_cast<int>(scaled(20'000));
   const std::string in = mailbox(container()) + "/in";
-  for (int i = 0; i < count; ++i) std::ofstream(in + "/tmp/" + std::to_string(i)) << R"({"signal":"test_note"})";
   for (int i = 0; i < count; ++i) {
     const std::string name = "/" + std::to_string(i);
+    std::ofstream(in + "/tmp" + name) << R"({"signal":"test_note"})";
     ASSERT_EQ(::rename((in + "/tmp" + name).c_str(), (in + "/new" + name).c_str()), 0);
   }
   EXPECT_TRUE(eventually([&] { return actions().size() == static_cast<std::size_t>(count); }, 4 * kPatience));
@@ -237,12 +237,11 @@ TEST_F(MailAttack, FilesDroppedDuringTheSweepAndAQueueThatOverflows) {
 TEST_F(MailAttack, ANoisyContainerDoesNotStarveOthers) {
   const std::string other = create("quiet");
   const int count = static_cast<int>(scaled(20'000));
-  for (int i = 0; i < count; ++i) {
-    std::ofstream(mailbox(container()) + "/in/tmp/n" + std::to_string(i)) << R"({"signal":"test_note"})";
-  }
+  const std::string in = mailbox(container()) + "/in";
   daemon().signal(SIGSTOP);
   for (int i = 0; i < count; ++i) {
-    const std::string name = "/n" + std::to_string(i), in = mailbox(container()) + "/in";
+    const std::string name = "/n" + std::to_string(i);
+    std::ofstream(in + "/tmp" + name) << R"({"signal":"test_note"})";
     ASSERT_EQ(::rename((in + "/tmp" + name).c_str(), (in + "/new" + name).c_str()), 0);
   }
   drop_in(other, request("test_once", id_of(7)));

@@ -24,6 +24,7 @@ exec     = ["/usr/**", "${workspace}/**"]
 methods  = ["test.*", "fs.*", "signal.raise", "mailbox.status"]
 signals  = ["test_note", "test_once", "test_again", "test_deputy", "test_human", "test_both"]
 review   = { test_deputy = "deputy", test_human = "human", test_both = ["deputy", "human"] }
+rates    = { test_note = "1000000/s" }
 env      = { PATH = "/usr/bin:/bin" }
 
 [profile.calm]
@@ -32,6 +33,27 @@ exec     = ["/usr/**"]
 methods  = ["signal.raise"]
 signals  = ["test_once"]
 rates    = { test_once = "2/h" }
+env      = { PATH = "/usr/bin:/bin" }
+
+[profile.chatty]
+fs.read  = ["/usr", "/etc"]
+exec     = ["/usr/**"]
+signals  = ["test_note"]
+env      = { PATH = "/usr/bin:/bin" }
+
+[profile.sleeper]
+fs.read  = ["/usr", "/etc"]
+exec     = ["/usr/**"]
+signals  = ["slow", "asked", "schedule_task"]
+review   = { asked = "human", schedule_task = "human" }
+env      = { PATH = "/usr/bin:/bin" }
+
+[profile.breeder]
+fs.read  = ["/usr", "/etc"]
+exec     = ["/usr/**"]
+signals  = ["schedule_task"]
+rates    = { schedule_task = "2/h" }
+agent    = ["/bin/sh", "-c", "for i in 1 2 3; do printf '{\"prompt\":\"x\",\"schedule\":\"%s\"}' $(date -u -d '+1 second' +%Y-%m-%dT%H:%M:%SZ) | sallyport-signal schedule_task --payload -; done"]
 env      = { PATH = "/usr/bin:/bin" }
 
 [profile.mute]
@@ -50,9 +72,20 @@ std::string read_file(const std::string& path) {
 
 DaemonOptions Mail::options() {
   DaemonOptions options;
+  options.config += R"(
+[signal.slow]
+tier = 2
+idempotent = true
+action = ["/bin/sh", "-c", "sleep 1000 & wait"]
+timeout_ms = 3600000
+[signal.asked]
+tier = 2
+action = ["/usr/bin/env", "KEY={key}"]
+)";
   options.program = SALLYPORT_FAULTS_DAEMON;
   options.before_exec = [this] {
     ::setenv("SALLYPORT_FAULT", fault_.c_str(), 1);
+    if (uses_gate_) ::setenv("SALLYPORT_TEST_GATE", "1", 1);
     ::setenv("SALLYPORT_TEST_ACTIONS", (root_ + "/actions").c_str(), 1);
     const std::string state = root_ + "/state";
     if (!tmpfs_.empty() &&
@@ -72,6 +105,7 @@ void Mail::start(const std::string& fault) {
   std::filesystem::create_directories(root_ + "/profiles");
   std::filesystem::create_directories(root_ + "/workspace");
   std::ofstream(root_ + "/profiles/test.toml") << kProfile;
+  config_ = options().config;
   ASSERT_TRUE(daemon_->start()) << daemon_->log();
 }
 

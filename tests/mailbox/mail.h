@@ -71,6 +71,8 @@ class Mail : public ::testing::Test {
   std::string settle(const std::string& id);
 
   std::string container_;
+  bool uses_gate_ = false;  // before start(): the real human gate, not one that approves by itself
+  std::string config_;      // as it was started
 
  private:
   DaemonOptions options();

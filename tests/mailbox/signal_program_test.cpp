@@ -32,6 +32,13 @@ TEST_F(Mail, TheProgramInsideTellsFailuresApart) {
   EXPECT_EQ(
       code_of_run("echo '{\"text\":\"x\",\"hold\":true}' | sallyport-signal test_human --payload - --wait --timeout 1"),
       5);
+  for (const char* bad : {"", "{", "[]", "{\\\"a\\\":1}x", "{\\\"a\\\":01e}", "{a:1}", "null"}) {
+    EXPECT_EQ(code_of_run("printf \"" + std::string(bad) + "\" | sallyport-signal test_once --payload - --wait"), 2)
+        << bad;
+  }
+  // What only the warden sees is answered as well, under the name of its file.
+  EXPECT_EQ(code_of_run("printf '{\"text\":\"\\377\"}' | sallyport-signal test_once" + wait), 1);
+  EXPECT_EQ(code_of_run("echo '{\"text\":\"a\",\"text\":\"b\"}' | sallyport-signal test_once" + wait), 1);
   EXPECT_EQ(code_of_run("sallyport-signal"), 2);
   EXPECT_EQ(code_of_run("sallyport-signal Test_Note"), 2);
   EXPECT_EQ(code_of_run("sallyport-signal test_note --wait"), 2);

@@ -1,6 +1,8 @@
 // Rules, profiles and their precedence: what docs/policy.md promises.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "policy/builtin_profiles.h"
 #include "policy/policy.h"
 #include "policy/policy_file.h"
@@ -174,16 +176,24 @@ TEST_F(Rules, UnlessTurnsAroundAndAnAbsentFieldDoesNotSlipThrough) {
   EXPECT_EQ(says("deploy"), "deny");
 }
 
-TEST_F(Rules, OfSeveralRatesTheOneThatLetsTheFewestPassCounts) {
+TEST_F(Rules, OfSeveralRatesAllCount) {
   use("[[rule]]\nname=\"a\"\nmatch=\"deploy\"\nrate=\"100/min\"\n"
       "[[rule]]\nname=\"b\"\nmatch=\"*\"\nrate=\"5/h\"\n[[rule]]\nname=\"c\"\nmatch=\"deploy\"\nrate=\"10/s\"\n");
   const Decision decision = consider("deploy");
   EXPECT_FALSE(decision.is_denied);
-  ASSERT_TRUE(decision.rate);
-  EXPECT_EQ(decision.rate->rule, "rule.b");
-  EXPECT_EQ(decision.rate->count, 5);
-  EXPECT_EQ(decision.rate->period, Millis(3'600'000));
+  ASSERT_EQ(decision.rates.size(), 3U);
+  std::set<std::string> names;
+  for (const RateLimit& rate : decision.rates) names.insert(rate.rule);
+  EXPECT_EQ(names, (std::set<std::string>{"rule.a", "rule.b", "rule.c"}));
   EXPECT_EQ(says("register_group"), "deny") << "a rate alone allows nothing";
+}
+
+TEST_F(Rules, WhoeverAnswersReviewsIsNotReviewed) {
+  use("[[rule]]\nname=\"all\"\nmatch=\"*\"\nprincipal=[\"host\"]\neffect=\"human\"\n");
+  EXPECT_TRUE(engine_.consider({kHost, 0, "container.exec", {}, {}}).needs_human);
+  const Decision answering = engine_.consider({kHost, 0, "approval.approve", {}, {}});
+  EXPECT_FALSE(answering.is_denied);
+  EXPECT_FALSE(answering.needs_human);
 }
 
 TEST_F(Rules, WhatNeedsReviewGetsItsPermitOnlyWithAllGrants) {
@@ -259,10 +269,17 @@ TEST_F(Rules, FaultsNameLineColumnAndWord) {
   EXPECT_EQ(fault("[[rule]]\nmatch = \"a\"\neffect = \"deny\"\n"), "test.toml:1:1: the rule has no 'name'");
   EXPECT_EQ(fault(rule("effect = \"deny\"\n")), "test.toml:1:1: 'rule.r' has no 'match'");
   EXPECT_EQ(fault(rule("match = \"a\"\n")), "test.toml:1:1: 'rule.r' has neither 'effect' nor 'rate'");
+  // What could never match would deny nothing.
+  EXPECT_NE(fault(rule("match = []\neffect = \"deny\"\n")).find("'match' names nothing"), std::string::npos);
+  const std::string deny = "match = \"a\"\neffect = \"deny\"\nwhen = { x = ";
+  EXPECT_NE(fault(rule(deny + "{ min = nan } }\n")).find("must be a number"), std::string::npos);
+  EXPECT_NE(fault(rule(deny + "nan }\n")).find("must be a value or a test"), std::string::npos);
+  EXPECT_NE(fault(rule(deny + "{ min = 5, max = 1 } }\n")).find("'min' is above 'max'"), std::string::npos);
+  EXPECT_EQ(fault(rule(deny + "{ min = 1, max = 5 } }\n")), "no fault");
   EXPECT_EQ(fault(rule("match = \"a\"\neffect = \"perhaps\"\n")),
             "test.toml:4:10: 'perhaps' is none of allow, deputy, human, deny");
   EXPECT_EQ(fault(rule("match = [\"fs.*\", \"fs.re*\"]\neffect = \"deny\"\n")),
-            "test.toml:3:18: 'match' has 'fs.re*' is neither a name nor \"group.*\" nor \"*\"");
+            "test.toml:3:18: 'match' has 'fs.re*', which is neither a name nor \"group.*\" nor \"*\"");
   EXPECT_EQ(fault(rule("match = \"a\"\neffect = \"deny\"\nwhen = { a = { matches = 1 } }\n")),
             "test.toml:5:16: unknown test 'matches'; there are equals, one_of, prefix, glob, max_length, min, max");
   EXPECT_EQ(fault(rule("match = \"a\"\nrate = \"5/fortnight\"\n")),
@@ -281,8 +298,9 @@ TEST(ProfilePolicy, KeysAreReadAndFaultsNamed) {
     const auto profiles = parse_profiles("[profile.p]\n" + line + "\n", "p.toml");
     return profiles ? "no fault" : profiles.error().message;
   };
-  EXPECT_EQ(fault("signals = [\"fs.read\"]"), "p.toml:2:11: 'signals' has 'fs.read' is no signal's name: it has a dot");
-  EXPECT_EQ(fault("methods = [\"deploy\"]"), "p.toml:2:11: 'methods' has 'deploy' is no method's name: it has no dot");
+  EXPECT_EQ(fault("signals = [\"fs.read\"]"),
+            "p.toml:2:11: 'signals' has 'fs.read', which is no signal's name: it has a dot");
+  EXPECT_EQ(fault("methods = [\"deploy\"]"), "p.toml:2:11: 'methods' has 'deploy', which is no method's name: it has no dot");
   EXPECT_EQ(fault("rates = { \"llm.*\" = \"often\" }"), "p.toml:2:21: 'llm.*' is no rate such as 60/min or 5/h: often");
   EXPECT_EQ(fault("review = { deploy = \"allow\" }"), "p.toml:2:21: 'deploy' in review must be deputy, human or both");
   EXPECT_EQ(fault("deputy = \"magic\""),

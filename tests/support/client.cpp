@@ -78,6 +78,7 @@ std::optional<wire::Message> Client::next_message() {
     ++told_to_wait_;
     return next_message();
   }
+  if (message->type == wire::MessageType::event && message->method == "audit.delayed") return next_message();
   return std::move(*message);
 }
 
