@@ -149,6 +149,7 @@ void summarize(const sandbox::ExitReport& report) {
   for (const std::string& path : report.removed) say("the host removed " + escape_for_display(path) + " while it ran");
   for (const std::string& path : report.quarantined) say("quarantined " + escape_for_display(path));
   for (const std::string& path : report.suspicious) say("look at " + escape_for_display(path));
+  for (const std::string& what : report.restored) say("put back " + what);
   for (const std::string& path : report.findings.tracked_secrets) {
     say(escape_for_display(path) + " looks like a secret and is tracked by git: it was readable");
   }
@@ -183,6 +184,7 @@ void print_report(const sandbox::ExitReport& report, const RunEgress& egress, co
     strings("removed", report.removed);
     strings("quarantined", report.quarantined);
     strings("suspicious", report.suspicious);
+    strings("restored", report.restored);
     strings("tracked_secrets", report.findings.tracked_secrets);
     egress.tally().write(writer.key("net"));
     writer.member("net_fault", egress.fault()).member("unrecorded", adoption.unrecorded()).end_object();

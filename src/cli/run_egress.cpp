@@ -3,10 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
-#include <cerrno>
-#include <csignal>
 #include <cstdio>
 
 #include "egress/link.h"
@@ -33,7 +30,7 @@ void RunEgress::start() {
   auto spawned = egress::spawn_proxy(hosts_file_);
   Status handed = ok();
   if (spawned) {
-    pid_ = spawned->pid;
+    proxy_ = std::move(spawned->child);
     const auto order = egress::encode(egress::Serve{kName, policy_, tally_.used()});
     handed =
         order ? os::send_packet(spawned->socket.get(), *order, {listener_.get()}, MSG_DONTWAIT) : Status(order.error());
@@ -61,6 +58,7 @@ void RunEgress::update(policy::NetPolicy policy) {
   const auto order = egress::encode(egress::Update{kName, policy_});
   if (order && os::send_packet(socket_.get(), *order, {}, MSG_DONTWAIT)) return;
   // One that cannot be told what changed must not go on with what it knows.
+  take_reports();
   reap();
   start();
 }
@@ -97,11 +95,7 @@ void RunEgress::finish() {
 
 void RunEgress::reap() {
   socket_.reset();
-  if (pid_ <= 0) return;
-  ::kill(pid_, SIGKILL);
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  pid_ = -1;
+  proxy_.end();
 }
 
 }  // namespace sallyport::cli

@@ -1,13 +1,6 @@
 #include "containers/launcher_link.h"
 
-#include <poll.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <csignal>
 
 #include "os/packets.h"
 #include "os/spawn.h"
@@ -16,16 +9,8 @@ namespace sallyport::containers {
 namespace {
 
 constexpr Millis kPauseBeforeRestart{100};
-constexpr int kMsToEnd = 2000;
-
 // One that does not end is killed, and what it made dies with it.
-void await_end(pid_t launcher) {
-  const UniqueFd process{static_cast<int>(::syscall(SYS_pidfd_open, launcher, 0))};
-  pollfd ended{process.get(), POLLIN, 0};
-  if (!process || ::poll(&ended, 1, kMsToEnd) <= 0) ::kill(launcher, SIGKILL);
-  while (::waitpid(launcher, nullptr, 0) < 0 && errno == EINTR) {
-  }
-}
+constexpr Millis kTimeToEnd{2000};
 
 }  // namespace
 
@@ -35,7 +20,7 @@ struct LauncherLink::State {
   OnNotice on_notice;
   OnLost on_lost;
   std::unique_ptr<ipc::Watch> watch;
-  pid_t pid = -1;
+  os::Child launcher = {};
   bool is_closed = false;
 };
 
@@ -54,14 +39,14 @@ void LauncherLink::close() {
   // The end of the socket is the end of the launcher and all it made.
   ::shutdown(state_->watch->fd(), SHUT_RDWR);
   state_->watch->cancel();
-  await_end(state_->pid);
+  state_->launcher.end(kTimeToEnd);
 }
 
-pid_t LauncherLink::pid() const { return state_->pid; }
+pid_t LauncherLink::pid() const { return state_->launcher.pid(); }
 
 Status LauncherLink::spawn(State& state) {
   TRY(os::Spawned spawned, os::spawn_helper("sallyport-launcher"));
-  state.pid = spawned.pid;
+  state.launcher = std::move(spawned.child);
   TRY(state.watch, ipc::Watch::open(state.loop, std::move(spawned.socket)));
   return ok();
 }
@@ -88,19 +73,17 @@ Fire LauncherLink::listen(std::shared_ptr<State> state) {
       }
     }
     // Dead, or talking nonsense, which is as good as dead.
-    ::kill(state->pid, SIGKILL);
-    while (::waitpid(state->pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    state->log.error("the launcher died; its containers have ended", {{"pid", state->launcher.pid()}});
+    state->launcher.end();
     state->watch.reset();
-    state->log.error("the launcher died; its containers have ended", {{"pid", state->pid}});
     Status restarted = spawn(*state);
     while (!restarted && !state->is_closed) {
       state->log.error("cannot restart the launcher", {{"error", restarted.error().describe()}});
       co_await state->loop.sleep(kPauseBeforeRestart);
-      restarted = spawn(*state);
+      if (!state->is_closed) restarted = spawn(*state);
     }
     if (state->is_closed) co_return;
-    state->log.info("a new launcher serves", {{"pid", state->pid}});
+    state->log.info("a new launcher serves", {{"pid", state->launcher.pid()}});
     state->on_lost();
   }
 }

@@ -1,10 +1,7 @@
 #include "egress/link.h"
 
 #include <sys/socket.h>
-#include <sys/wait.h>
 
-#include <cerrno>
-#include <csignal>
 #include <deque>
 
 #include "os/packets.h"
@@ -40,7 +37,7 @@ struct Link::State {
   std::map<std::string, Tally> ended;
   std::deque<std::string> ended_in_order;
   std::unique_ptr<ipc::Watch> watch;
-  pid_t pid = -1;
+  os::Child proxy = {};
   bool is_closed = false;
   bool is_restarting = false;
   bool is_denying = false;
@@ -55,10 +52,10 @@ struct Link::State {
   }
   // A proxy that cannot be told what changed must not go on with what it knows.
   void must_send(const ToProxy& order) {
-    if (!watch) return;  // the next one is told all of it
+    if (is_closed || !watch) return;  // there is none; the next one is told all of it
     if (const Status sent = send(order); !sent) {
       log.error("the egress proxy does not take orders and is replaced", {{"error", sent.error().describe()}});
-      ::kill(pid, SIGKILL);
+      proxy.kill();
     }
   }
   void tell(const std::string& container, const Kept& kept) {
@@ -75,13 +72,6 @@ struct Link::State {
     }
     on_report(report);
   }
-  void reap() {
-    if (pid <= 0) return;
-    ::kill(pid, SIGKILL);
-    while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
-    pid = -1;
-  }
 };
 
 Link::Link(ipc::Loop& loop, const Log& log, std::string hosts_file, OnReport on_report)
@@ -92,16 +82,16 @@ Link::~Link() { close(); }
 void Link::close() {
   if (std::exchange(state_->is_closed, true)) return;
   if (state_->watch) state_->watch->cancel();
-  state_->reap();
+  state_->proxy.end();
 }
 
-pid_t Link::pid() const { return state_->pid; }
+pid_t Link::pid() const { return state_->proxy.pid(); }
 
 const std::string& Link::hosts_file() const { return state_->hosts_file; }
 
 Status Link::start(const std::shared_ptr<State>& state) {
   TRY(os::Spawned spawned, spawn_proxy(state->hosts_file));
-  state->pid = spawned.pid;
+  state->proxy = std::move(spawned.child);
   TRY(state->watch, ipc::Watch::open(state->loop, std::move(spawned.socket)));
   return ok();
 }
@@ -179,8 +169,8 @@ Fire Link::listen(std::shared_ptr<State> state) {
     }
     // Dead, or talking nonsense, which is as good as dead.
     state->watch.reset();
-    state->log.error("the egress proxy died; its connections have ended", {{"pid", state->pid}});
-    state->reap();
+    state->log.error("the egress proxy died; its connections have ended", {{"pid", state->proxy.pid()}});
+    state->proxy.end();
     state->is_restarting = true;
     // One that dies as soon as it lives must not keep the warden busy.
     co_await state->loop.sleep(kPauseBeforeRestart);
@@ -199,7 +189,7 @@ Fire Link::listen(std::shared_ptr<State> state) {
                          {{"container", container}, {"error", handed.error().describe()}});
       }
     }
-    state->log.info("a new egress proxy serves", {{"pid", state->pid}});
+    state->log.info("a new egress proxy serves", {{"pid", state->proxy.pid()}});
   }
 }
 

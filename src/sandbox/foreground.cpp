@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -102,7 +103,10 @@ class Supervisor {
                                      {covers_.poll_fd(), POLLPRI, 0}};
       const std::size_t own = watched.size();
       for (const auto& other : options_.others) watched.push_back({other.fd(), POLLIN, 0});
-      if (::poll(watched.data(), watched.size(), timeout()) < 0 && errno != EINTR) break;
+      if (::poll(watched.data(), watched.size(), timeout()) < 0 && errno != EINTR) {
+        report.wait_status = SIGKILL;
+        break;
+      }
       for (std::size_t i = own; i < watched.size(); ++i) {
         if (watched[i].revents != 0) options_.others[i - own].on_readable();
       }
@@ -195,6 +199,33 @@ class Supervisor {
   std::optional<Clock::time_point> deadline_;
 };
 
+// The streams are the caller's own: whoever has them may change the mode of what they lead to, a terminal's for good.
+class StreamModes {
+ public:
+  StreamModes() {
+    for (int fd = 0; fd < kStreams; ++fd) is_known_.at(fd) = ::fstat(fd, &before_.at(fd)) == 0;
+  }
+  void restore(std::vector<std::string>& restored) const {
+    constexpr std::array<const char*, kStreams> kNames = {"input", "output", "error"};
+    constexpr mode_t kMode = 07777;
+    for (int fd = 0; fd < kStreams; ++fd) {
+      struct stat now{};
+      const struct stat& old = before_.at(fd);
+      const bool is_same =
+          is_known_.at(fd) && ::fstat(fd, &now) == 0 && now.st_dev == old.st_dev && now.st_ino == old.st_ino;
+      if (!is_same || ((now.st_mode ^ old.st_mode) & kMode) == 0) continue;
+      if (::fchmod(fd, old.st_mode & kMode) == 0) {
+        restored.push_back(std::string("the mode of its standard ") + kNames.at(fd));
+      }
+    }
+  }
+
+ private:
+  static constexpr int kStreams = 3;
+  std::array<struct stat, kStreams> before_{};
+  std::array<bool, kStreams> is_known_{};
+};
+
 }  // namespace
 
 bool ExitReport::was_signalled() const { return WIFSIGNALED(wait_status); }
@@ -204,6 +235,7 @@ int ExitReport::exit_code() const { return was_signalled() ? 128 + WTERMSIG(wait
 Result<ExitReport> run_foreground(const Spec& spec, const ForegroundOptions& options) {
   SignalReader signals;
   Terminal terminal;  // given back before SIGTTOU could stop us for it
+  const StreamModes streams;
   LaunchOptions launch_options = options.launch;
   launch_options.terminal = choose_mode(terminal, launch_options.machine);
   TRY(Running running, launch(spec, launch_options));
@@ -213,6 +245,7 @@ Result<ExitReport> run_foreground(const Spec& spec, const ForegroundOptions& opt
   report.findings = running.findings();
   Supervisor(running, spec, terminal, launch_options.terminal, signals, options).run(report);
   running.let_go();
+  streams.restore(report.restored);
   if (!spec.workspace.empty() && spec.is_workspace_writable && spec.protect_workspace) {
     scan_at_exit(spec.workspace, report.findings, report.quarantined, report.suspicious);
   }

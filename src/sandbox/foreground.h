@@ -36,6 +36,7 @@ struct ExitReport {
   std::vector<std::string> removed;      // covered files that the host removed
   std::vector<std::string> quarantined;  // new hooks and settings found at exit, moved aside
   std::vector<std::string> suspicious;   // found at exit and left in place
+  std::vector<std::string> restored;     // what of the caller's own it had changed
 
   bool was_signalled() const;
   int exit_code() const;  // 128 + signal for a command that was killed by one, as shells do
