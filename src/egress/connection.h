@@ -92,7 +92,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       Code code;
       std::string rule, reason;
     };
-    std::optional<Cut> cut;
+    std::optional<Cut> cut = {};
   };
   std::optional<Route> route_;
   // The second coroutine of a tunnel or a request.

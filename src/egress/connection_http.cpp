@@ -134,7 +134,7 @@ Task<bool> Connection::forward(const RequestHead& request) {
 
 Fire Connection::send_body(std::shared_ptr<Connection> self, Framing framing) {
   const std::shared_ptr<Side> side = self->side_;
-  BodyReader body(framing);
+  BodyReader body(framing, BodyOf::request);
   bool is_whole = true;
   while (is_whole && !body.is_done()) {
     if (self->in_.empty() && !co_await self->read_more()) {
@@ -199,7 +199,7 @@ Task<bool> Connection::pass_response(const RequestHead& request) {
 
 // True: the body ended where it said it would.
 Task<bool> Connection::pass_response_body(Framing framing, std::string rest) {
-  BodyReader body(framing);
+  BodyReader body(framing, BodyOf::response);
   while (!body.is_done()) {
     if (!rest.empty()) {
       const auto count = body.feed(rest);

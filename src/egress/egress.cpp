@@ -60,7 +60,7 @@ class Reporter {
     ::setsockopt(socket_.fd(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     ::fcntl(socket_.fd(), F_SETFL, ::fcntl(socket_.fd(), F_GETFL) & ~O_NONBLOCK);
     while (has_next()) {
-      if (!os::send_packet(socket_.fd(), waiting_.front(), {})) return;
+      if (!os::send_packet(socket_.fd(), waiting_.front(), {}, 0)) return;
       waiting_.pop_front();
     }
   }

@@ -23,7 +23,7 @@ Result<std::string> read_list(const std::string& name, const std::string& direct
   const auto found = builtin_net_lists().find(name);
   if (found != builtin_net_lists().end()) return std::string(found->second);
   std::string known;
-  for (const auto& [each, text] : builtin_net_lists()) known += " @" + each;
+  for (const auto& [each, rules] : builtin_net_lists()) known += " @" + each;
   return Error::make(Code::not_found, "there is no list @" + name + " in " + directory + "; built in are" + known);
 }
 
