@@ -96,16 +96,16 @@ TEST_F(EgressRunWarden, AReloadReachesItAndAFaultDeniesItAll) {
   start("--profile net --allow-net other.test:" + site_.http, on("first") + on("second") + on("third") + on("fourth"));
   EXPECT_EQ(answer("first"), "hello from the site\n");
   write_profile("net.allow = [\"somebody.test\"]");
-  ASSERT_EQ(shell(cli() + "reload").status, 0);
+  ASSERT_EQ(shell(cli() + "call warden.reload").status, 0);
   EXPECT_TRUE(has(answer("second"), "no rule of net.allow names it"));
   write_profile("net.allow = [\"*\"]");
-  const Ran failed = shell(cli() + "reload");
+  const Ran failed = shell(cli() + "call warden.reload");
   EXPECT_NE(failed.status, 0);
   EXPECT_TRUE(has(failed.output, "the network is denied to all containers")) << failed.output;
   EXPECT_TRUE(has(shell(cli() + "status").output, "the network is denied to all containers"));
   EXPECT_TRUE(has(answer("third"), "has a fault"));
   write_profile(site_rules());
-  ASSERT_EQ(shell(cli() + "reload").status, 0);
+  ASSERT_EQ(shell(cli() + "call warden.reload").status, 0);
   EXPECT_FALSE(has(shell(cli() + "status").output, "denied"));
   EXPECT_EQ(answer("fourth"), "hello from the site\n");
 }
@@ -117,9 +117,9 @@ TEST_F(EgressRunWarden, InspectShowsItsConnections) {
   std::string shown;
   EXPECT_TRUE(eventually([&] {
     const std::string all = shell(cli() + "--json container ls").output;
-    const std::size_t at = all.find("\"id\":\"");
+    const std::size_t at = all.find("\"container\":\"");
     if (at == std::string::npos) return false;
-    const std::string id = all.substr(at + 6, all.find('"', at + 6) - at - 6);
+    const std::string id = all.substr(at + 13, all.find('"', at + 13) - at - 13);
     shown = shell(cli() + "call container.inspect '{\"container\":\"" + id + "\"}'").output;
     return has(shown, R"("host":"web.test")");
   })) << shown;

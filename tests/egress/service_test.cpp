@@ -90,25 +90,35 @@ TEST_F(Service, ATunnelEndsWhenItsTimeIsUpHoweverBusy) {
   EXPECT_TRUE(is_violation(closed));
 }
 
+// A queue that is full: no connection to it is ever answered.
+class Silence {
+ public:
+  explicit Silence(const std::string& address, std::uint16_t wanted = 0) : port(wanted) {
+    listener_ = listen_on(address, port, 0);
+    sockaddr_in bound{};
+    socklen_t length = sizeof bound;
+    ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&bound), &length);
+    for (int i = 0; i < 8; ++i) {
+      filling_.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      ::connect(filling_.back().get(), reinterpret_cast<sockaddr*>(&bound), length);
+    }
+  }
+  std::uint16_t port;
+
+ private:
+  UniqueFd listener_;
+  std::vector<UniqueFd> filling_;
+};
+
 TEST_F(Service, AServerThatNeverAnswersIsTold) {
   policy::NetLimits limits;
   limits.idle = Millis(2000);
   Upstream silent([](Wire& wire) { wire.read_all(); });
   allow({target(silent)}, {}, limits);
   EXPECT_EQ(ask(Protocol::http, "127.0.0.1", silent.port()), "timeout");
-  // A queue that is full: the connection itself is never answered.
-  std::uint16_t port = 0;
-  const UniqueFd full = listen_on("127.0.0.1", port, 0);
-  std::vector<UniqueFd> filling;
-  for (int i = 0; i < 8; ++i) {
-    filling.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    sockaddr_in address{};
-    socklen_t length = sizeof address;
-    ::getsockname(full.get(), reinterpret_cast<sockaddr*>(&address), &length);
-    ::connect(filling.back().get(), reinterpret_cast<sockaddr*>(&address), length);
-  }
-  allow({"127.0.0.1:" + std::to_string(port)}, {}, limits);
-  EXPECT_EQ(ask_all("127.0.0.1", port), "timeout");
+  const Silence full("127.0.0.1");
+  allow({"127.0.0.1:" + std::to_string(full.port)}, {}, limits);
+  EXPECT_EQ(ask_all("127.0.0.1", full.port), "timeout");
 }
 
 TEST_F(Service, AClosedPortAndAnUnknownNameAreToldApart) {
@@ -129,6 +139,15 @@ TEST_F(Service, AClosedPortAndAnUnknownNameAreToldApart) {
 
 TEST_F(Service, TheNextAddressIsTriedWhenOneDoesNotAnswer) {
   Upstream server(Upstream::hello, "127.0.0.1");
+  const std::string port = std::to_string(server.port());
+  name("two.test", "127.0.0.8 127.0.0.1");
+  allow({"two.test:" + port, "127.0.0.8:" + port, "127.0.0.1:" + port});
+  EXPECT_EQ(ask_all("two.test", server.port()), "allowed");
+}
+
+TEST_F(Service, TheNextAddressIsTriedBesideOneThatIsSilent) {
+  Upstream server(Upstream::hello, "127.0.0.1");
+  const Silence silent("127.0.0.8", server.port());
   const std::string port = std::to_string(server.port());
   name("two.test", "127.0.0.8 127.0.0.1");
   allow({"two.test:" + port, "127.0.0.8:" + port, "127.0.0.1:" + port});

@@ -81,6 +81,8 @@ TEST_F(Sharing, WhatCameToNothingIsGivenBack) {
   EXPECT_EQ(ask(Protocol::http, "web.test", server.port()), "quota");
 }
 
+constexpr const char* kOwnAddress = "93.184.216.34";  // no special one: of this machine all the same
+
 // A network and an /etc of its own, where the name server takes every question and answers none.
 void enter_silence(const std::string& directory, const int (&life)[2]) {
   const bool is_root = ::geteuid() == 0;
@@ -97,9 +99,13 @@ void enter_silence(const std::string& directory, const int (&life)[2]) {
   loopback.ifr_flags = IFF_UP;
   sockaddr_in address{};
   address.sin_family = AF_INET;
+  ifreq another{};
+  std::strcpy(another.ifr_name, "lo:1");
+  ::inet_pton(AF_INET, kOwnAddress, &address.sin_addr);
+  std::memcpy(&another.ifr_addr, &address, sizeof address);
   address.sin_port = htons(53);
   ::inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
-  if (::ioctl(server, SIOCSIFFLAGS, &loopback) != 0 ||
+  if (::ioctl(server, SIOCSIFFLAGS, &loopback) != 0 || ::ioctl(server, SIOCSIFADDR, &another) != 0 ||
       ::bind(server, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
     ::_exit(124);
   }
@@ -113,13 +119,34 @@ void enter_silence(const std::string& directory, const int (&life)[2]) {
   }
 }
 
-TEST_F(Sharing, NamesThatNobodyAnswersForStopNobodyElse) {
-  std::ofstream(directory() + "/resolv.conf") << "nameserver 127.0.0.1\n";
-  name("web.test", "127.0.0.1");  // the same file: there it is /etc/hosts
-  int life[2];
-  ASSERT_EQ(::pipe2(life, O_CLOEXEC), 0);
-  const UniqueFd reading(life[0]), writing(life[1]);
-  restart_proxy([&] { enter_silence(directory(), life); }, false);
+// The proxy there, with the names of the test as /etc/hosts.
+class Silenced : public Sharing {
+ protected:
+  void restart_in_silence() {
+    std::ofstream(directory() + "/resolv.conf") << "nameserver 127.0.0.1\n";
+    int life[2];
+    ASSERT_EQ(::pipe2(life, O_CLOEXEC), 0);
+    reading_ = UniqueFd(life[0]);
+    writing_ = UniqueFd(life[1]);
+    restart_proxy([&] { enter_silence(directory(), life); }, false);
+  }
+
+ private:
+  UniqueFd reading_, writing_;
+};
+
+TEST_F(Silenced, ANameOfThisMachinesOwnAddressIsRefused) {
+  name("own.test", kOwnAddress);
+  restart_in_silence();
+  const std::uint16_t port = serve("c", policy_of({"own.test:80"}));
+  Wire wire = connect_to(port);
+  EXPECT_EQ(ask(wire, Protocol::connect, "own.test", 80), "refused");
+  EXPECT_NE(wire.read_all().find("an address of this machine"), std::string::npos);
+}
+
+TEST_F(Silenced, NamesThatNobodyAnswersForStopNobodyElse) {
+  name("web.test", "127.0.0.1");
+  restart_in_silence();
   const std::uint16_t slow = serve("slow", policy_of({"*.slow.example"}));
   const std::uint16_t quick = serve("quick", policy_of({"web.test:80", "127.0.0.1:80"}));
   std::vector<Wire> wires;
