@@ -1,6 +1,8 @@
 // sallyport run: a command in a sandbox of its own, on the caller's terminal.
 #include <unistd.h>
 
+#include <cerrno>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -55,6 +57,16 @@ void apply_environment(policy::Profile& profile, const std::vector<std::string>&
   }
 }
 
+// A profile may name what only some machines have; who names a path here means it.
+Status add_paths(std::vector<std::string>& to, const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    to.push_back(absolute(path));
+    const bool is_pattern = path.find_first_of("*?[") != std::string::npos;
+    if (!is_pattern && ::access(to.back().c_str(), F_OK) != 0) return Error::from_errno("cannot allow", errno, path);
+  }
+  return ok();
+}
+
 struct Prepared {
   sandbox::Spec spec;
   policy::NetPolicy net;
@@ -65,8 +77,8 @@ Result<Prepared> prepare(const Context& context, const RunArguments& arguments) 
   TRY(policy::Profile profile, policy::Profiles::load_one(context.paths.profiles_dir(), arguments.profile));
   TRY(apply_limits(profile, arguments.limits));
   apply_environment(profile, arguments.env);
-  for (const std::string& path : arguments.read) profile.fs_read.push_back(absolute(path));
-  for (const std::string& path : arguments.write) profile.fs_write.push_back(absolute(path));
+  TRY(add_paths(profile.fs_read, arguments.read));
+  TRY(add_paths(profile.fs_write, arguments.write));
   profile.allow_weak |= arguments.allow_weak;
   TRY(const auto hosts, allowed_hosts(context, arguments.allow_net));
   profile.net_allow.insert(profile.net_allow.end(), hosts.begin(), hosts.end());

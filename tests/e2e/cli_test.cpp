@@ -138,6 +138,14 @@ TEST_F(CommandLine, ContainersAreMadeUsedAndForgotten) {
   EXPECT_EQ(sallyport("container rm " + made.output).status, 0);
 }
 
+TEST_F(CommandLine, APathThatIsNotThereIsNotAllowedInSilence) {
+  for (const char* option : {"--read", "--write"}) {
+    const Ran ran = sallyport(std::string("run --no-warden ") + option + " no/such/place -- true");
+    EXPECT_EQ(ran.status, 2) << ran.output;
+    EXPECT_NE(ran.output.find("no/such/place"), std::string::npos) << ran.output;
+  }
+}
+
 TEST_F(CommandLine, AFaultInAProfileNamesLineAndWordAndStartsNothing) {
   std::filesystem::create_directories(root_.path() + "/profiles");
   write("profiles/mine.toml", "[profile.mine]\nfs.raed = [\"/usr\"]\n");
