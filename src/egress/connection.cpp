@@ -26,6 +26,11 @@ Outcome outcome_of(const Error& error) {
   return error.code == Code::timeout ? Outcome::timed_out : Outcome::unreachable;
 }
 
+std::string shown(Millis time) {
+  const auto count = time.count();
+  return count % 1000 == 0 ? std::to_string(count / 1000) + " s" : std::to_string(count) + " ms";
+}
+
 std::string shown_host(const policy::Host& canonical, const Intent& intent) {
   if (canonical != policy::Host()) return canonical.to_string();
   return escape_for_display(std::string_view(intent.host).substr(0, kMaxShownHost));
@@ -63,11 +68,10 @@ void Connection::check_time(SteadyTime now) {
   const bool is_idle = limits.idle.count() != 0 && now - last_activity_ >= limits.idle;
   const bool is_too_long = limits.duration.count() != 0 && now - started_ >= limits.duration;
   if (!is_overdue && !is_idle && !is_too_long) return;
-  const auto seconds = [](Millis time) { return std::to_string(static_cast<double>(time.count()) / 1000); };
   if (is_too_long) {
-    cut(Code::quota_exceeded, "duration", "it lasted longer than " + seconds(limits.duration) + " s");
+    cut(Code::quota_exceeded, "duration", "it lasted longer than " + shown(limits.duration));
   } else if (is_idle) {
-    cut(Code::timeout, "idle", "no byte passed for " + seconds(limits.idle) + " s");
+    cut(Code::timeout, "idle", "no byte passed for " + shown(limits.idle));
   }
   is_late_ = true;
   client_->cancel();
