@@ -180,6 +180,8 @@ Status exec(Context& context, ExecArguments arguments) {
     }
   }
   if (!*answer) return answer->error();
+  // Standard output is the command's own, as it is with `run`.
+  if (context.wants_json) std::fprintf(stderr, "%s\n", std::string((*answer)->json()).c_str());
   context.exit_code = static_cast<int>((*answer)->value().get("exit_code").as_int().value_or(1));
   return ok();
 }
@@ -192,11 +194,14 @@ void add_container_commands(CLI::App& app, Context& context) {
 
   auto* command = group->add_subcommand("create", "Make a container; with CMD it runs that, else it waits for exec");
   const auto wanted = std::make_shared<CreateArguments>();
-  auto* profile = command->add_option("--profile", wanted->profile, "What it may do")->capture_default_str();
-  command->add_option("--name", wanted->name, "A name, from which its id is made");
+  auto* profile =
+      command->add_option("--profile", wanted->profile, "What it may do")->type_name("NAME")->capture_default_str();
+  command->add_option("--name", wanted->name, "A name, from which its id is made")->type_name("NAME");
   auto* workspace =
-      command->add_option("--workspace", wanted->workspace, "The directory it works in (default: this one)");
-  auto* group_name = command->add_option("--group", wanted->group, "The group it belongs to, which says both");
+      command->add_option("--workspace", wanted->workspace, "The directory it works in (default: this one)")
+          ->type_name("DIR");
+  auto* group_name =
+      command->add_option("--group", wanted->group, "The group it belongs to, which says both")->type_name("NAME");
   group_name->excludes(profile)->excludes(workspace);
   command->add_flag("--restart", wanted->restart, "Start it again when a warden finds it lost");
   command->add_option("CMD", wanted->command, "The command and its arguments, behind --");

@@ -259,8 +259,9 @@ void run(Context& context, const RunArguments& arguments) {
 void add_run_command(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand("run", "Run a command in a sandbox; this directory is its workspace");
   const auto arguments = std::make_shared<RunArguments>();
-  command->add_option("--profile", arguments->profile, "What it may do")->capture_default_str();
-  command->add_option("--workspace", arguments->workspace, "The directory it works in (default: this one)");
+  command->add_option("--profile", arguments->profile, "What it may do")->type_name("NAME")->capture_default_str();
+  command->add_option("--workspace", arguments->workspace, "The directory it works in (default: this one)")
+      ->type_name("DIR");
   command->add_option("--read", arguments->read, "Also readable")->type_name("PATH");
   command->add_option("--write", arguments->write, "Also writable")->type_name("PATH");
   command->add_option("--env", arguments->env, "A variable to set, or to pass on")->type_name("K[=V]");
