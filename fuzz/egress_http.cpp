@@ -39,10 +39,10 @@ void check_response(std::string_view bytes) {
   demand(again && *again && (*again)->status == (*head)->status && (*again)->framing.kind == (*head)->framing.kind);
 }
 
-void check_body(std::string_view bytes) {
-  egress::BodyReader whole({egress::Framing::Kind::chunked, 0});
+void check_body(std::string_view bytes, egress::BodyOf of) {
+  egress::BodyReader whole({egress::Framing::Kind::chunked, 0}, of);
   const auto count = whole.feed(bytes);
-  egress::BodyReader single({egress::Framing::Kind::chunked, 0});
+  egress::BodyReader single({egress::Framing::Kind::chunked, 0}, of);
   std::size_t fed = 0;
   bool is_good = true;
   while (fed < bytes.size() && is_good && !single.is_done()) {
@@ -60,6 +60,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes = as_text({data, size});
   check_request(bytes);
   check_response(bytes);
-  check_body(bytes);
+  check_body(bytes, egress::BodyOf::request);
+  check_body(bytes, egress::BodyOf::response);
   return 0;
 }

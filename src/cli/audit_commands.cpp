@@ -75,6 +75,8 @@ void show(const Context& context, const ledger::Record& record) {
                      (entry.code == ledger::kOk ? green(code) : red(code)) + "  " +
                      padded(escape_for_display(entry.principal), 24) + "  " + escape_for_display(entry.method);
   std::string rest;
+  // Of a connection the session is where it went; of a request it is a number that says nothing to a reader.
+  if (entry.method == "egress.connect") line += " " + escape_for_display(entry.session);
   if (!entry.request_id.empty()) rest += "  request " + escape_for_display(entry.request_id);
   if (entry.peer_pid > 0) rest += "  pid " + std::to_string(entry.peer_pid);
   if (entry.payload_bytes != 0) rest += "  " + std::to_string(entry.payload_bytes) + " bytes";

@@ -7,6 +7,7 @@
 #include "cli/warden_link.h"
 #include "containers/launch_spec.h"
 #include "os/files.h"
+#include "policy/net_lists.h"
 #include "policy/policy_file.h"
 #include "policy/profile.h"
 
@@ -17,6 +18,22 @@ using policy::Profile;
 
 constexpr std::size_t kMaxFileBytes = 1U << 20;
 
+// The lists that they name exist, and what they come to is not too much.
+Status check_net(const Context& context, const policy::PolicyFile& found, const std::string& file) {
+  for (const Profile& profile : found.profiles) {
+    const std::string lists = policy::net_lists_dir(context.paths.profiles_dir());
+    const auto allow = policy::expand_net_lists(profile.net_allow, lists);
+    const auto deny = policy::expand_net_lists(profile.net_deny, lists);
+    const auto made = !allow  ? Result<policy::NetPolicy>(allow.error())
+                      : !deny ? Result<policy::NetPolicy>(deny.error())
+                              : policy::NetPolicy::make(*allow, *deny, profile.net_limits);
+    if (!made) {
+      return Error::make(made.error().code, file + ": profile '" + profile.name + "': " + made.error().message);
+    }
+  }
+  return ok();
+}
+
 Status check(const Context& context, const std::string& file) {
   std::error_code fault;
   const std::string real = std::filesystem::canonical(file, fault);
@@ -24,6 +41,7 @@ Status check(const Context& context, const std::string& file) {
                           : os::read_small_file(real, kMaxFileBytes);
   if (!text) return Error::make(text.error().code, "cannot read " + file + ": " + text.error().message);
   TRY(const policy::PolicyFile found, policy::parse_policy_file(*text, file));
+  TRY(check_net(context, found, file));
   if (context.wants_json) {
     const auto names = [](wire::JsonWriter& json, const char* key, const auto& list, const auto& name) {
       json.key(key).begin_array();
@@ -119,7 +137,19 @@ void write_json(wire::JsonWriter& json, const Profile& profile, const sandbox::S
   json.member("memory", profile.limits.memory).member("pids", profile.limits.pids).member("cpu", profile.limits.cpu);
   json.member("open_files", profile.limits.open_files).member("file_size", profile.limits.file_size);
   json.member("scratch", profile.limits.scratch).member("duration_ms", profile.limits.duration.count());
-  json.member("idle_ms", profile.limits.idle.count()).end_object().end_object();
+  json.member("idle_ms", profile.limits.idle.count()).end_object().key("net_limits").begin_object();
+  const policy::NetLimits& net = profile.net_limits;
+  json.member("bytes", net.bytes).member("requests", net.requests).member("tunnels", net.tunnels);
+  json.member("idle_ms", net.idle.count()).member("duration_ms", net.duration.count()).end_object().end_object();
+}
+
+std::string net_limits_text(const policy::NetLimits& limits) {
+  const auto seconds = [](Millis time) { return std::to_string(time.count() / 1000) + " s"; };
+  std::string text = std::to_string(limits.tunnels) + " connections at once, idle for " + seconds(limits.idle);
+  if (limits.duration.count() != 0) text += ", each for " + seconds(limits.duration);
+  if (limits.requests != 0) text += ", " + std::to_string(limits.requests) + " in all";
+  if (limits.bytes != 0) text += ", " + size_text(limits.bytes) + " both ways";
+  return text;
 }
 
 void print_text(const Profile& profile, const sandbox::Spec& spec) {
@@ -134,6 +164,7 @@ void print_text(const Profile& profile, const sandbox::Spec& spec) {
   print("exec       " + join(spec.exec));
   print("network    " + join(profile.net_allow) +
         (profile.net_deny.empty() ? "" : "  but not: " + join(profile.net_deny)));
+  if (!profile.net_allow.empty()) print("           at most " + net_limits_text(profile.net_limits));
   print("methods    " + join(profile.methods));
   print("signals    " + join(profile.signals));
   print("agent      " + join(profile.agent));

@@ -10,11 +10,9 @@
 
 #include "cli/allow_net.h"
 #include "cli/command.h"
+#include "cli/run_adoption.h"
 #include "cli/run_egress.h"
-#include "client/client.h"
 #include "containers/launch_spec.h"
-#include "containers/registry.h"
-#include "os/peer.h"
 #include "policy/profile.h"
 #include "sandbox/foreground.h"
 
@@ -72,6 +70,7 @@ Status add_paths(std::vector<std::string>& to, const std::vector<std::string>& p
 struct Prepared {
   sandbox::Spec spec;
   policy::NetPolicy net;
+  std::vector<policy::NetRule> added;  // by --allow-net, to whatever the profile says
 };
 
 Result<Prepared> prepare(const Context& context, const RunArguments& arguments) {
@@ -85,6 +84,7 @@ Result<Prepared> prepare(const Context& context, const RunArguments& arguments) 
   profile.net_allow.insert(profile.net_allow.end(), hosts.begin(), hosts.end());
   Prepared prepared;
   TRY(prepared.net, policy::NetPolicy::make(profile.net_allow, profile.net_deny, profile.net_limits));
+  prepared.added.assign(prepared.net.allow.end() - static_cast<std::ptrdiff_t>(hosts.size()), prepared.net.allow.end());
   const std::string here = absolute(".");
   sandbox::Spec& spec = prepared.spec;
   TRY(spec, containers::make_spec(profile, {arguments.workspace.empty() ? here : absolute(arguments.workspace),
@@ -96,26 +96,45 @@ Result<Prepared> prepare(const Context& context, const RunArguments& arguments) 
   if (has_workspace && (here == spec.workspace || here.starts_with(spec.workspace + "/"))) spec.directory = here;
   // Also where nothing may be reached: whoever tries is told, and the user hears of it at the end. The proxy itself is
   // only started when somebody does.
-  if (!profile.allow_weak && !spec.has_proxy) TRY(containers::add_proxy(spec));
+  if (!profile.allow_weak && !spec.has_proxy) TRY(containers::add_proxy(spec, false));
   return prepared;
 }
 
-// Hosts that were refused, each with the option that would allow it.
-void summarize(const RunEgress& egress) {
+enum class Trouble : std::uint8_t { none, refused, cut, failed };
+
+Trouble worst_of(const egress::Tally::Entry& entry) {
+  if (entry.refused != 0) return Trouble::refused;
+  if (entry.cut != 0) return Trouble::cut;
+  return entry.failed != 0 ? Trouble::failed : Trouble::none;
+}
+
+// One line for each reason of each such host, with the option that would allow it.
+void list_hosts(const egress::Tally& tally, Trouble trouble, const char* title) {
   const auto say = [](const std::string& line) { std::fprintf(stderr, "sallyport: %s\n", line.c_str()); };
-  if (!egress.fault().empty()) say("the egress proxy could not be started: " + egress.fault());
-  if (egress.tally().refused() != 0) say("refused connections:");
   constexpr std::size_t kMost = 20;
   std::size_t shown = 0;
-  for (const auto& [target, entry] : egress.tally().entries()) {
-    if (entry.refused == 0 || ++shown > kMost) continue;
-    std::string line = "  " + target.first + ":" + std::to_string(target.second);
-    if (entry.refused > 1) line += " (" + std::to_string(entry.refused) + " times)";
-    line += ": " + entry.reason;
-    if (!entry.remedy.empty()) line += "; allow it with --allow-net " + entry.remedy;
-    say(line);
+  for (const auto& [target, entry] : tally.entries()) {
+    if (worst_of(entry) != trouble || ++shown > kMost) continue;
+    if (shown == 1) say(title);
+    for (const egress::Tally::Reason& reason : entry.reasons) {
+      std::string line = "  " + target.first + (target.second == 0 ? "" : ":" + std::to_string(target.second));
+      if (reason.count > 1) line += " (" + std::to_string(reason.count) + " times)";
+      if (!reason.reason.empty()) line += ": " + reason.reason;
+      if (!reason.remedy.empty()) line += "; allow it with --allow-net " + reason.remedy;
+      say(line);
+    }
   }
   if (shown > kMost) say("  and " + std::to_string(shown - kMost) + " more hosts");
+}
+
+void summarize(const RunEgress& egress, const Adoption& adoption) {
+  list_hosts(egress.tally(), Trouble::refused, "refused connections:");
+  list_hosts(egress.tally(), Trouble::cut, "connections that were cut:");
+  list_hosts(egress.tally(), Trouble::failed, "connections that failed:");
+  if (adoption.unrecorded() != 0) {
+    std::fprintf(stderr, "sallyport: the warden is gone: %llu reports of connections are not in its audit\n",
+                 static_cast<unsigned long long>(adoption.unrecorded()));
+  }
 }
 
 std::string describe(const sandbox::Violation& violation) {
@@ -158,7 +177,7 @@ void write_violations(wire::JsonWriter& json, const std::vector<sandbox::Violati
   json.end_array();
 }
 
-void print_report(const sandbox::ExitReport& report, const RunEgress& egress) {
+void print_report(const sandbox::ExitReport& report, const RunEgress& egress, const Adoption& adoption) {
   const std::string json = wire::to_json([&](wire::JsonWriter& writer) {
     const auto strings = [&](const char* name, const std::vector<std::string>& list) {
       writer.key(name).begin_array();
@@ -182,82 +201,10 @@ void print_report(const sandbox::ExitReport& report, const RunEgress& egress) {
     strings("changed_secrets", report.findings.changed_secrets);
     strings("unread_indexes", report.findings.unread_indexes);
     egress.tally().write(writer.key("net"));
-    writer.end_object();
+    writer.member("net_fault", egress.fault()).member("unrecorded", adoption.unrecorded()).end_object();
   });
   std::fprintf(stderr, "%s\n", json.c_str());
 }
-
-// The sandbox's place with a warden that runs: a door and a mailbox inside, a line in its lists. Without a
-// warden the sandbox is the same, without a door.
-class Adoption {
- public:
-  Adoption(const Context& context, const RunArguments& arguments, sandbox::Spec& spec) {
-    if (arguments.no_warden) return;
-    auto client = Client::connect_unix(context.paths.control_socket());
-    if (!client) return;
-    const auto answer = (*client)->call("container.adopt", wire::to_json([&](wire::JsonWriter& json) {
-                                          json.begin_object().member("template", arguments.profile).key("config");
-                                          json.begin_object();
-                                          if (!spec.workspace.empty()) json.member("workspace", spec.workspace);
-                                          json.key("command").begin_array();
-                                          for (const std::string& word : spec.command) json.value(word);
-                                          json.end_array().end_object().end_object();
-                                        }));
-    if (!answer) {
-      std::fprintf(stderr, "sallyport: the warden gives no door: %s\n", answer.error().message.c_str());
-      return;
-    }
-    containers::Container place;
-    place.id = answer->value().get("container").as_string().value_or("");
-    place.door_dir = answer->value().get("door").as_string().value_or("");
-    place.mailbox_dir = answer->value().get("mailbox").as_string().value_or("");
-    place.session_dir = answer->value().get("session").as_string().value_or("");
-    containers::Registry::add_door(place, spec);
-    id_ = place.id;
-    client_ = std::move(*client);
-  }
-
-  bool is_wanted() const { return client_ != nullptr; }
-  void started(const sandbox::Running& running) {
-    if (!client_) return;
-    const auto place = os::namespace_id(running.pid_namespace());
-    if (!place) {
-      std::fputs("sallyport: the warden cannot be told where this runs, and gives it no door\n", stderr);
-      return;
-    }
-    tell([&](wire::JsonWriter& json) {
-      json.member("pid", running.pid()).key("pid_namespace").begin_object();
-      json.member("device", place->device).member("inode", place->inode).end_object();
-    });
-  }
-  void talked(const egress::Tally& tally) {
-    if (!tally.entries().empty()) tell([&](wire::JsonWriter& json) { tally.write(json.key("net")); });
-  }
-  void refused(const std::vector<sandbox::Violation>& violations) {
-    if (violations.empty()) return;
-    tell([&](wire::JsonWriter& json) { write_violations(json.key("violations"), violations); });
-  }
-  void ended(int wait_status) {
-    tell([&](wire::JsonWriter& json) { json.member("wait_status", wait_status); });
-  }
-
- private:
-  void tell(const std::function<void(wire::JsonWriter&)>& what) {
-    if (!client_) return;
-    // A warden that is gone meanwhile takes the door along, and nothing else.
-    const auto told = client_->call("container.adopt", wire::to_json([&](wire::JsonWriter& json) {
-                                      json.begin_object().member("container", id_);
-                                      what(json);
-                                      json.end_object();
-                                    }));
-    if (!told && told.error().code != Code::unavailable) {
-      std::fprintf(stderr, "sallyport: the warden does not take this run: %s\n", told.error().message.c_str());
-    }
-  }
-
-  std::unique_ptr<Client> client_;
-  std::string id_;
-};
 
 void run(Context& context, const RunArguments& arguments) {
   auto prepared = prepare(context, arguments);
@@ -267,30 +214,44 @@ void run(Context& context, const RunArguments& arguments) {
     return;
   }
   sandbox::Spec& spec = prepared->spec;
-  Adoption adoption(context, arguments, spec);
-  RunEgress egress(std::move(prepared->net), context.paths.egress_hosts);
+  Adoption adoption(arguments.no_warden ? nullptr : &context.paths, arguments.profile, spec);
+  RunEgress egress(std::move(prepared->net), context.paths.egress_hosts,
+                   [&](const egress::Report& report) { adoption.report(report); });
+  const auto follow_policy = [&] {
+    auto policy = adoption.take_policy();
+    if (!policy) return;
+    policy->allow.insert(policy->allow.end(), prepared->added.begin(), prepared->added.end());
+    egress.update(std::move(*policy));
+  };
   sandbox::ForegroundOptions options;
   options.launch.wants_pid_namespace = adoption.is_wanted();
   options.on_started = [&](const sandbox::Running& running) {
     egress.take(running.proxy_listener());
     adoption.started(running);
+    follow_policy();
   };
-  options.other_fd = [&] { return egress.poll_fd(); };
-  options.on_other = [&] { egress.on_readable(); };
+  options.others = {{[&] { return egress.poll_fd(); }, [&] { egress.on_readable(); }},
+                    {[&] { return adoption.poll_fd(); },
+                     [&] {
+                       adoption.on_readable();
+                       follow_policy();
+                     }}};
   const auto outcome = sandbox::run_foreground(spec, options);
   egress.finish();
+  adoption.finish();
   if (!outcome) {
     context.exit_code = static_cast<int>(report(context, outcome.error()));
     return;
   }
   if (context.wants_json) {
-    print_report(*outcome, egress);
+    print_report(*outcome, egress, adoption);
   } else {
     summarize(*outcome);
-    summarize(egress);
+    summarize(egress, adoption);
   }
-  adoption.talked(egress.tally());
-  adoption.refused(outcome->violations);
+  if (!outcome->violations.empty()) {
+    adoption.refused([&](wire::JsonWriter& json) { write_violations(json, outcome->violations); });
+  }
   adoption.ended(outcome->wait_status);
   context.exit_code = outcome->exit_code();
 }

@@ -4,6 +4,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <cstdio>
+
 #include "egress/link.h"
 #include "os/packets.h"
 
@@ -34,12 +36,31 @@ void RunEgress::start() {
         order ? os::send_packet(spawned->socket.get(), *order, {listener_.get()}, MSG_DONTWAIT) : Status(order.error());
   }
   if (!spawned || !handed) {
-    fault_ = spawned ? handed.error().describe() : spawned.error().describe();
+    const std::string why = spawned ? handed.error().describe() : spawned.error().describe();
     reap();
-    listener_.reset();  // whoever connects is refused by the kernel
-    return;
+    return give_up(why);
   }
   socket_ = std::move(spawned->socket);
+}
+
+// Whoever connects is refused by the kernel, and whoever waits is told so: the sandbox keeps the listener too, so that
+// to close our copy would leave them waiting.
+void RunEgress::give_up(std::string why) {
+  fault_ = std::move(why);
+  ::shutdown(listener_.get(), SHUT_RDWR);
+  listener_.reset();
+  std::fprintf(stderr, "sallyport: there is no network: the egress proxy could not be started: %s\n", fault_.c_str());
+}
+
+void RunEgress::update(policy::NetPolicy policy) {
+  policy_ = std::move(policy);
+  if (!socket_) return;  // it is told when it starts
+  const auto order = egress::encode(egress::Update{kName, policy_});
+  if (order && os::send_packet(socket_.get(), *order, {}, MSG_DONTWAIT)) return;
+  // One that cannot be told what changed must not go on with what it knows.
+  take_reports();
+  reap();
+  start();
 }
 
 void RunEgress::on_readable() {
@@ -47,8 +68,7 @@ void RunEgress::on_readable() {
   if (take_reports()) return;
   reap();
   if (++deaths_ <= kMostDeaths) return start();
-  fault_ = "it died " + std::to_string(deaths_) + " times";
-  listener_.reset();
+  give_up("it died " + std::to_string(deaths_) + " times");
 }
 
 bool RunEgress::take_reports() {
@@ -59,6 +79,7 @@ bool RunEgress::take_reports() {
     const auto report = egress::decode_report(decoder_, packet->bytes.view());
     if (!report) return false;
     tally_.add(*report);
+    on_report_(*report);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 
 #include "base/base.h"
@@ -14,14 +15,17 @@ namespace sallyport::cli {
 
 class RunEgress {
  public:
-  RunEgress(policy::NetPolicy policy, std::string hosts_file)
-      : policy_(std::move(policy)), hosts_file_(std::move(hosts_file)) {}
+  using OnReport = std::function<void(const egress::Report&)>;
+  RunEgress(policy::NetPolicy policy, std::string hosts_file, OnReport on_report)
+      : policy_(std::move(policy)), hosts_file_(std::move(hosts_file)), on_report_(std::move(on_report)) {}
   ~RunEgress();
   RunEgress(const RunEgress&) = delete;
   RunEgress& operator=(const RunEgress&) = delete;
 
   // The sandbox's listener; a copy of it is kept.
   void take(int listener);
+  // Holds from now on, also for connections that are open.
+  void update(policy::NetPolicy policy);
   // What to wait for: the first connection, then the proxy's reports.
   int poll_fd() const { return socket_ ? socket_.get() : listener_.get(); }
   void on_readable();
@@ -29,15 +33,17 @@ class RunEgress {
   void finish();
 
   const egress::Tally& tally() const { return tally_; }
-  const std::string& fault() const { return fault_; }  // why there was no proxy; empty if all went well
+  const std::string& fault() const { return fault_; }  // why there is no proxy; empty if all is well
 
  private:
   void start();
+  void give_up(std::string why);
   bool take_reports();  // false: the proxy is gone
   void reap();
 
   policy::NetPolicy policy_;
   std::string hosts_file_, fault_;
+  OnReport on_report_;
   UniqueFd listener_, socket_;
   os::Child proxy_;
   int deaths_ = 0;

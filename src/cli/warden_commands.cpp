@@ -77,10 +77,14 @@ Status status(Context& context) {
   print("requests  " + number(counters, "requests") + " handled, " + number(root, "in_flight") + " in flight, " +
         number(counters, "malformed") + " malformed, " + number(counters, "timeouts") + " timed out");
   const wire::Value config = root.get("config");
-  print("config    " + (config.get("ok").as_bool().value_or(false)
-                            ? green("ok")
-                            : red("faulty") + ", the last good one is in force: " +
-                                  std::string(config.get("error").as_string().value_or(""))));
+  print("config    " +
+        (config.get("ok").as_bool().value_or(false)
+             ? green("ok")
+             : red("faulty") +
+                   (config.get("network_denied").as_bool().value_or(false)
+                        ? ", the network is denied to all containers, and of the rest "
+                        : ", ") +
+                   "the last good one is in force: " + std::string(config.get("error").as_string().value_or(""))));
   const wire::Value ledger = root.get("ledger");
   print("ledger    " + number(ledger, "last_seq") + " records, " +
         (ledger.get("ok").as_bool().value_or(false)

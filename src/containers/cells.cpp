@@ -22,7 +22,7 @@ Result<sandbox::Spec> make_spec(const Cells::Command& command, sandbox::Handle h
   spec.limits.file_bytes = 64ULL << 20;
   spec.limits.duration = command.lifetime;
   spec.report_violations = false;
-  if (command.on_proxy_listener) TRY(add_proxy(spec));
+  if (command.on_proxy_listener) TRY(add_proxy(spec, false));
   return spec;
 }
 

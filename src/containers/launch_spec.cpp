@@ -165,14 +165,15 @@ std::vector<std::string> make_environment(const policy::Profile& profile, const 
 
 }  // namespace
 
-Status add_proxy(sandbox::Spec& spec) {
+Status add_proxy(sandbox::Spec& spec, bool names_loopback) {
   spec.has_proxy = true;
   // ssh itself knows no proxy: this program speaks CONNECT for it.
   TRY(const std::string connect, os::sibling_program("sallyport-connect"));
   spec.binds.push_back({connect, kConnectInside, false, true});
   spec.exec.emplace_back(kConnectInside);
   const std::string proxy = "http://127.0.0.1:" + std::to_string(sandbox::kProxyPort);
-  const std::string local = "localhost,127.0.0.1,::1";
+  // 127.0.0.1 is the sandbox itself, which is reached without a proxy; unless a rule names it, and with it the host's.
+  const std::string local = names_loopback ? "" : "localhost,127.0.0.1,::1";
   const std::string ssh = std::string("ssh -o ProxyCommand='") + kConnectInside + " %h %p'";
   const std::pair<const char*, std::string> variables[] = {
       {"HTTP_PROXY", proxy},
@@ -208,6 +209,19 @@ std::string host_home() {
   const std::string home = os::home_directory();
   return home.empty() ? "/" : home;
 }
+
+namespace {
+
+bool names_loopback(const std::vector<std::string>& rules) {
+  return std::any_of(rules.begin(), rules.end(), [](const std::string& text) {
+    const auto rule = policy::NetRule::parse(text);
+    if (!rule) return false;
+    return rule->host.name == "localhost" ||
+           (rule->host.address && policy::special_range(*rule->host.address) == "loopback");
+  });
+}
+
+}  // namespace
 
 Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchContext& given) {
   LaunchContext context = given;
@@ -249,7 +263,7 @@ Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchCont
                  .scratch_bytes = profile.limits.scratch,
                  .duration = profile.limits.duration,
                  .idle = profile.limits.idle};
-  if (!profile.net_allow.empty()) TRY(add_proxy(spec));
+  if (!profile.net_allow.empty()) TRY(add_proxy(spec, names_loopback(profile.net_allow)));
   if (profile.allow_weak) spec.allow_weak = sandbox::Risk{"profile " + profile.name + " accepts it"};
   return spec;
 }

@@ -25,7 +25,8 @@ struct LaunchContext {
 Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchContext& context);
 
 // Gives a sandbox the listener of a proxy and the variables by which programs find it; see docs/egress.md.
-Status add_proxy(sandbox::Spec& spec);
+// `names_loopback`: its rules name a loopback address of the host, so that what is asked of one is asked of the proxy.
+Status add_proxy(sandbox::Spec& spec, bool names_loopback);
 
 // The home directory of the user this process runs as.
 std::string host_home();

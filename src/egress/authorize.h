@@ -34,13 +34,20 @@ struct Verdict {
 
 // The state that is decided upon; the caller keeps it while the verdict is made.
 struct Account {
+  std::string container;
   policy::NetPolicy policy;
   Usage used;
-  std::uint32_t tunnels = 0;  // open now
+  std::uint32_t tunnels = 0;         // open now
+  std::uint32_t share = UINT32_MAX;  // of what the proxy can have open
+
+  // One connection more, or one that came to nothing.
+  void take();
+  void give_back();
 };
 
 // Canonicalises, decides, resolves once, checks every address. What it resolved to is what may be dialled: nothing is
-// looked up again. Does not count.
-Task<Verdict> authorize(ipc::Loop& loop, Resolver& resolver, const Account& account, Intent intent);
+// looked up again. What is allowed has been taken from the account, before anything was waited for: of many that ask at
+// once, no more than the limits are allowed. Who then does not open it gives it back.
+Task<Verdict> authorize(ipc::Loop& loop, Resolver& resolver, Account& account, Intent intent);
 
 }  // namespace sallyport::egress

@@ -26,6 +26,16 @@ Outcome outcome_of(const Error& error) {
   return error.code == Code::timeout ? Outcome::timed_out : Outcome::unreachable;
 }
 
+std::string shown(Millis time) {
+  const auto count = time.count();
+  return count % 1000 == 0 ? std::to_string(count / 1000) + " s" : std::to_string(count) + " ms";
+}
+
+std::string shown_host(const policy::Host& canonical, const Intent& intent) {
+  if (canonical != policy::Host()) return canonical.to_string();
+  return escape_for_display(std::string_view(intent.host).substr(0, kMaxShownHost));
+}
+
 }  // namespace
 
 void Connection::start(Proxy& proxy, std::shared_ptr<Served> served, std::unique_ptr<ipc::Watch> client) {
@@ -58,6 +68,11 @@ void Connection::check_time(SteadyTime now) {
   const bool is_idle = limits.idle.count() != 0 && now - last_activity_ >= limits.idle;
   const bool is_too_long = limits.duration.count() != 0 && now - started_ >= limits.duration;
   if (!is_overdue && !is_idle && !is_too_long) return;
+  if (is_too_long) {
+    cut(Code::quota_exceeded, "duration", "it lasted longer than " + shown(limits.duration));
+  } else if (is_idle) {
+    cut(Code::timeout, "idle", "no byte passed for " + shown(limits.idle));
+  }
   is_late_ = true;
   client_->cancel();
   if (upstream_) upstream_->cancel();
@@ -67,7 +82,14 @@ void Connection::check_again() {
   if (!route_ || !upstream_) return;  // what is still being decided is decided by the new policy
   const auto decision =
       policy::decide_address(served_->account.policy, route_->host, route_->intent.port, route_->address);
-  if (!decision.is_allowed) cancel();
+  if (decision.is_allowed) return;
+  if (!route_->cut)
+    route_->cut = Route::Cut{Code::policy_denied, decision.rule, "the policy changed: " + decision.reason};
+  cancel();
+}
+
+void Connection::cut(Code code, const char* limit, std::string reason) {
+  if (route_ && !route_->cut) route_->cut = Route::Cut{code, std::string("net.limits.") + limit, std::move(reason)};
 }
 
 void Connection::start_clock(Millis most) {
@@ -114,10 +136,6 @@ Task<Verdict> Connection::open_route(Intent intent) {
   Account& account = served_->account;
   Verdict verdict = co_await authorize(proxy_.loop(), proxy_.resolver(), account, intent);
   if (verdict.is_allowed()) {
-    // Counted before the dial: what is being dialled is on its way.
-    ++account.used.requests;
-    ++account.tunnels;
-    route_ = Route{intent, verdict.host, verdict.addresses.front(), verdict.rule};
     const Millis idle = account.policy.limits.idle;
     auto dialled = co_await dial(proxy_.loop(), verdict.addresses, intent.port,
                                  idle.count() != 0 ? std::min(kDialTimeout, idle) : kDialTimeout);
@@ -125,27 +143,37 @@ Task<Verdict> Connection::open_route(Intent intent) {
     if (!dialled || is_cancelled_) {
       verdict.outcome = dialled ? Outcome::refused : outcome_of(dialled.error());
       verdict.reason = dialled ? "the policy changed" : "the host does not answer: " + dialled.error().message;
-      route_.reset();
-      --account.tunnels;
+      account.give_back();
     } else {
+      route_ = Route{intent, verdict.host, dialled->address, verdict.rule};
       upstream_ = std::move(dialled->socket);
-      route_->address = dialled->address;
-      check_again();  // the policy may have changed while it was dialled
     }
   }
   Report report;
   report.kind = verdict.is_allowed() ? Report::Kind::opened : Report::Kind::refused;
   report.number = number_;
   report.protocol = intent.protocol;
-  report.host = verdict.host == policy::Host() ? escape_for_display(intent.host.substr(0, kMaxShownHost))
-                                               : verdict.host.to_string();
+  report.host = shown_host(verdict.host, intent);
   report.port = intent.port;
-  report.code = to_code(verdict.outcome);
+  if (!verdict.is_allowed()) report.code = to_code(verdict.outcome);
   report.rule = verdict.rule;
   report.reason = verdict.reason;
   report.remedy = verdict.remedy;
   proxy_.report(*served_, std::move(report));
+  check_again();  // the policy may have changed while it was dialled
   co_return verdict;
+}
+
+void Connection::report_unread(Code code, std::string rule, std::string reason, const Intent& intent) {
+  Report report;
+  report.number = proxy_.next_number();
+  report.protocol = intent.protocol;
+  report.host = intent.host.empty() ? "(unreadable)" : shown_host({}, intent);
+  report.port = intent.port;
+  report.code = code;
+  report.rule = std::move(rule);
+  report.reason = std::move(reason);
+  proxy_.report(*served_, std::move(report));
 }
 
 Report Connection::report_of_route(Report::Kind kind) const {
@@ -164,6 +192,11 @@ void Connection::close_route() {
   --served_->account.tunnels;
   Report report = report_of_route(Report::Kind::closed);
   report.rule = route_->rule;
+  if (const auto& cut = route_->cut) {
+    report.code = cut->code;
+    report.rule = cut->rule;
+    report.reason = cut->reason;
+  }
   report.sent = route_->sent;
   report.received = route_->received;
   route_.reset();
@@ -176,7 +209,10 @@ Meter Connection::meter(std::uint64_t& counter) {
     Account& account = served_->account;
     account.used.bytes += count;
     last_activity_ = std::chrono::steady_clock::now();
-    return account.policy.limits.bytes == 0 || account.used.bytes <= account.policy.limits.bytes;
+    const std::uint64_t most = account.policy.limits.bytes;
+    if (most == 0 || account.used.bytes <= most) return true;
+    cut(Code::quota_exceeded, "bytes", "the container has used its " + std::to_string(most) + " bytes");
+    return false;
   };
 }
 
@@ -250,6 +286,7 @@ Task<bool> Connection::inspect_greeting() {
 
 bool Connection::refuse_greeting(std::string reason) {
   Report report = report_of_route(Report::Kind::refused);
+  report.code = Code::policy_denied;
   report.rule = "tls name";
   report.reason = std::move(reason);
   proxy_.report(*served_, std::move(report));

@@ -53,6 +53,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Decides, counts, reports and dials. Not allowed: the caller tells the client, in its protocol.
   Task<Verdict> open_route(Intent intent);
   Report report_of_route(Report::Kind kind) const;
+  // What could not be read as a request at all, or not as one that is served.
+  void report_unread(Code code, std::string rule, std::string reason, const Intent& intent);
+  // Why the route will be closed before its sides have ended it; the first cause counts.
+  void cut(Code code, const char* limit, std::string reason);
   void close_route();
   // Both ways until both have ended. First the client's first bytes are looked at.
   Task<bool> tunnel();
@@ -84,6 +88,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
     policy::Address address;
     std::string rule;
     std::uint64_t sent = 0, received = 0;
+    struct Cut {
+      Code code;
+      std::string rule, reason;
+    };
+    std::optional<Cut> cut = {};
   };
   std::optional<Route> route_;
   // The second coroutine of a tunnel or a request.

@@ -62,6 +62,8 @@ Task<bool> Connection::serve_http() {
     auto request = parse_request_head(in_);
     if (!request) {
       const bool is_large = request.error().code == Code::payload_too_large;
+      report_unread(request.error().code, "http", "the request is refused: " + request.error().message,
+                    {Protocol::http, {}, 0});
       const bool goes_on =
           co_await answer(is_large ? 431 : 400, is_large ? "Request Header Fields Too Large" : "Bad Request",
                           "sallyport: " + request.error().message + ".\n");
@@ -132,7 +134,7 @@ Task<bool> Connection::forward(const RequestHead& request) {
 
 Fire Connection::send_body(std::shared_ptr<Connection> self, Framing framing) {
   const std::shared_ptr<Side> side = self->side_;
-  BodyReader body(framing);
+  BodyReader body(framing, BodyOf::request);
   bool is_whole = true;
   while (is_whole && !body.is_done()) {
     if (self->in_.empty() && !co_await self->read_more()) {
@@ -142,6 +144,8 @@ Fire Connection::send_body(std::shared_ptr<Connection> self, Framing framing) {
     const auto count = body.feed(self->in_);
     // What is malformed is not sent on: the server sees a request that breaks off.
     if (!count) {
+      self->report_unread(count.error().code, "http", "the request's body is refused: " + count.error().message,
+                          self->route_->intent);
       is_whole = false;
       break;
     }
@@ -195,7 +199,7 @@ Task<bool> Connection::pass_response(const RequestHead& request) {
 
 // True: the body ended where it said it would.
 Task<bool> Connection::pass_response_body(Framing framing, std::string rest) {
-  BodyReader body(framing);
+  BodyReader body(framing, BodyOf::response);
   while (!body.is_done()) {
     if (!rest.empty()) {
       const auto count = body.feed(rest);

@@ -49,6 +49,8 @@ Task<bool> Connection::serve_socks() {
   for (;;) {
     const auto request = parse_socks_request(as_bytes(in_));
     if (!request) {
+      report_unread(request.error().code, "socks", "the request is refused: " + request.error().message,
+                    {Protocol::socks, {}, 0});
       const std::string no = socks_reply(SocksReply::failed);
       const bool is_sent = co_await send_all(*client_, no);
       const bool goes_on = is_sent && co_await linger();
@@ -60,8 +62,11 @@ Task<bool> Connection::serve_socks() {
     }
     in_.erase(0, (*request)->bytes);
     SocksReply reply = (*request)->fault;
-    if (reply == SocksReply::granted) {
-      const Intent intent{Protocol::socks, (*request)->host, (*request)->port};
+    const Intent intent{Protocol::socks, (*request)->host, (*request)->port};
+    if (reply != SocksReply::granted) {
+      report_unread(Code::protocol_error, "socks",
+                    "only CONNECT to a name, an IPv4 or an IPv6 address is served, with a port", intent);
+    } else {
       const Verdict verdict = co_await open_route(intent);
       reply = reply_for(verdict.outcome);
     }

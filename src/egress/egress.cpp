@@ -7,11 +7,13 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <deque>
 
 #include "egress/limits.h"
 #include "egress/protocol.h"
 #include "egress/proxy.h"
+#include "egress/sums.h"
 #include "ipc/ipc.h"
 #include "os/landlock.h"
 #include "os/packets.h"
@@ -37,25 +39,45 @@ void give_up_rights(const Log& log) {
   if (ruleset >= 0) ::close(ruleset);
 }
 
-// Reports leave in order; while the other side does not read they wait, and beyond a bound they are dropped: the
-// proxy must not stand still for them.
+// Reports leave in order. While the other side does not read they wait, and beyond a bound they are counted, each with
+// its like: the proxy must not stand still for them, and none may be missing from what they come to.
 class Reporter {
  public:
   explicit Reporter(ipc::Watch& socket) : socket_(socket) {}
 
   void send(const Report& report) {
-    auto packet = encode(report);
-    if (!packet || waiting_.size() >= kMaxWaiting) return;
-    waiting_.push_back(std::move(*packet));
+    if (waiting_.size() < kMaxReports && beyond_.is_empty()) {
+      push(report);
+    } else {
+      beyond_.add(report);
+    }
     if (!is_draining_) drain();
   }
 
+  // What still waits, to a side that may be slow but reads.
+  void finish() {
+    const timeval patience{std::chrono::duration_cast<std::chrono::seconds>(kLastReports).count(), 0};
+    ::setsockopt(socket_.fd(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    ::fcntl(socket_.fd(), F_SETFL, ::fcntl(socket_.fd(), F_GETFL) & ~O_NONBLOCK);
+    while (has_next()) {
+      if (!os::send_packet(socket_.fd(), waiting_.front(), {}, 0)) return;
+      waiting_.pop_front();
+    }
+  }
+
  private:
-  static constexpr std::size_t kMaxWaiting = 16'384;
+  void push(const Report& report) {
+    // One that does not fit into a packet cannot be: its texts are bounded where they are made.
+    if (auto packet = encode(report)) waiting_.push_back(std::move(*packet));
+  }
+  bool has_next() {
+    while (waiting_.empty() && !beyond_.is_empty()) push(beyond_.take());
+    return !waiting_.empty();
+  }
 
   Fire drain() {
     is_draining_ = true;
-    while (!waiting_.empty()) {
+    while (has_next()) {
       const ::sallyport::Status sent = os::send_packet(socket_.fd(), waiting_.front(), {}, MSG_DONTWAIT);
       if (!sent && sent.error().code == Code::unavailable) {
         if (!co_await socket_.writable()) break;
@@ -68,6 +90,7 @@ class Reporter {
 
   ipc::Watch& socket_;
   std::deque<Bytes> waiting_;
+  Sums beyond_;
   bool is_draining_ = false;
 };
 
@@ -105,6 +128,7 @@ int run_proxy(UniqueFd socket, const std::string& hosts_file) {
   const SystemClock clock;
   const Log log(STDERR_FILENO, LogFormat::text, LogLevel::error, clock);
   ::signal(SIGPIPE, SIG_IGN);
+  ::setenv("RES_OPTIONS", kResolverOptions, 0);
   os::raise_open_files_limit();
   give_up_rights(log);
   ipc::Loop loop;
@@ -119,6 +143,8 @@ int run_proxy(UniqueFd socket, const std::string& hosts_file) {
   loop.run();
   // Every connection ends, and is reported; what the resolver's threads are still asking is of no interest.
   loop.settle();
+  proxy.finish();
+  reporter.finish();
   ::_exit(0);
 }
 

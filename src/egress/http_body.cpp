@@ -39,6 +39,15 @@ Result<std::size_t> BodyReader::feed(std::string_view bytes) {
   return at;
 }
 
+Status BodyReader::pass_extra(char c, State at_return) {
+  if (c == '\r') {
+    state_ = at_return;
+    return ok();
+  }
+  if (c == '\n' || ++extra_ > kMaxExtraBytes) return Error::make(Code::protocol_error, "too much beside the chunks");
+  return ok();
+}
+
 Status BodyReader::step(char c) {
   const auto expect = [&](char wanted, State next) -> Status {
     if (c != wanted) return Error::make(Code::protocol_error, "a chunk does not end where it should");
@@ -53,7 +62,13 @@ Status BodyReader::step(char c) {
         return ok();
       }
       if (digits_ == 0) return Error::make(Code::protocol_error, "a chunk without a size");
+      if (of_ == BodyOf::response && (c == ';' || c == ' ' || c == '\t')) {
+        state_ = State::extension;
+        return ok();
+      }
       return expect('\r', State::size_feed);
+    case State::extension:
+      return pass_extra(c, State::size_feed);
     case State::size_feed:
       digits_ = 0;
       return expect('\n', left_ == 0 ? State::end_return : State::data);
@@ -62,7 +77,15 @@ Status BodyReader::step(char c) {
     case State::data_feed:
       return expect('\n', State::size);
     case State::end_return:
+      if (of_ == BodyOf::response && c != '\r') {
+        state_ = State::trailer;
+        return pass_extra(c, State::trailer_feed);
+      }
       return expect('\r', State::end_feed);
+    case State::trailer:
+      return pass_extra(c, State::trailer_feed);
+    case State::trailer_feed:
+      return expect('\n', State::end_return);
     case State::end_feed:
       is_done_ = c == '\n';
       return expect('\n', State::end_feed);

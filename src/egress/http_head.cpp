@@ -20,9 +20,28 @@ bool is_token_char(char c) {
 }
 bool is_token(std::string_view text) { return !text.empty() && std::all_of(text.begin(), text.end(), is_token_char); }
 
-// Visible ASCII: what may stand in a request's target.
+bool is_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
+// Neither blank nor control character: what may stand in a request's target.
 bool is_visible(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) > 0x20 && c != 0x7f; });
+}
+
+// Clients send what they are given. As they should have written it there is one way to read it.
+std::string in_ascii(std::string_view path) {
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : path) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x80) {
+      out += c;
+    } else {
+      out.append({'%', kHex[byte >> 4], kHex[byte & 15]});
+    }
+  }
+  return out;
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -168,6 +187,7 @@ struct Authority {
 
 Result<Authority> parse_authority(std::string_view text, std::uint16_t default_port) {
   if (text.find('@') != std::string_view::npos) return malformed("user information in the target");
+  if (!is_ascii(text)) return malformed("a host that is not ASCII: write its xn-- form");
   const auto [host, port] = policy::split_port(text);
   if (host.empty()) return malformed("no host in the target");
   Authority authority{std::string(host), default_port};
@@ -218,7 +238,7 @@ Status parse_target(std::string_view target, RequestHead& request) {
   request.host = std::move(authority.host);
   request.port = authority.port;
   const std::string_view path = slash == std::string_view::npos ? "/" : target.substr(slash);
-  request.path = path.starts_with('?') ? "/" + std::string(path) : std::string(path);
+  request.path = (path.starts_with('?') ? "/" : "") + in_ascii(path);
   return ok();
 }
 

@@ -2,12 +2,15 @@
 
 #include <sys/socket.h>
 
+#include <deque>
+
 #include "os/packets.h"
 
 namespace sallyport::egress {
 namespace {
 
 constexpr Millis kPauseBeforeRestart{100};
+constexpr std::size_t kMostEnded = 256;  // of which it is still known what they came to
 
 }  // namespace
 
@@ -22,6 +25,7 @@ struct Link::State {
     UniqueFd listener;
     policy::NetPolicy policy;
     Tally tally;
+    OnPolicy on_policy = {};  // of one that is followed
   };
 
   ipc::Loop& loop;
@@ -30,6 +34,8 @@ struct Link::State {
   OnReport on_report;
   wire::Decoder decoder;
   std::map<std::string, Kept> containers;
+  std::map<std::string, Tally> ended;
+  std::deque<std::string> ended_in_order;
   std::unique_ptr<ipc::Watch> watch;
   os::Child proxy = {};
   bool is_closed = false;
@@ -52,10 +58,24 @@ struct Link::State {
       proxy.kill();
     }
   }
+  void tell(const std::string& container, const Kept& kept) {
+    if (kept.on_policy) return kept.on_policy(kept.policy);
+    must_send(Update{container, kept.policy});
+  }
+  void take(const Report& report) {
+    const auto found = containers.find(report.container);
+    const auto over = ended.find(report.container);
+    if (found != containers.end()) {
+      found->second.tally.add(report);
+    } else if (over != ended.end()) {
+      over->second.add(report);  // its last connections
+    }
+    on_report(report);
+  }
 };
 
 Link::Link(ipc::Loop& loop, const Log& log, std::string hosts_file, OnReport on_report)
-    : state_(new State{loop, log, std::move(hosts_file), std::move(on_report), wire::Decoder(), {}, nullptr}) {}
+    : state_(new State{loop, log, std::move(hosts_file), std::move(on_report), wire::Decoder(), {}, {}, {}, nullptr}) {}
 
 Link::~Link() { close(); }
 
@@ -89,11 +109,21 @@ Status Link::serve(const std::string& container, UniqueFd listener, policy::NetP
   return state_->hand_over(container, kept);
 }
 
+void Link::follow(const std::string& container, policy::NetPolicy policy, OnPolicy on_policy) {
+  State::Kept& kept = state_->containers[container];
+  kept = {UniqueFd(), std::move(policy), {}, std::move(on_policy)};
+  if (!state_->is_denying) return;
+  kept.policy.is_faulty = true;
+  state_->tell(container, kept);
+}
+
+void Link::take(Report report) { state_->take(report); }
+
 void Link::update(const std::string& container, policy::NetPolicy policy) {
   const auto found = state_->containers.find(container);
   if (found == state_->containers.end()) return;
   found->second.policy = std::move(policy);
-  state_->must_send(Update{container, found->second.policy});
+  state_->tell(container, found->second);
 }
 
 void Link::trust_again() { state_->is_denying = false; }
@@ -102,17 +132,26 @@ void Link::deny_all() {
   state_->is_denying = true;
   for (auto& [container, kept] : state_->containers) {
     kept.policy.is_faulty = true;
-    state_->must_send(Update{container, kept.policy});
+    state_->tell(container, kept);
   }
 }
 
 void Link::stop(const std::string& container) {
-  if (state_->containers.erase(container) != 0) state_->must_send(Stop{container});
+  const auto node = state_->containers.extract(container);
+  if (node.empty()) return;
+  if (!node.mapped().on_policy) state_->must_send(Stop{container});
+  state_->ended[container] = std::move(node.mapped().tally);
+  state_->ended_in_order.push_back(container);
+  if (state_->ended_in_order.size() <= kMostEnded) return;
+  state_->ended.erase(state_->ended_in_order.front());
+  state_->ended_in_order.pop_front();
 }
 
 const Tally* Link::tally(const std::string& container) const {
   const auto found = state_->containers.find(container);
-  return found == state_->containers.end() ? nullptr : &found->second.tally;
+  if (found != state_->containers.end()) return &found->second.tally;
+  const auto over = state_->ended.find(container);
+  return over == state_->ended.end() ? nullptr : &over->second;
 }
 
 Fire Link::listen(std::shared_ptr<State> state) {
@@ -123,12 +162,10 @@ Fire Link::listen(std::shared_ptr<State> state) {
     if (!packet && packet.error().code == Code::unavailable) continue;
     if (packet && !packet->bytes.empty()) {
       const auto report = decode_report(state->decoder, packet->bytes.view());
-      const auto found = report ? state->containers.find(report->container) : state->containers.end();
-      if (found != state->containers.end()) {
-        found->second.tally.add(*report);
-        state->on_report(*report);
+      if (report) {
+        state->take(*report);
+        continue;
       }
-      if (report) continue;
     }
     // Dead, or talking nonsense, which is as good as dead.
     state->watch.reset();
@@ -146,6 +183,7 @@ Fire Link::listen(std::shared_ptr<State> state) {
     state->is_restarting = false;
     if (state->is_closed) co_return;
     for (const auto& [container, kept] : state->containers) {
+      if (kept.on_policy) continue;
       if (const Status handed = state->hand_over(container, kept); !handed) {
         state->log.error("cannot hand a container to the new egress proxy",
                          {{"container", container}, {"error", handed.error().describe()}});

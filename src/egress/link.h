@@ -29,12 +29,18 @@ class Link {
 
   // From now on this container's connections are served. UNAVAILABLE if there is no proxy to be had.
   Status serve(const std::string& container, UniqueFd listener, policy::NetPolicy policy);
+  // The same for one whose maker runs a proxy himself: he is told what changes, at once if everything is denied now,
+  // and says with take() what his proxy reported.
+  using OnPolicy = std::function<void(const policy::NetPolicy&)>;
+  void follow(const std::string& container, policy::NetPolicy policy, OnPolicy on_policy);
+  void take(Report report);
   void update(const std::string& container, policy::NetPolicy policy);
   // The host's policy has a fault: everybody's connections are refused, also of those that come later, until
   // trust_again() and then an update() for each.
   void deny_all();
   void trust_again();
   void stop(const std::string& container);
+  // Also of one that was stopped, unless many others were since.
   const Tally* tally(const std::string& container) const;
 
   pid_t pid() const;  // -1: none runs

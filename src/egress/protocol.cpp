@@ -103,10 +103,14 @@ Result<policy::NetPolicy> read_policy(Value value) {
 std::string_view to_string(Protocol protocol) { return kProtocols[static_cast<std::size_t>(protocol)]; }
 
 bool is_violation(const Report& report) {
+  if (report.kind == Report::Kind::closed) return report.code == Code::quota_exceeded;
+  constexpr Code kViolations[] = {Code::policy_denied, Code::quota_exceeded, Code::rate_limited, Code::protocol_error,
+                                  Code::payload_too_large};
   return report.kind == Report::Kind::refused &&
-         (report.code == Code::policy_denied || report.code == Code::quota_exceeded ||
-          report.code == Code::rate_limited);
+         std::find(std::begin(kViolations), std::end(kViolations), report.code) != std::end(kViolations);
 }
+
+std::string Report::target() const { return port == 0 ? host : host + ":" + std::to_string(port); }
 
 Result<Bytes> encode(const ToProxy& message) {
   std::string_view method;
@@ -119,9 +123,10 @@ void write_report(JsonWriter& json, const Report& report) {
   json.member("container", report.container).member("number", report.number);
   json.member("protocol", to_string(report.protocol)).member("host", report.host);
   json.member("port", static_cast<unsigned>(report.port)).member("rule", report.rule);
-  json.member("code", to_string(report.code)).member("remedy", report.remedy);
+  if (report.code) json.member("code", to_string(*report.code));
+  json.member("remedy", report.remedy);
   json.member("reason", report.reason).member("sent", report.sent);
-  json.member("received", report.received).member("suppressed", report.suppressed).end_object();
+  json.member("received", report.received).member("count", report.count).end_object();
 }
 
 Result<Bytes> encode(const Report& report) {
@@ -162,15 +167,15 @@ Result<Report> read_report(Value params) {
   report.number = number(params.get("number"));
   report.host = text(params.get("host"));
   report.port = static_cast<std::uint16_t>(port);
-  const auto code = code_from_string(params.get("code").as_string().value_or(""));
-  if (!code) return Error::make(Code::protocol_error, "an unknown report");
-  report.code = *code;
+  if (const Value code = params.get("code")) report.code = code_from_string(code.as_string().value_or(""));
+  const bool lacks_code = !report.code && (report.kind == Report::Kind::refused || params.get("code"));
+  if (lacks_code) return Error::make(Code::protocol_error, "an unknown report");
   report.rule = text(params.get("rule"));
   report.remedy = text(params.get("remedy"));
   report.reason = text(params.get("reason"));
   report.sent = number(params.get("sent"));
   report.received = number(params.get("received"));
-  report.suppressed = number(params.get("suppressed"));
+  report.count = std::max<std::uint64_t>(number(params.get("count")), 1);
   return report;
 }
 

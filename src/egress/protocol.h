@@ -42,7 +42,7 @@ enum class Protocol : std::uint8_t { connect, http, socks };
 std::string_view to_string(Protocol protocol);
 
 struct Report;
-// Refused by a rule or a limit, and not for want of a host that answers.
+// Refused by a rule, a limit or for what it said, and not for want of a host that answers; or cut by a quota.
 bool is_violation(const Report& report);
 
 // One connection or plain HTTP request: as it is decided, and, if it was allowed, as it ends.
@@ -51,12 +51,15 @@ struct Report {
   std::string container;
   std::uint64_t number = 0;  // of the connection, within one proxy's life
   Protocol protocol = Protocol::connect;
-  std::string host;  // canonical; where that failed as it came, escaped
-  std::uint16_t port = 0;
-  Code code = Code::policy_denied;  // refused only; what is no denial is a host that could not be reached
+  std::string host;        // canonical; where that failed as it came, escaped
+  std::uint16_t port = 0;  // 0: none could be read
+  // Why it was refused, or cut before either side ended it. None: it was allowed, or ended by itself.
+  std::optional<Code> code;
   std::string rule, reason, remedy;
   std::uint64_t sent = 0, received = 0;  // by the container; closed only
-  std::uint64_t suppressed = 0;          // refusals before this one that were counted only
+  std::uint64_t count = 1;               // like ones that this one stands for; see sums.h
+
+  std::string target() const;  // "HOST:PORT"
 };
 
 // As JSON, for whoever passes them on: a policy and a report are one object each.

@@ -12,6 +12,7 @@
 #include "egress/protocol.h"
 #include "egress/relay.h"
 #include "egress/resolver.h"
+#include "egress/sums.h"
 #include "ipc/ipc.h"
 
 namespace sallyport::egress {
@@ -20,15 +21,16 @@ class Connection;
 
 // A container as the proxy knows it.
 struct Served {
-  std::string id;
   Account account;
   std::unique_ptr<ipc::Listener> listener;
   std::set<Connection*> connections;
 
-  // Refusals that may still be reported one by one.
+  bool is_stopped = false;
+
+  // Refusals that may still be reported one by one, and those that may not.
   double refusal_credit = 0;
   SteadyTime refusal_time;
-  std::uint64_t suppressed = 0;
+  Sums refusals;
 };
 
 class Proxy {
@@ -42,17 +44,21 @@ class Proxy {
   Status serve(Serve order, UniqueFd listener);
   void update(Update order);
   void stop(const std::string& container);
+  // Reports what has been counted only; for the end.
+  void finish();
 
   // ---- for connections ----
   ipc::Loop& loop() { return sessions_.loop(); }
   Resolver& resolver() { return resolver_; }
   RelayMemory& memory() { return memory_; }
-  // Refusals beyond a rate are counted, and told with the next one.
+  // Refusals beyond a rate are counted, host by host, and told when the rate allows it or the container ends.
   void report(Served& served, Report report);
   std::uint64_t next_number() { return ++last_number_; }
 
  private:
   void accept(const std::shared_ptr<Served>& served, UniqueFd fd);
+  void share_out();
+  static bool takes_credit(Served& served);
   void sweep();
 
   ipc::Sessions& sessions_;

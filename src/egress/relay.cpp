@@ -84,13 +84,22 @@ RelayMemory::Pipe RelayMemory::take_pipe() {
     return pipe;
   }
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) return {};
+  if (pipes_ >= most_pipes_ || ::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) return {};
+  ++pipes_;
   ::fcntl(ends[1], F_SETPIPE_SZ, kPipeBytes);  // what the kernel does not give is done without
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
 void RelayMemory::give_pipe(Pipe pipe) {
-  if (pipe.in && spares_.size() < kSparePipes) spares_.push_back(std::move(pipe));
+  if (pipe.in && spares_.size() < kSparePipes) {
+    spares_.push_back(std::move(pipe));
+  } else {
+    drop_pipe(std::move(pipe));
+  }
+}
+
+void RelayMemory::drop_pipe(Pipe pipe) {
+  if (pipe.in) --pipes_;
 }
 
 Task<bool> send_all(ipc::Watch& to, std::string_view bytes) {
@@ -115,13 +124,15 @@ Task<bool> relay(ipc::Watch& from, ipc::Watch& to, RelayMemory& memory, const Me
     } else {
       moved = co_await copy_block(from, to, memory, meter);
     }
-    if (moved == Moved::end || moved == Moved::failed) {
-      if (moved == Moved::end) memory.give_pipe(std::move(pipe));  // else it may still hold something
-      co_return moved == Moved::end;
+    if (moved == Moved::failed) break;
+    if (moved == Moved::end) {
+      memory.give_pipe(std::move(pipe));
+      co_return true;
     }
     if (moved == Moved::much && !pipe.in) pipe = memory.take_pipe();
     if (moved == Moved::some && pipe.in) memory.give_pipe(std::exchange(pipe, {}));
   }
+  memory.drop_pipe(std::move(pipe));
   co_return false;
 }
 

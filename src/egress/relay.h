@@ -24,10 +24,13 @@ class RelayMemory {
   };
   Pipe take_pipe();  // without descriptors if none can be had
   void give_pipe(Pipe pipe);
+  void drop_pipe(Pipe pipe);  // it may still hold something
+  void set_most_pipes(std::size_t most) { most_pipes_ = most; }
 
  private:
   std::vector<char> block_;
   std::vector<Pipe> spares_;
+  std::size_t most_pipes_ = SIZE_MAX, pipes_ = 0;  // descriptors are for connections first
 };
 
 // Told how many bytes moved; false ends the relay.

@@ -1,32 +1,45 @@
 #include "egress/tally.h"
 
+#include <algorithm>
+
 #include "egress/limits.h"
 
 namespace sallyport::egress {
+namespace {
+
+void add_reason(Tally::Entry& entry, const Report& report) {
+  const auto known = std::find_if(entry.reasons.begin(), entry.reasons.end(), [&](const Tally::Reason& each) {
+    return each.rule == report.rule && each.reason == report.reason;
+  });
+  if (known != entry.reasons.end()) {
+    known->count += report.count;
+  } else if (entry.reasons.size() < kMaxReasons) {
+    entry.reasons.push_back({report.rule, report.reason, report.remedy, report.count});
+  }
+}
+
+}  // namespace
 
 void Tally::add(const Report& report) {
   auto key = std::pair(report.host, report.port);
-  if (entries_.size() >= kMaxHostsCounted && !entries_.contains(key)) key = {"(others)", 0};
+  if (entries_.size() >= kMaxHostsCounted && !entries_.contains(key)) key = {std::string(kOtherHosts), 0};
   Entry& entry = entries_[key];
   switch (report.kind) {
     case Report::Kind::refused:
-      (is_violation(report) ? entry.refused : entry.failed) += 1;
-      entry.refused += report.suppressed;  // of whichever hosts
-      refused_ += (is_violation(report) ? 1 : 0) + report.suppressed;
-      entry.rule = report.rule;
-      entry.reason = report.reason;
-      entry.remedy = report.remedy;
+      (is_violation(report) ? entry.refused : entry.failed) += report.count;
       break;
     case Report::Kind::opened:
-      ++entry.opened;
-      ++used_.requests;
+      entry.opened += report.count;
+      used_.requests += report.count;
       break;
     case Report::Kind::closed:
+      if (report.code) entry.cut += report.count;
       entry.sent += report.sent;
       entry.received += report.received;
       used_.bytes += report.sent + report.received;
       break;
   }
+  if (report.code) add_reason(entry, report);
 }
 
 void Tally::write(wire::JsonWriter& json) const {
@@ -34,9 +47,13 @@ void Tally::write(wire::JsonWriter& json) const {
   for (const auto& [target, entry] : entries_) {
     json.begin_object().member("host", target.first).member("port", static_cast<unsigned>(target.second));
     json.member("opened", entry.opened).member("refused", entry.refused).member("sent", entry.sent);
-    json.member("received", entry.received).member("failed", entry.failed);
-    if (entry.refused + entry.failed != 0) json.member("rule", entry.rule).member("reason", entry.reason);
-    json.end_object();
+    json.member("received", entry.received).member("failed", entry.failed).member("cut", entry.cut);
+    json.key("reasons").begin_array();
+    for (const Reason& reason : entry.reasons) {
+      json.begin_object().member("rule", reason.rule).member("reason", reason.reason);
+      json.member("remedy", reason.remedy).member("count", reason.count).end_object();
+    }
+    json.end_array().end_object();
   }
   json.end_array();
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "egress/protocol.h"
 #include "wire/json.h"
@@ -14,23 +15,26 @@ namespace sallyport::egress {
 
 class Tally {
  public:
+  struct Reason {
+    std::string rule, reason, remedy;
+    std::uint64_t count = 0;
+  };
   struct Entry {
     std::uint64_t opened = 0, refused = 0, failed = 0;
+    std::uint64_t cut = 0;  // of those opened: by a limit, or because the policy changed
     std::uint64_t sent = 0, received = 0;
-    std::string rule, reason, remedy;  // of the last refusal or failure
+    std::vector<Reason> reasons;  // of refusals, failures and cuts: the first kMaxReasons different ones
   };
   // Beyond kMaxHostsCounted, hosts that are new count as one: "(others)".
   void add(const Report& report);
 
   Usage used() const { return used_; }
-  std::uint64_t refused() const { return refused_; }
   const std::map<std::pair<std::string, std::uint16_t>, Entry>& entries() const { return entries_; }
   void write(wire::JsonWriter& json) const;  // an array
 
  private:
   std::map<std::pair<std::string, std::uint16_t>, Entry> entries_;
   Usage used_;
-  std::uint64_t refused_ = 0;
 };
 
 }  // namespace sallyport::egress

@@ -6,6 +6,7 @@
 #include "handlers/container_exec.h"
 #include "handlers/method.h"
 #include "handlers/net_reports.h"
+#include "handlers/pod_containers.h"
 
 namespace sallyport::handlers {
 
@@ -165,10 +166,11 @@ Task<Reply> create(const Permit&, Call& call, RequestContext& context, Host& hos
 }
 
 // For a sandbox that its maker builds itself. First {template, config}: a door and a mailbox to put into it;
-// then {container, pid, pid_namespace}: it runs; {container, net}: whom it talked to. It ends with the session that
-// adopted it.
+// then {container, pid, pid_namespace}: it runs; {container, net}: what its proxy reported, as it comes. It ends with
+// the session that adopted it, which hears `container.net` when the net rules of its profile change.
 constexpr Field kNamespace[] = {{.name = "device", .type = Type::integer, .required = true, .least = 0},
                                 {.name = "inode", .type = Type::integer, .required = true, .least = 1}};
+constexpr std::int64_t kMaxReportsAtOnce = 1024;
 constexpr std::int64_t kMaxViolations{sandbox::ViolationLog::kMaxEntries};
 constexpr Field kAdopt[] = {{.name = "template", .type = Type::string, .least = 1, .most = 64},
                             {.name = "config", .type = Type::object, .fields = kConfig},
@@ -176,7 +178,7 @@ constexpr Field kAdopt[] = {{.name = "template", .type = Type::string, .least = 
                             {.name = "pid", .type = Type::integer, .least = 1},
                             {.name = "pid_namespace", .type = Type::object, .fields = kNamespace},
                             {.name = "wait_status", .type = Type::integer},
-                            {.name = "net", .type = Type::any},
+                            {.name = "net", .type = Type::array, .most = kMaxReportsAtOnce},
                             {.name = "violations", .type = Type::array, .most = kMaxViolations}};
 
 void report_violations(Host& host, containers::Container& container, wire::Value violations) {
@@ -197,7 +199,17 @@ Reply adopt_new(Call& call, Host& host) {
   if (!container) return std::move(container).error();
   const std::string id = (*container)->id;
   set_policy(host, **container);
+  host.egress.follow(id, net_policy_of(host, id), [session = call.session().weak_from_this(), id](const auto& policy) {
+    const auto maker = session.lock();
+    if (!maker) return;
+    maker->send_event("", "container.net", wire::to_json([&](JsonWriter& json) {
+                        json.begin_object().member("container", id);
+                        egress::write_policy(json.key("policy"), policy);
+                        json.end_object();
+                      }));
+  });
   call.session().on_close([&host, id] {
+    host.egress.stop(id);
     if (const auto adopted = host.containers.find(id)) {
       host.containers.release(*adopted, adopted->wait_status.value_or(SIGKILL));
     }
@@ -219,7 +231,7 @@ Task<Reply> adopt(const Permit&, Call& call, RequestContext& context, Host& host
     return now(Error::make(Code::conflict, "the container was not adopted, or is over"));
   }
   if (const wire::Value net = call.params().get("net")) {
-    record_connections(host, (*container)->id, net);
+    if (Status taken = take_reports(host, (*container)->id, net); !taken) return now(std::move(taken).error());
   } else if (const wire::Value violations = call.params().get("violations")) {
     report_violations(host, **container, violations);
   } else if (const auto status = call.params().get("wait_status").as_int()) {

@@ -13,7 +13,7 @@ void record_connection(Host& host, const egress::Report& report);
 // The same for a third-party adapter, in whose name the adapters say it: {"adapter":NAME,"report":{...}}.
 void record_adapter_connection(Host& host, wire::Value said);
 
-// The sums per host of a sandbox whose maker ran its proxy itself: an array as egress::Tally writes it.
-void record_connections(Host& host, const std::string& container, wire::Value tally);
+// What the proxy of a sandbox said whose maker runs it himself: an array of reports. INVALID_PARAMS if one is none.
+Status take_reports(Host& host, const std::string& container, wire::Value reports);
 
 }  // namespace sallyport::handlers

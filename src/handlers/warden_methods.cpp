@@ -104,6 +104,7 @@ Task<Reply> status(const Permit&, Call& call, RequestContext&, Host& host) {
         .member("subscribers", host.events.subscribers());
     json.key("config").begin_object().member("ok", host.config_error.empty());
     if (!host.config_error.empty()) json.member("error", host.config_error);
+    if (host.is_net_faulty) json.member("network_denied", true);
     json.end_object().key("ledger").begin_object();
     json.member("ok", ledger.is_good())
         .member("writable", ledger.is_writable)

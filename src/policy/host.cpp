@@ -155,11 +155,11 @@ std::string Host::to_string() const {
 }
 
 Result<Host> parse_host(std::string_view text) {
-  if (text.empty()) return fault("the host is empty");
-  if (text.size() > kMaxNameBytes + 2) return fault("the host's name is too long");
+  if (text.empty()) return fault("is empty");
+  if (text.size() > kMaxNameBytes + 2) return fault("is too long for a host's name");
   const bool is_bracketed = text.front() == '[';
   if (is_bracketed || text.find(':') != std::string_view::npos) {
-    if (is_bracketed && text.back() != ']') return fault("'[' without ']'");
+    if (is_bracketed && text.back() != ']') return fault("has '[' without ']'");
     const auto address = parse_address(is_bracketed ? text.substr(1, text.size() - 2) : text);
     if (!address || !address->is_v6) return fault("is no IPv6 address");
     return Host{{}, *address};
@@ -169,11 +169,11 @@ Result<Host> parse_host(std::string_view text) {
   for (char& c : name) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
     const bool is_plain = (c >= 'a' && c <= 'z') || is_digit(c) || c == '-' || c == '_' || c == '.';
-    if (c == '@') return fault("user information is not allowed in a host");
+    if (c == '@') return fault("has user information, which no host has");
     if (static_cast<unsigned char>(c) >= 0x80) return fault("is not ASCII; write its xn-- form");
     if (!is_plain) return fault("has a character that no host name has");
   }
-  if (name.size() > kMaxNameBytes) return fault("the host's name is too long");
+  if (name.size() > kMaxNameBytes) return fault("is too long for a host's name");
   const auto labels = split(name);
   for (const std::string_view label : labels) {
     if (label.empty()) return fault("has an empty label");

@@ -39,24 +39,27 @@ const NetRule* allowed_by(const NetPolicy& policy, const Host& host, std::uint16
 Result<NetRule> NetRule::parse(std::string_view text) {
   NetRule rule;
   rule.text = text;
+  if (text.find("://") != std::string_view::npos)
+    return fault(text, "is a URL; name its host, and its port if need be");
   auto [host, port] = split_port(text);
   if (port) {
     const auto number = parse_port(*port);
     if (!number) return fault(text, "has no port from 1 to 65535 behind ':'");
     rule.port = *number;
   }
-  if (host == "*") return fault(text, "would allow every host; name the hosts");
+  if (host == "*") return fault(text, "means every host; name the hosts");
   if (host.starts_with("*.")) {
     rule.is_suffix = true;
     host.remove_prefix(2);
   }
+  if (host.empty()) return fault(text, "names no host");
   if (host.find('*') != std::string_view::npos) return fault(text, "has '*' elsewhere than as its first label");
   auto parsed = parse_host(host);
   if (!parsed) return fault(text, parsed.error().message);
   rule.host = std::move(*parsed);
   if (rule.is_suffix && rule.host.address) return fault(text, "is a wildcard of an address");
   if (rule.is_suffix && is_public_suffix(rule.host.name)) {
-    return fault(text, "would allow hosts of anyone: below " + rule.host.name + " everybody may register names");
+    return fault(text, "means hosts of anyone: below " + rule.host.name + " everybody may register names");
   }
   return rule;
 }
@@ -80,18 +83,27 @@ Status NetLimits::set(const std::string& name, const std::string& value) {
     if (error == std::errc() && end == value.data() + value.size() && parsed >= 1 && parsed <= most) return parsed;
     return Error::make(Code::invalid_params, "is no whole number from 1 to " + std::to_string(most) + ": " + value);
   };
+  // More would be no limit any more, and overflow where it is compared with a clock.
+  constexpr Millis kLongest{std::chrono::hours(24 * 365)};
+  const auto time = [&]() -> Result<Millis> {
+    TRY(const Millis parsed, parse_duration(value));
+    if (parsed >= Millis(1) && parsed <= kLongest) return parsed;
+    return Error::make(Code::invalid_params, "is no time from 1ms to 365d: " + value);
+  };
   constexpr std::uint64_t kMostTunnels = 16'384;
   if (name == "bytes") {
-    TRY(bytes, parse_size(value));
+    TRY(const std::uint64_t size, parse_size(value));
+    if (size == 0) return Error::make(Code::invalid_params, "must be at least 1; without it there is no limit");
+    bytes = size;
   } else if (name == "requests") {
     TRY(requests, number(UINT64_MAX >> 1));
   } else if (name == "tunnels") {
     TRY(const std::uint64_t count, number(kMostTunnels));
     tunnels = static_cast<std::uint32_t>(count);
   } else if (name == "idle") {
-    TRY(idle, parse_duration(value));
+    TRY(idle, time());
   } else if (name == "duration") {
-    TRY(duration, parse_duration(value));
+    TRY(duration, time());
   } else {
     return Error::make(Code::invalid_params,
                        "there is no net limit '" + name + "'; there are bytes, requests, tunnels, idle, duration");
@@ -103,6 +115,15 @@ Result<NetPolicy> NetPolicy::make(const std::vector<std::string>& allow, const s
                                   const NetLimits& limits) {
   NetPolicy policy;
   policy.limits = limits;
+  std::size_t rule_bytes = 0;
+  for (const auto* rules : {&allow, &deny}) {
+    for (const std::string& text : *rules) rule_bytes += text.size() + 3;  // as they are sent
+  }
+  if (rule_bytes > kMaxRuleBytes) {
+    return Error::make(Code::payload_too_large, "net.allow and net.deny come to " + std::to_string(rule_bytes) +
+                                                    " bytes of rules, lists included; there may be " +
+                                                    std::to_string(kMaxRuleBytes));
+  }
   for (const std::string& text : allow) {
     TRY(NetRule rule, NetRule::parse(text));
     policy.allow.push_back(std::move(rule));

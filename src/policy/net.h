@@ -48,7 +48,9 @@ struct NetPolicy {
   // Set when the host's policy cannot be read: everything is refused.
   bool is_faulty = false;
 
-  // `allow` and `deny` without lists: see net_lists.h.
+  // `allow` and `deny` without lists: see net_lists.h. PAYLOAD_TOO_LARGE above kMaxRuleBytes: a proxy is told all of a
+  // policy in one packet, and each connection is compared with all of it.
+  static constexpr std::size_t kMaxRuleBytes = 96U << 10;
   static Result<NetPolicy> make(const std::vector<std::string>& allow, const std::vector<std::string>& deny,
                                 const NetLimits& limits);
 };

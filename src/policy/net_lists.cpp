@@ -1,15 +1,14 @@
 #include "policy/net_lists.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include "policy/net.h"
+#include "policy/text_file.h"
 
 namespace sallyport::policy {
 namespace {
 
-constexpr std::size_t kMaxListBytes = 1U << 20;
+constexpr std::size_t kMaxListBytes = 1U << 20;  // comments included; of rules a policy takes fewer, see net.h
 
 bool is_list_name(std::string_view name) {
   return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
@@ -18,16 +17,13 @@ bool is_list_name(std::string_view name) {
 }
 
 Result<std::string> read_list(const std::string& name, const std::string& directory) {
-  std::ifstream file(directory + "/" + name, std::ios::binary);
-  if (file) {
-    std::string text(std::istreambuf_iterator<char>(file), {});
-    if (text.size() <= kMaxListBytes) return text;
-    return Error::make(Code::payload_too_large, directory + "/" + name + " is too large for a list of hosts");
-  }
+  // One that cannot be read is not replaced by the built-in one, which may allow more.
+  auto text = read_text_file(directory + "/" + name, kMaxListBytes);
+  if (text || text.error().code != Code::not_found) return text;
   const auto found = builtin_net_lists().find(name);
   if (found != builtin_net_lists().end()) return std::string(found->second);
   std::string known;
-  for (const auto& [each, text] : builtin_net_lists()) known += " @" + each;
+  for (const auto& [each, rules] : builtin_net_lists()) known += " @" + each;
   return Error::make(Code::not_found, "there is no list @" + name + " in " + directory + "; built in are" + known);
 }
 

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 
 #include "policy/adapter_setters.h"
@@ -13,6 +11,7 @@
 #include "policy/net_lists.h"
 #include "policy/policy_file.h"
 #include "policy/rule_toml.h"
+#include "policy/text_file.h"
 #include "policy/toml_table.h"
 
 namespace sallyport::policy {
@@ -207,14 +206,6 @@ Result<Profile> parse_profile(const std::string& path, const std::string& name, 
   return profile;
 }
 
-Result<std::string> read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file) return Error::make(Code::io_error, "cannot read " + path);
-  if (text.size() > kMaxProfileBytes) return Error::make(Code::payload_too_large, path + " is too large for a profile");
-  return text;
-}
-
 Result<std::vector<Profile>> read_profiles(const std::string& path, const toml::key& key, const toml::node& node) {
   const toml::table* named = node.as_table();
   if (named == nullptr) return table::fault(path, key.source(), "expected [profile.NAME]");
@@ -383,7 +374,7 @@ Status Profiles::add_files(const std::string& directory) {
   std::sort(names.begin(), names.end());
   for (const std::string& name : names) {
     const std::string path = directory + "/" + name;
-    TRY(const std::string text, read_text(path));
+    TRY(const std::string text, read_text_file(path, kMaxProfileBytes));
     TRY(auto profiles, parse_profiles(text, path));
     for (Profile& profile : profiles) {
       const auto known = profiles_.find(profile.name);
@@ -408,6 +399,9 @@ Status Profiles::expand_lists(const std::string& directory) {
                            profile.source + ": profile '" + name + "': " + expanded.error().message);
       }
       *rules = std::move(*expanded);
+    }
+    if (const auto made = NetPolicy::make(profile.net_allow, profile.net_deny, profile.net_limits); !made) {
+      return Error::make(made.error().code, profile.source + ": profile '" + name + "': " + made.error().message);
     }
   }
   return ok();

@@ -97,16 +97,19 @@ class Supervisor {
     int listener = running_.violations();
     CoverWatch::Changes changes;
     while (!is_over) {
-      pollfd watched[5] = {{running_.control(), POLLIN, 0},
-                           {signals_.fd(), POLLIN, 0},
-                           {listener, POLLIN, 0},
-                           {covers_.poll_fd(), POLLPRI, 0},
-                           {options_.other_fd ? options_.other_fd() : -1, POLLIN, 0}};
-      if (::poll(watched, 5, timeout()) < 0 && errno != EINTR) {
+      std::vector<pollfd> watched = {{running_.control(), POLLIN, 0},
+                                     {signals_.fd(), POLLIN, 0},
+                                     {listener, POLLIN, 0},
+                                     {covers_.poll_fd(), POLLPRI, 0}};
+      const std::size_t own = watched.size();
+      for (const auto& other : options_.others) watched.push_back({other.fd(), POLLIN, 0});
+      if (::poll(watched.data(), watched.size(), timeout()) < 0 && errno != EINTR) {
         report.wait_status = SIGKILL;
         break;
       }
-      if (watched[4].revents != 0) options_.on_other();
+      for (std::size_t i = own; i < watched.size(); ++i) {
+        if (watched[i].revents != 0) options_.others[i - own].on_readable();
+      }
       if (watched[2].revents != 0 && !violations_.serve(listener)) listener = -1;
       if (watched[3].revents != 0 || (covers_.next_look() && Clock::now() >= *covers_.next_look())) {
         covers_.check(changes);

@@ -16,8 +16,11 @@ struct ForegroundOptions {
   LaunchOptions launch;                            // its terminal mode is chosen by run_foreground()
   std::function<void(const Running&)> on_started;  // it runs; called once, may be empty
   // Something else to wait for beside the sandbox: asked for each time, -1 for nothing; called when it is readable.
-  std::function<int()> other_fd;
-  std::function<void()> on_other;
+  struct Other {
+    std::function<int()> fd;
+    std::function<void()> on_readable;
+  };
+  std::vector<Other> others;
 };
 
 struct ExitReport {

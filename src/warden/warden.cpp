@@ -401,10 +401,15 @@ Status Warden::reload() {
   if (!config) {
     host_.config_error = config.error().message;
     record_policy(config.error());
-    log_.error("reload failed; the old configuration stays in force",
+    const std::string instead =
+        profiles
+            ? "the old configuration stays in force"
+            : "the network is denied to all containers until it is mended; the rest of the old configuration stays "
+              "in force";
+    log_.error("reload failed; " + instead,
                {{"error", config.error().message}, {"network", profiles ? "as before" : "denied to all containers"}});
     Error error = std::move(config).error();
-    error.message += "; the old configuration stays in force";
+    error.message += "; " + instead;
     return error;
   }
   host_.config_error.clear();

@@ -163,7 +163,7 @@ Egress::Egress() {
 
 Egress::~Egress() { stop_proxy(); }
 
-void Egress::start_proxy() {
+void Egress::start_proxy(const std::function<void()>& before_exec, bool has_hosts) {
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
   const std::string hosts = directory_.path() + "/hosts";
@@ -171,8 +171,9 @@ void Egress::start_proxy() {
   pid_ = ::fork();
   if (pid_ == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (before_exec) before_exec();
     ::dup2(ends[1], 3);
-    ::execl(SALLYPORT_EGRESS, SALLYPORT_EGRESS, "--hosts", hosts.c_str(), nullptr);
+    ::execl(SALLYPORT_EGRESS, SALLYPORT_EGRESS, has_hosts ? "--hosts" : nullptr, hosts.c_str(), nullptr);
     ::_exit(127);
   }
   ::close(ends[1]);
@@ -189,6 +190,20 @@ void Egress::restart_proxy() {
   stop_proxy();
   start_proxy();
   order(Serve{"c", policy_, {}}, listener_.get());
+}
+
+void Egress::restart_proxy(const std::function<void()>& before_exec, bool has_hosts) {
+  stop_proxy();
+  start_proxy(before_exec, has_hosts);
+}
+
+void Egress::end_proxy() const { ::shutdown(socket_.get(), SHUT_WR); }
+
+std::uint16_t Egress::serve(const std::string& container, const policy::NetPolicy& policy) {
+  std::uint16_t port = 0;
+  others_.push_back(listen_on("127.0.0.1", port, 1024));
+  order(Serve{container, policy, {}}, others_.back().get());
+  return port;
 }
 
 void Egress::order(const ToProxy& order, int fd) const {
@@ -232,9 +247,9 @@ void Egress::write_hosts() const {
   ::rename((path + ".new").c_str(), path.c_str());
 }
 
-Wire Egress::connect() const {
+Wire Egress::connect_to(std::uint16_t port) {
   UniqueFd fd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  const sockaddr_in address = address_of("127.0.0.1", port_);
+  const sockaddr_in address = address_of("127.0.0.1", port);
   EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   return Wire(std::move(fd));
 }
@@ -289,6 +304,19 @@ std::optional<Report> Egress::next_report() {
   auto report = decode_report(decoder_, packet->bytes.view());
   if (!report) return std::nullopt;
   return std::move(*report);
+}
+
+std::vector<Report> Egress::last_reports() {
+  std::vector<Report> all;
+  for (;;) {
+    const pollfd waiting{socket_.get(), POLLIN, 0};
+    pollfd waits[] = {waiting};
+    if (::poll(waits, 1, kPatienceMs) <= 0) break;
+    auto packet = os::receive_packet(socket_.get(), 0);
+    if (!packet || packet->bytes.empty()) break;
+    if (auto report = decode_report(decoder_, packet->bytes.view())) all.push_back(std::move(*report));
+  }
+  return all;
 }
 
 Report Egress::report_where(const std::function<bool(const Report&)>& claim) {

@@ -71,8 +71,14 @@ class Egress : public ::testing::Test {
   void update(const policy::NetPolicy& policy);
   void name(const std::string& host, const std::string& addresses);  // replaces what the name meant
   void restart_proxy();
+  // Another one that does this first and, without `has_hosts`, asks the machine's resolver. It serves nobody yet.
+  void restart_proxy(const std::function<void()>& before_exec, bool has_hosts = true);
+  void end_proxy() const;  // no more orders: it says its last words
+  // Another container, with a listener of its own; its port.
+  std::uint16_t serve(const std::string& container, const policy::NetPolicy& policy);
 
-  Wire connect() const;
+  Wire connect() const { return connect_to(port_); }
+  static Wire connect_to(std::uint16_t port);
   static constexpr Protocol kAll[] = {Protocol::connect, Protocol::http, Protocol::socks};
   // How the proxy answers: "allowed", "refused", "malformed", "quota", "busy", "no name", "unreachable", "timeout", or
   // what else it said. Allowed plain HTTP is whatever the server answers with 2xx.
@@ -81,15 +87,17 @@ class Egress : public ::testing::Test {
   // The same answer in all three protocols, or all three.
   std::string ask_all(const std::string& host, std::uint16_t port) const;
   std::optional<Report> next_report();  // if one is there
+  std::vector<Report> last_reports();   // all until the proxy ends
   // Reports until one satisfies the claim; fails the test if none does.
   Report report_where(const std::function<bool(const Report&)>& claim);
   static policy::NetPolicy policy_of(std::vector<std::string> allow, std::vector<std::string> deny = {},
                                      policy::NetLimits limits = {});
   static std::string client_hello(const std::string& server_name);
   pid_t proxy_pid() const { return pid_; }
+  const std::string& directory() const { return directory_.path(); }
 
  private:
-  void start_proxy();
+  void start_proxy(const std::function<void()>& before_exec = {}, bool has_hosts = true);
   void stop_proxy();
   void order(const ToProxy& order, int fd = -1) const;
   void write_hosts() const;
@@ -97,6 +105,7 @@ class Egress : public ::testing::Test {
   sallyport::testing::TemporaryDirectory directory_;
   std::map<std::string, std::string> names_;
   UniqueFd listener_, socket_;
+  std::vector<UniqueFd> others_;
   std::uint16_t port_ = 0;
   pid_t pid_ = -1;
   policy::NetPolicy policy_;

@@ -51,7 +51,7 @@ TEST(ResponseHead, BothLengthAndChunksAreRefused) {
 TEST(BodyReader, FindsTheEndOfChunksHoweverTheyAreSplit) {
   const std::string body = "4\r\nabcd\r\nA\r\n0123456789\r\n0\r\n\r\n";
   for (std::size_t cut = 0; cut <= body.size(); ++cut) {
-    BodyReader reader({Framing::Kind::chunked, 0});
+    BodyReader reader({Framing::Kind::chunked, 0}, BodyOf::request);
     const auto first = reader.feed(std::string_view(body).substr(0, cut));
     ASSERT_TRUE(first);
     EXPECT_EQ(*first, cut);
@@ -60,6 +60,32 @@ TEST(BodyReader, FindsTheEndOfChunksHoweverTheyAreSplit) {
     EXPECT_EQ(*first + *second, body.size());
     EXPECT_TRUE(reader.is_done());
   }
+}
+
+TEST(BodyReader, PassesExtensionsAndTrailersOfAResponseOnly) {
+  const std::string body = "5;a=b;c=\"d\"\r\nhello\r\n3 \r\nyou\r\n0;last\r\nX-Sum: 1\r\nY: 2\r\n\r\n";
+  for (std::size_t cut = 0; cut <= body.size(); ++cut) {
+    BodyReader reader({Framing::Kind::chunked, 0}, BodyOf::response);
+    const auto first = reader.feed(std::string_view(body).substr(0, cut));
+    const auto second = reader.feed(std::string_view(body).substr(cut));
+    ASSERT_TRUE(first && second) << cut;
+    EXPECT_EQ(*first + *second, body.size());
+    EXPECT_TRUE(reader.is_done());
+  }
+  const auto is_refused = [](BodyOf of, const std::string& text) {
+    return !BodyReader({Framing::Kind::chunked, 0}, of).feed(text);
+  };
+  EXPECT_TRUE(is_refused(BodyOf::request, body));
+  EXPECT_TRUE(is_refused(BodyOf::request, "0\r\nX: 1\r\n\r\n"));
+  EXPECT_TRUE(is_refused(BodyOf::response, "5;a\nhello\r\n0\r\n\r\n"));
+  EXPECT_TRUE(is_refused(BodyOf::response, "5;" + std::string(20'000, 'x')));
+}
+
+TEST(RequestHead, APathThatIsNotAsciiGoesOnInEscapes) {
+  const auto request = parse_request_head("GET http://h.test/\xc3\xbc?q=\xff HTTP/1.1\r\n\r\n");
+  ASSERT_TRUE(request && *request);
+  EXPECT_EQ((*request)->path, "/%C3%BC?q=%FF");
+  EXPECT_FALSE(parse_request_head("GET http://h.test/a\x7f HTTP/1.1\r\n\r\n"));
 }
 
 TEST(Idn, NamesBecomeTheOneFormThatRulesAreWrittenIn) {

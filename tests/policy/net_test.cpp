@@ -127,6 +127,10 @@ TEST(NetProfile, AFaultNamesLineAndWord) {
   ASSERT_FALSE(wrong);
   EXPECT_NE(wrong.error().message.find("f.toml:2:"), std::string::npos);
   EXPECT_NE(wrong.error().message.find("*.com"), std::string::npos);
+  for (const char* limit : {"bytes = 0", "idle = \"0s\"", "duration = \"0s\"", "tunnels = 0", "requests = 0",
+                            "idle = \"9999999h\"", "duration = \"366d\""}) {
+    EXPECT_FALSE(parse_profiles(std::string("[profile.p]\nnet.limits = { ") + limit + " }\n", "f.toml")) << limit;
+  }
   EXPECT_FALSE(parse_profiles("[profile.p]\nnet.limits = { bites = 1 }\n", "f.toml"));
   const auto good =
       parse_profiles("[profile.p]\nnet.limits = { bytes = \"1GiB\", tunnels = 5, idle = \"3s\" }\n", "f.toml");

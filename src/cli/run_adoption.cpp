@@ -1,0 +1,144 @@
+#include "cli/run_adoption.h"
+
+#include <cstdio>
+
+#include "containers/registry.h"
+#include "egress/limits.h"
+#include "os/peer.h"
+
+namespace sallyport::cli {
+namespace {
+
+constexpr std::size_t kAtOnce = 256;  // reports in one call; the warden takes four times as many
+constexpr Millis kLastWords{5000};    // for a warden that is slow to write the last ones down
+constexpr Millis kLook{100};
+
+// What does not parse may have been a restriction.
+policy::NetPolicy read_or_deny(wire::Value value) {
+  if (auto policy = egress::read_policy(value)) return std::move(*policy);
+  policy::NetPolicy nothing;
+  nothing.is_faulty = true;
+  return nothing;
+}
+
+}  // namespace
+
+Adoption::Adoption(const os::Paths* paths, const std::string& profile, sandbox::Spec& spec) {
+  if (paths == nullptr) return;
+  auto client = Client::connect_unix(paths->control_socket());
+  if (!client) return;
+  (*client)->on_event([this](const wire::Message& event) {
+    if (event.method == "container.net") policy_ = read_or_deny(event.params.get("policy"));
+  });
+  const auto answer = (*client)->call("container.adopt", wire::to_json([&](wire::JsonWriter& json) {
+                                        json.begin_object().member("template", profile).key("config");
+                                        json.begin_object();
+                                        if (!spec.workspace.empty()) json.member("workspace", spec.workspace);
+                                        json.key("command");
+                                        json.begin_array();
+                                        for (const std::string& word : spec.command) json.value(word);
+                                        json.end_array().end_object().end_object();
+                                      }));
+  if (!answer) {
+    std::fprintf(stderr, "sallyport: the warden gives no door: %s\n", answer.error().message.c_str());
+    return;
+  }
+  containers::Container place;
+  place.id = answer->value().get("container").as_string().value_or("");
+  place.door_dir = answer->value().get("door").as_string().value_or("");
+  place.mailbox_dir = answer->value().get("mailbox").as_string().value_or("");
+  place.session_dir = answer->value().get("session").as_string().value_or("");
+  containers::Registry::add_door(place, spec);
+  id_ = place.id;
+  client_ = std::move(*client);
+}
+
+void Adoption::started(const sandbox::Running& running) {
+  if (!client_) return;
+  const auto place = os::namespace_id(running.pid_namespace());
+  if (!place) {
+    std::fputs("sallyport: the warden cannot be told where this runs, and gives it no door\n", stderr);
+    return;
+  }
+  tell([&](wire::JsonWriter& json) {
+    json.member("pid", running.pid()).key("pid_namespace").begin_object();
+    json.member("device", place->device).member("inode", place->inode).end_object();
+  });
+}
+
+void Adoption::on_readable() {
+  if (!client_->dispatch(Millis(0))) lose(0);
+}
+
+// Also what was on its way and is waiting: it is in nobody's audit.
+void Adoption::lose(std::uint64_t reports) {
+  is_lost_ = true;
+  unrecorded_ += reports + std::exchange(in_flight_, 0);
+  for (const egress::Report& report : std::exchange(waiting_, {})) unrecorded_ += report.count;
+  while (!beyond_.is_empty()) unrecorded_ += beyond_.take().count;
+}
+
+void Adoption::report(const egress::Report& report) {
+  if (!client_) return;
+  if (is_lost_) return lose(report.count);
+  if (waiting_.size() < egress::kMaxReports && beyond_.is_empty()) {
+    waiting_.push_back(report);
+  } else {
+    beyond_.add(report);
+  }
+  send_reports();
+}
+
+void Adoption::send_reports() {
+  while (waiting_.empty() && !beyond_.is_empty()) waiting_.push_back(beyond_.take());
+  // One call at a time: what comes meanwhile goes with the next, and a warden that stands still stops nobody.
+  if (is_lost_ || in_flight_ != 0 || waiting_.empty()) return;
+  const std::string params = wire::to_json([&](wire::JsonWriter& json) {
+    json.begin_object().member("container", id_).key("net").begin_array();
+    for (std::size_t i = 0; i < kAtOnce && !waiting_.empty(); ++i) {
+      egress::write_report(json, waiting_.front());
+      in_flight_ += waiting_.front().count;
+      waiting_.pop_front();
+    }
+    json.end_array().end_object();
+  });
+  const auto sent = client_->start("container.adopt", params, [this](const Result<Answer>& answer) {
+    if (!answer && answer.error().code == Code::unavailable) return lose(0);
+    const std::uint64_t count = std::exchange(in_flight_, 0);
+    if (!answer) unrecorded_ += count;
+    send_reports();
+  });
+  if (!sent) lose(0);
+}
+
+void Adoption::finish() {
+  if (!client_) return;
+  const SteadyTime until = std::chrono::steady_clock::now() + kLastWords;
+  while (in_flight_ != 0 && std::chrono::steady_clock::now() < until) {
+    if (!client_->dispatch(kLook)) lose(0);
+  }
+  if (in_flight_ != 0) lose(0);
+}
+
+void Adoption::refused(const std::function<void(wire::JsonWriter&)>& violations) {
+  tell([&](wire::JsonWriter& json) { violations(json.key("violations")); });
+}
+
+void Adoption::ended(int wait_status) {
+  tell([&](wire::JsonWriter& json) { json.member("wait_status", wait_status); });
+}
+
+void Adoption::tell(const std::function<void(wire::JsonWriter&)>& what) {
+  if (!client_ || is_lost_) return;
+  // A warden that is gone meanwhile takes the door along, and nothing else.
+  const auto told = client_->call("container.adopt", wire::to_json([&](wire::JsonWriter& json) {
+                                    json.begin_object().member("container", id_);
+                                    what(json);
+                                    json.end_object();
+                                  }));
+  if (!told && told.error().code != Code::unavailable) {
+    std::fprintf(stderr, "sallyport: the warden does not take this run: %s\n", told.error().message.c_str());
+  }
+}
+
+}  // namespace sallyport::cli
