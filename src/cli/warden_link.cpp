@@ -74,7 +74,7 @@ Status wait_until_ready(int ready, const LogFile& log) {
     const ssize_t count = ::read(ready, &byte, 1);
     if (count < 0 && errno == EINTR) continue;
     if (count == 1) return ok();
-    return Error::make(Code::unavailable, "the warden died while starting: " + last_words(log), "it ended");
+    return Error::make(Code::unavailable, "the warden died while starting: " + last_words(log));
   }
 }
 
