@@ -42,7 +42,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const policy::Question question{principal, 1, name, "", document ? document->root() : wire::Value()};
     const policy::Decision decision = engine.consider(question);
     if (!(decision == engine.consider(question))) std::abort();
-    const bool is_plain = !decision.is_denied && !decision.needs_deputy && !decision.needs_human && !decision.rate;
+    const bool is_plain =
+        !decision.is_denied && !decision.needs_deputy && !decision.needs_human && decision.rates.empty();
     if (engine.permit_at_once(question).has_value() != is_plain) std::abort();
     if (decision.is_denied && engine.permit(question, decision, {true, true})) std::abort();
   }
