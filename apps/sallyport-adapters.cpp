@@ -9,11 +9,13 @@
 #include <cstdio>
 
 #include "adapters/service.h"
+#include "os/process.h"
 #include "platform/limits.h"
 
 using namespace sallyport;
 
 int main() {
+  sallyport::os::open_standard_descriptors();
   constexpr int kSocket = 3;
   int type = 0;
   socklen_t length = sizeof type;

@@ -1,6 +1,7 @@
 // sallyport-connect HOST PORT: joins standard input and output to a host, by HTTP CONNECT through the container's
 // proxy. Runs inside containers, as ssh's ProxyCommand; plain system calls, because every start of it counts.
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -67,6 +68,9 @@ int relay(int proxy) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // What is opened next must not become a standard descriptor that was closed.
+  while (::open("/dev/null", O_RDWR | O_CLOEXEC) <= STDERR_FILENO) {
+  }
   if (argc != 3) {
     std::fputs("usage: sallyport-connect HOST PORT\n", stderr);
     return 2;

@@ -7,11 +7,13 @@
 #include <cstring>
 
 #include "egress/egress.h"
+#include "os/process.h"
 #include "os/spawn.h"
 
 using namespace sallyport;
 
 int main(int argc, char** argv) {
+  sallyport::os::open_standard_descriptors();
   int type = 0;
   socklen_t length = sizeof type;
   const bool has_hosts = argc == 3 && std::strcmp(argv[1], "--hosts") == 0;

@@ -4,12 +4,14 @@
 
 #include <cstdio>
 
+#include "os/process.h"
 #include "sandbox/launcher.h"
 #include "worker/entry.h"
 
 using namespace sallyport;
 
 int main() {
+  sallyport::os::open_standard_descriptors();
   constexpr int kSocket = 3;
   int type = 0;
   socklen_t length = sizeof type;

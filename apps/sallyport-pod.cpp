@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "os/process.h"
 #include "pod/daemon.h"
 #include "wire/wire.h"
 #include "worker/entry.h"
@@ -38,6 +39,7 @@ int give_up(int creator, const Error& error) {
 }  // namespace
 
 int main() {
+  sallyport::os::open_standard_descriptors();
   auto startup = take_startup();
   if (!startup) return give_up(STDERR_FILENO, startup.error());
   // The creator's child ends here; what lives on is nobody's child and no session's leader.

@@ -296,6 +296,9 @@ int raise_signal(const Arguments& arguments, const std::string& mailbox) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // What is opened next must not become a standard descriptor that was closed.
+  while (::open("/dev/null", O_RDWR | O_CLOEXEC) <= STDERR_FILENO) {
+  }
   Arguments arguments;
   int code = kDone;
   if (!parse(argc, argv, arguments, code)) return code;

@@ -1,4 +1,5 @@
 // The warden daemon. Runs in the foreground and logs to stderr; `sallyport up` starts it detached.
+#include <fcntl.h>
 #include <malloc.h>
 #include <unistd.h>
 
@@ -30,8 +31,14 @@ constexpr const char* kUsage =
     "  --log-level LEVEL   debug, info (default), warn or error\n"
     "  --no-spin           always sleep while waiting, even when the next request is imminent\n"
     "  --check-config      read the configuration and the profiles, name the first fault, and end\n"
-    "  --ready-fd N        write a byte to this descriptor once the doors are open\n"
+    "  --ready-fd N        write 1 to this descriptor once the doors are open, or else why not\n"
     "  --version, --help\n";
+
+// Another one is running here: it may be gone soon. The command line waits for that.
+constexpr int kExitPlaceTaken = 75;
+
+// And as much again of what came before: weeks of an ordinary warden.
+constexpr std::uint64_t kMostLogBytes = 8U << 20;
 
 struct Arguments {
   warden::Options options;
@@ -70,7 +77,11 @@ Result<Arguments> parse(int argc, char** argv) {
                std::from_chars(value.data(), value.data() + value.size(), arguments.ready_fd).ptr ==
                    value.data() + value.size() &&
                arguments.ready_fd >= 0) {
-      continue;
+      // Now, before anything is opened: later that number may be the ledger's.
+      const int mode = ::fcntl(arguments.ready_fd, F_GETFL);
+      if (mode < 0 || (mode & O_ACCMODE) == O_RDONLY) {
+        return usage("--ready-fd " + std::string(value) + ": no descriptor that is open for writing");
+      }
     } else if (option == "--help" || option == "-h") {
       std::fputs(kUsage, stdout);
       arguments.is_done = true;
@@ -111,11 +122,17 @@ int serve(const Arguments& arguments) {
 #else
   const SystemClock clock;
 #endif
-  const Log log(STDERR_FILENO, arguments.log_format, arguments.log_level, clock);
+  Log log(STDERR_FILENO, arguments.log_format, arguments.log_level, clock);
+  log.rotate_at(arguments.options.paths.log_file(), kMostLogBytes);
   auto warden = warden::Warden::start(arguments.options, log, clock);
   if (!warden) {
-    log.error("cannot start", {{"error", warden.error().describe()}});
-    return 1;
+    const std::string why = warden.error().describe();
+    log.error("cannot start", {{"error", why}});
+    // Not only in the log: the disk that it is on may be why.
+    if (arguments.ready_fd >= 0) {
+      [[maybe_unused]] const ssize_t told = ::write(arguments.ready_fd, why.data(), why.size());
+    }
+    return warden.error().detail == warden::kPlaceTaken ? kExitPlaceTaken : 1;
   }
   if (arguments.ready_fd >= 0) {
     [[maybe_unused]] const ssize_t written = ::write(arguments.ready_fd, "1", 1);
@@ -135,6 +152,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   if (arguments->is_done) return 0;
+  os::open_standard_descriptors();
   auto paths = os::paths_from_environment();
   if (!paths) {
     std::fprintf(stderr, "sallyportd: %s\n", paths.error().message.c_str());

@@ -1,11 +1,14 @@
 #include "base/log.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <ctime>
+#include <utility>
 
 namespace sallyport {
 namespace {
@@ -136,6 +139,46 @@ void Log::write(LogLevel level, std::string_view event, Fields fields) const {
   const std::string line = format(level, event, fields) + '\n';
   // A log that cannot be written must not stop the work it reports on.
   [[maybe_unused]] const ssize_t written = ::write(fd_, line.data(), line.size());
+  // Exactly one of those who write at once finds that it is enough.
+  const std::uint64_t before = bytes_.fetch_add(line.size());
+  if (before < most_bytes_ && before + line.size() >= most_bytes_) rotate();
+}
+
+void Log::rotate_at(std::string path, std::uint64_t most_bytes) {
+  struct stat log{}, file{};
+  if (::fstat(fd_, &log) != 0 || !S_ISREG(log.st_mode) || ::lstat(path.c_str(), &file) != 0) return;
+  if (log.st_ino != file.st_ino || log.st_dev != file.st_dev) return;
+  path_ = std::move(path);
+  most_bytes_ = most_bytes;
+  bytes_ = static_cast<std::uint64_t>(log.st_size);
+  if (bytes_ >= most_bytes_) rotate();
+}
+
+// Copied and cut rather than renamed: programs that were started earlier hold the same file.
+void Log::rotate() const {
+  const std::string old = path_ + ".1";
+  ::unlink(old.c_str());
+  const int to = ::open(old.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  std::array<char, 64U << 10> block;
+  off_t at = 0;
+  for (ssize_t count = 0; to >= 0 && (count = ::pread(fd_, block.data(), block.size(), at)) > 0; at += count) {
+    // A full disk: what is cut is lost then, and there is room again.
+    if (::write(to, block.data(), static_cast<std::size_t>(count)) != count) break;
+  }
+  if (to >= 0) ::close(to);
+  [[maybe_unused]] const int cut = ::ftruncate(fd_, 0);
+  bytes_ = 0;
+}
+
+std::optional<std::uint64_t> LineBudget::take(SteadyTime now) {
+  constexpr std::chrono::seconds kEach{1};
+  const SteadyTime full_at = std::max(full_at_, now) + kEach;
+  if (full_at - now > kAtOnce * kEach) {
+    ++left_out_;
+    return std::nullopt;
+  }
+  full_at_ = full_at;
+  return std::exchange(left_out_, 0);
 }
 
 }  // namespace sallyport

@@ -6,11 +6,15 @@
 // move a terminal's cursor.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/clock.h"
 
@@ -41,6 +45,11 @@ class Log {
   void info(std::string_view event, Fields fields = {}) const { write(LogLevel::info, event, fields); }
   void warn(std::string_view event, Fields fields = {}) const { write(LogLevel::warn, event, fields); }
   void error(std::string_view event, Fields fields = {}) const { write(LogLevel::error, event, fields); }
+  void write(LogLevel level, std::string_view event, Fields fields) const;
+
+  // If the log is the file at `path`: whenever it has grown to so many bytes they are moved to `path`.1, in place of
+  // what was there, and the log goes on empty. Others who append to the same file go on too.
+  void rotate_at(std::string path, std::uint64_t most_bytes);
 
   bool wants(LogLevel level) const { return level >= least_; }
 
@@ -48,12 +57,30 @@ class Log {
   std::string format(LogLevel level, std::string_view event, Fields fields) const;
 
  private:
-  void write(LogLevel level, std::string_view event, Fields fields) const;
+  void rotate() const;
 
   int fd_;
   LogFormat format_;
   LogLevel least_;
   const Clock& clock_;
+  std::string path_;
+  std::uint64_t most_bytes_ = UINT64_MAX;
+  mutable std::atomic<std::uint64_t> bytes_ = 0;
+};
+
+// How often something may be told that others cause as often as they like: a few times at once, then once a second.
+class LineBudget {
+ public:
+  static constexpr int kAtOnce = 64;
+
+  // Whether to tell it now. If so: how many were left out since the last time.
+  std::optional<std::uint64_t> take(SteadyTime now);
+  bool is_full(SteadyTime now) const { return now >= full_at_; }
+  std::uint64_t take_left_out() { return std::exchange(left_out_, 0); }
+
+ private:
+  SteadyTime full_at_{};
+  std::uint64_t left_out_ = 0;
 };
 
 // Control characters, quotes, backslashes, bytes that are no UTF-8 and bidirectional overrides are

@@ -4,7 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <numeric>
 
 #include "base/sanitized.h"
@@ -193,6 +195,10 @@ int run(int argc, char** argv, const std::string& version) {
   } catch (const std::exception& error) {
     std::fprintf(stderr, "sallyport: %s\n", error.what());
     return static_cast<int>(Exit::failed);
+  }
+  if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && context.exit_code == 0) {
+    std::fprintf(stderr, "sallyport: the output cannot be written: %s\n", std::strerror(errno));
+    context.exit_code = static_cast<int>(Exit::failed);
   }
   // What is left to take down is memory, which the kernel does faster; a sanitizer wants to see it done.
   if constexpr (!kIsSanitized) {

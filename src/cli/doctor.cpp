@@ -120,11 +120,18 @@ Finding check_open_files() {
               "it), for instance to 65536"};
 }
 
-Finding check_directory(const char* name, const std::string& path, const char* variable) {
+// Ours alone, and there is room for a file: what a warden needs.
+Finding check_directory(const char* name, const std::string& path, const std::string& variable) {
   const auto directory = os::open_private_directory(path);
-  if (directory) return {name, Health::good, path, ""};
-  return {name, Health::bad, directory.error().message,
-          "no warden starts with it; another can be named by " + std::string(variable)};
+  if (!directory)
+    return {name, Health::bad, directory.error().message,
+            "no warden starts with it; another can be named by " + variable};
+  const std::string probe = path + "/.doctor";
+  const Status written = os::write_private_file(probe, std::string(4096, '\n'));
+  ::unlink(probe.c_str());
+  if (written) return {name, Health::good, path, ""};
+  return {name, Health::bad, path + ": " + written.error().describe(),
+          "nothing durable works before it can be written; free some room, or name another by " + variable};
 }
 
 // What a program of ours says on stderr, if it fails.
@@ -166,7 +173,10 @@ Finding check_configuration(const os::Paths& paths) {
 
 Finding check_warden(const os::Paths& paths) {
   const auto client = connect_warden(paths);
-  if (!client) return {"warden", Health::weak, "not running", "start it with: sallyport up"};
+  if (!client && client.error().code == Code::unavailable) {
+    return {"warden", Health::weak, "not running", "start it with: sallyport up"};
+  }
+  if (!client) return {"warden", Health::bad, client.error().describe(), "it is not spoken to"};
   if (const auto answer = (*client)->call("test.ping"); !answer) {
     return {"warden", Health::bad, answer.error().message, "see " + paths.log_file()};
   }

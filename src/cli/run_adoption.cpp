@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "cli/warden_link.h"
 #include "containers/registry.h"
 #include "egress/limits.h"
 #include "os/peer.h"
@@ -25,8 +26,14 @@ policy::NetPolicy read_or_deny(wire::Value value) {
 
 Adoption::Adoption(const os::Paths* paths, const std::string& profile, sandbox::Spec& spec) {
   if (paths == nullptr) return;
-  auto client = Client::connect_unix(paths->control_socket());
-  if (!client) return;
+  auto client = connect_warden(*paths);
+  if (!client) {
+    // That none runs is no news; one that cannot be trusted is.
+    if (client.error().code != Code::unavailable) {
+      std::fprintf(stderr, "sallyport: the warden gives no door: %s\n", client.error().message.c_str());
+    }
+    return;
+  }
   (*client)->on_event([this](const wire::Message& event) {
     if (event.method == "container.net") policy_ = read_or_deny(event.params.get("policy"));
   });

@@ -15,6 +15,7 @@ namespace sallyport::cli {
 namespace {
 
 constexpr Millis kDownTimeout{15'000};
+constexpr Millis kTokenLife{60'000};
 
 void print_json_or(const Context& context, const std::string& json, std::string_view text) {
   print(context.wants_json ? std::string_view(json) : text);
@@ -41,7 +42,10 @@ Status down(Context& context) {
   }
   if (!client) return std::move(client).error();
   TRY(const os::Peer warden, os::identify_peer((*client)->fd()));
-  TRY((*client)->call("warden.shutdown"));
+  // Hung up without a word, which we ourselves give a detail: it is stopping already.
+  const auto told = (*client)->call("warden.shutdown");
+  const bool has_hung_up = !told && told.error().code == Code::unavailable && !told.error().detail.empty();
+  if (!told && !has_hung_up) return told.error();
   // It hangs up after everything in flight was answered, and is down when its ledger is closed too.
   pollfd event{(*client)->fd(), POLLIN | POLLRDHUP, 0};
   if (::poll(&event, 1, static_cast<int>(kDownTimeout.count())) == 0) {
@@ -106,7 +110,8 @@ Status ping(Context& context) {
 }
 
 struct CallArguments {
-  std::string method, params, token;
+  std::string method, params;
+  bool wants_token = false;
   std::int64_t deadline_ms = 30'000;
 };
 
@@ -126,13 +131,23 @@ Status call(Context& context, const CallArguments& arguments) {
     }
   }
   TRY(const Started started, ensure_warden(context.paths));
+  std::string token;
+  // Bound to this process, so that none from elsewhere would do.
+  if (arguments.wants_token) {
+    TRY(const Answer made, started.client->call("token.create", wire::to_json([&](wire::JsonWriter& json) {
+                                                  json.begin_object().key("methods").begin_array();
+                                                  json.value(arguments.method).end_array();
+                                                  json.member("ttl_ms", kTokenLife.count()).end_object();
+                                                })));
+    token = made.value().get("token").as_string().value_or("");
+  }
   started.client->on_event([](const wire::Message& event) {
     if (event.method != "progress") return tell_of(event);
     print(event.params.to_json());
     std::fflush(stdout);
   });
-  TRY(const Answer answer, started.client->call(arguments.method, params,
-                                                {.deadline = Millis(arguments.deadline_ms), .token = arguments.token}));
+  TRY(const Answer answer,
+      started.client->call(arguments.method, params, {.deadline = Millis(arguments.deadline_ms), .token = token}));
   print(answer.json());
   return ok();
 }
@@ -157,8 +172,8 @@ void add_warden_commands(CLI::App& app, Context& context) {
       ->type_name("MS")
       ->check(CLI::Range(1, 24 * 60 * 60 * 1000).description(""))
       ->capture_default_str();
-  command->add_option("--token", arguments->token, "A capability token, where the method needs one")
-      ->type_name("TOKEN");
+  command->add_flag("--token", arguments->wants_token,
+                    "Make a capability token for the call first: where it needs one");
   on_run(command, context, [&context, arguments] { return call(context, *arguments); });
 }
 

@@ -6,13 +6,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cinttypes>
 #include <cstdio>
+#include <optional>
 #include <thread>
 
 #include "os/files.h"
+#include "os/peer.h"
+#include "os/process.h"
 #include "os/spawn.h"
 
 extern char** environ;
@@ -23,8 +28,9 @@ namespace {
 constexpr Millis kStartTimeout{10'000};
 constexpr Millis kPingTimeout{5'000};
 constexpr std::size_t kLastWordsBytes = 4096;
-constexpr int kStarts = 2, kTriesAfterLosing = 20;
-constexpr Millis kRetryAfterLosing{10};
+// How long one that stops may take to finish what it has in hand before the next can start, and how often we look.
+constexpr Millis kPatienceWithOther{30'000};
+constexpr Millis kLookAtOther{20}, kRetryUnknown{250};
 
 // The daemon's stderr: appended to a log of ours, whose end tells why it died.
 struct LogFile {
@@ -43,7 +49,9 @@ Result<LogFile> open_log(const os::Paths& paths) {
 
 std::string last_words(const LogFile& log) {
   std::array<char, kLastWordsBytes> text{};
-  const ssize_t count = ::pread(log.fd.get(), text.data(), text.size(), log.before);
+  // Cut meanwhile: then all of it is new.
+  const off_t from = ::lseek(log.fd.get(), 0, SEEK_END) < log.before ? 0 : log.before;
+  const ssize_t count = ::pread(log.fd.get(), text.data(), text.size(), from);
   std::string words(text.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
   while (!words.empty() && words.back() == '\n') words.pop_back();
   return words.empty() ? "it said nothing" : words;
@@ -61,20 +69,27 @@ Result<pid_t> spawn_daemon(const std::string& program, const LogFile& log, int r
   return plan.spawn(program, {program, "--ready-fd", std::to_string(kReadyFd)}, environ);
 }
 
-// Waits for the byte that says the doors are open. End of file without it: the daemon is dead.
+Error died(const std::string& words) {
+  return Error::make(Code::unavailable, "the warden died while starting: " + words, "it ended");
+}
+
+// Waits for the byte that says the doors are open. Anything else are its last words; if there are none, its log has
+// them.
 Status wait_until_ready(int ready, const LogFile& log) {
   const auto until = std::chrono::steady_clock::now() + kStartTimeout;
+  std::string words;
   for (;;) {
     const auto left = std::chrono::ceil<Millis>(until - std::chrono::steady_clock::now());
     pollfd event{ready, POLLIN, 0};
     const int polled = left.count() > 0 ? ::poll(&event, 1, static_cast<int>(left.count())) : 0;
     if (polled < 0 && errno == EINTR) continue;
     if (polled == 0) return Error::make(Code::timeout, "the warden did not get ready in time: " + last_words(log));
-    char byte = 0;
-    const ssize_t count = ::read(ready, &byte, 1);
+    std::array<char, kLastWordsBytes> text{};
+    const ssize_t count = ::read(ready, text.data(), text.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count == 1) return ok();
-    return Error::make(Code::unavailable, "the warden died while starting: " + last_words(log));
+    if (count <= 0) return died(words.empty() ? last_words(log) : words);
+    if (words.empty() && text[0] == '1') return ok();
+    words.append(text.data(), std::min(static_cast<std::size_t>(count), kLastWordsBytes - words.size()));
   }
 }
 
@@ -94,15 +109,56 @@ Status start_warden(const os::Paths& paths) {
   TRY(const pid_t pid, spawn_daemon(program, log, write_end.get()));
   write_end.reset();
   const Status ready = wait_until_ready(read_end.get(), log);
-  if (!ready) ::waitpid(pid, nullptr, WNOHANG);
+  int status = 0;
+  const bool is_over = !ready && ready.error().code == Code::unavailable;
+  if (is_over && ::waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == kExitPlaceTaken) {
+    return Error::make(Code::conflict, "another warden is running in " + paths.runtime_dir);
+  }
   return ready;
 }
 
 // One that was killed a moment ago may still let us connect, and never answers.
 Result<std::unique_ptr<Client>> reach_warden(const os::Paths& paths) {
   TRY(auto client, connect_warden(paths));
-  TRY(check_pong(*client));
-  return client;
+  const Status pong = check_pong(*client);
+  if (pong) return client;
+  if (pong.error().code != Code::timeout) return pong.error();
+  const auto peer = os::identify_peer(client->fd());
+  const std::string pid = peer ? std::to_string(peer->identity.pid) : "?";
+  return Error::make(Code::timeout, "the warden (pid " + pid + ") accepts connections and does not answer; see " +
+                                        paths.log_file() + ", and if it hangs: kill -9 " + pid);
+}
+
+// Who wrote its number into the lock; a number alone could be another's by now.
+struct Holder {
+  pid_t pid = 0;
+  std::uint64_t start_time = 0;
+};
+std::optional<Holder> holder_of(const os::Paths& paths) {
+  const auto text = os::read_private_file(paths.lock_file(), 128);
+  Holder holder;
+  if (!text || std::sscanf(text->c_str(), "%d %" SCNu64, &holder.pid, &holder.start_time) != 2) return std::nullopt;
+  if (!os::is_process_alive(holder.pid, holder.start_time)) return std::nullopt;
+  return holder;
+}
+
+// Another warden has the place: one that was started at the same moment and will answer, or one that stops. Waits for
+// either; UNAVAILABLE once the place may be free.
+Result<std::unique_ptr<Client>> wait_for_other(const os::Paths& paths, SteadyTime until) {
+  const auto holder = holder_of(paths);
+  if (!holder) std::this_thread::sleep_for(kRetryUnknown);
+  for (;;) {
+    auto client = reach_warden(paths);
+    if (client || client.error().code != Code::unavailable) return client;
+    if (!holder || !os::is_process_alive(holder->pid, holder->start_time)) return client;
+    if (std::chrono::steady_clock::now() >= until) {
+      const std::string pid = std::to_string(holder->pid);
+      return Error::make(Code::conflict, "another warden (pid " + pid + ") holds " + paths.runtime_dir +
+                                             " and does not answer: it may still be stopping; if it hangs: kill -9 " +
+                                             pid);
+    }
+    std::this_thread::sleep_for(kLookAtOther);
+  }
 }
 
 }  // namespace
@@ -132,20 +188,16 @@ Result<Started> ensure_warden(const os::Paths& paths) {
   auto running = reach_warden(paths);
   if (running) return Started{std::move(*running), true};
   if (running.error().code != Code::unavailable) return std::move(running).error();
-  Status started = ok();
-  for (int attempt = 0; attempt < kStarts; ++attempt) {
-    started = start_warden(paths);
-    auto client = reach_warden(paths);
-    // Whoever else was starting one at the same moment may have been quicker: that one will do, once it has
-    // come as far as its socket. Or one that was killed still held the lock: then it is free by the next start.
-    for (int i = 0; !started && !client && i < kTriesAfterLosing; ++i) {
-      std::this_thread::sleep_for(kRetryAfterLosing);
-      client = reach_warden(paths);
-    }
+  const SteadyTime until = std::chrono::steady_clock::now() + kPatienceWithOther;
+  for (;;) {
+    const Status started = start_warden(paths);
+    if (!started && started.error().code != Code::conflict) return started.error();
+    auto client = started ? reach_warden(paths) : wait_for_other(paths, until);
     if (client) return Started{std::move(*client), false};
-    if (started) return std::move(client).error();
+    const bool is_free = !started && client.error().code == Code::unavailable;
+    if (!is_free) return std::move(client).error();
+    if (std::chrono::steady_clock::now() >= until) return started.error();
   }
-  return started.error();
 }
 
 }  // namespace sallyport::cli

@@ -22,6 +22,10 @@ struct Started {
 };
 // Connects, starting the warden first if none runs: detached, its log in the state directory. It counts
 // as started when it answered a framed test.ping; one that dies says why with its last words.
+// One that is just stopping is waited for.
 Result<Started> ensure_warden(const os::Paths& paths);
+
+// What sallyportd exits with when another one holds the runtime directory: try again later.
+inline constexpr int kExitPlaceTaken = 75;
 
 }  // namespace sallyport::cli

@@ -12,11 +12,14 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <climits>
+#include <csignal>
 
 #include "base/random.h"
 #include "os/files.h"
 #include "os/process.h"
 #include "os/sockets.h"
+#include "wire/one_object.h"
 
 namespace sallyport {
 namespace {
@@ -35,6 +38,37 @@ int poll_millis(SteadyTime until) {
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30));
 }
 
+bool is_socket(int fd) {
+  struct stat info{};
+  return ::fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode);
+}
+
+// What no pipe that is ready makes us wait for, without the signal that would end a program which did not expect it.
+ssize_t write_to_pipe(int fd, ByteView bytes) {
+  pollfd event{fd, POLLOUT, 0};
+  if (::poll(&event, 1, 0) == 0) {
+    errno = EAGAIN;
+    return -1;
+  }
+  sigset_t pipe_signal, before, pending;
+  sigemptyset(&pipe_signal);
+  sigaddset(&pipe_signal, SIGPIPE);
+  ::pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
+  ::sigpending(&pending);
+  const ssize_t count = ::write(fd, bytes.data(), std::min<std::size_t>(bytes.size(), PIPE_BUF));
+  const int error_number = errno;
+  const timespec at_once{};
+  if (count < 0 && error_number == EPIPE && sigismember(&pending, SIGPIPE) == 0) {
+    ::sigtimedwait(&pipe_signal, nullptr, &at_once);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = error_number;
+  return count;
+}
+
+// Calls that make a connection another one than it was.
+bool is_changing(std::string_view method) { return method == "warden.subscribe" || method == "session.narrow"; }
+
 Error lost(std::string detail) { return Error::make(Code::unavailable, "the connection is lost", std::move(detail)); }
 
 }  // namespace
@@ -47,14 +81,14 @@ Answer::~Answer() {
 
 Client::Client(UniqueFd in, UniqueFd out, wire::Side side)
     : in_(std::move(in)), out_(std::move(out)), decoder_(std::make_shared<wire::Decoder>()), side_(side), book_(side) {
-  struct stat info{};
-  is_socket_ = ::fstat(in_.get(), &info) == 0 && S_ISSOCK(info.st_mode);
+  is_socket_ = is_socket(in_.get());
+  is_output_socket_ = is_socket(output());
 }
 
 Client::~Client() { [[maybe_unused]] const Error error = fail(lost("closed by this side")); }
 
 Result<std::unique_ptr<Client>> Client::connect_unix(const std::string& path) {
-  TRY(UniqueFd connection, os::connect_unix(path));
+  TRY(UniqueFd connection, os::connect_own_unix(path));
   return adopt(std::move(connection), UniqueFd(), wire::Side::connecting);
 }
 
@@ -118,6 +152,20 @@ Error Client::fail(Error error) {
   return error;
 }
 
+Error Client::lose(std::string detail) { return fail(farewell_ ? *farewell_ : lost(std::move(detail))); }
+
+// What came before the peer hung up: it may say why. Not while a frame is handled, which lies in the same buffer.
+void Client::take_last_words() {
+  if (is_handling_) return;
+  while (const ssize_t count = receive_once(reader_.writable(), MSG_DONTWAIT)) {
+    if (count < 0) break;
+    reader_.commit(static_cast<std::size_t>(count));
+  }
+  is_handling_ = true;
+  [[maybe_unused]] const Status handled = handle_each_frame();
+  is_handling_ = false;
+}
+
 Status Client::send_unsent() { return is_handling_ && unsent_.size() < kPieceBytes ? ok() : flush(); }
 
 // Never waits for the peer to read without reading itself: two sides that both only write would wait
@@ -126,45 +174,43 @@ Status Client::flush() {
   if (failure_) return *failure_;
   std::size_t sent = 0;
   while (sent < unsent_.size()) {
-    const std::uint8_t* from = unsent_.data() + sent;
-    const std::size_t size = unsent_.size() - sent;
-    const ssize_t count =
-        is_socket_ ? ::send(output(), from, size, MSG_NOSIGNAL | MSG_DONTWAIT) : ::write(output(), from, size);
+    const ssize_t count = send_once(unsent_.view().subspan(sent));
     if (count >= 0) {
       sent += static_cast<std::size_t>(count);
       continue;
     }
     if (errno == EINTR) continue;
-    if (errno != EAGAIN) return fail(why_gone(errno));
+    if (errno != EAGAIN) {
+      const std::string detail = errno_name(errno);
+      take_last_words();
+      return lose(detail);
+    }
     std::array<pollfd, 2> events = {{{in_.get(), POLLIN, 0}, {output(), POLLOUT, 0}}};
     if (::poll(events.data(), events.size(), -1) < 0 && errno != EINTR) return fail(lost(errno_name(errno)));
     if ((events[0].revents & (POLLIN | POLLHUP)) != 0) {
       TRY(const bool came, receive(steady_now()));
       // Handled later, by whoever waits: here only the kernel's buffer is emptied.
-      if (!came && has_ended_) return fail(lost("ended by the peer"));
+      if (!came && has_ended_) return lose("ended by the peer");
     }
   }
   unsent_.clear();
   return ok();
 }
 
-// A peer that will not serve us says so, to no request of ours, before it hangs up.
-Error Client::why_gone(int error_number) {
-  if (is_socket_) {
-    const ssize_t count = receive_once(reader_.writable(), MSG_DONTWAIT);
-    if (count > 0) reader_.commit(static_cast<std::size_t>(count));
-  }
-  for (auto frame = reader_.next(); frame && *frame; frame = reader_.next()) {
-    if (wire::frame_kind(**frame) != wire::FrameKind::message) continue;
-    auto message = wire::decode_message(*decoder_, **frame);
-    if (message && message->id.empty() && message->error) return *message->error;
-  }
-  return lost(errno_name(error_number));
+ssize_t Client::send_once(ByteView bytes) {
+  return is_output_socket_ ? ::send(output(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT)
+                           : write_to_pipe(output(), bytes);
 }
 
 ssize_t Client::receive_once(std::span<std::uint8_t> room, int flags) {
   ssize_t count = 0;
   do {
+    // A pipe that nothing waits in would make us wait.
+    pollfd event{in_.get(), POLLIN, 0};
+    if (!is_socket_ && (flags & MSG_DONTWAIT) != 0 && ::poll(&event, 1, 0) == 0) {
+      errno = EAGAIN;
+      return -1;
+    }
     count =
         is_socket_ ? ::recv(in_.get(), room.data(), room.size(), flags) : ::read(in_.get(), room.data(), room.size());
   } while (count < 0 && errno == EINTR);
@@ -196,11 +242,11 @@ Result<bool> Client::receive(SteadyTime until) {
     sleep();
   }
   if (count < 0 && errno == EAGAIN) return false;
-  if (count < 0) return fail(lost(errno_name(errno)));
+  if (count < 0) return lose(errno_name(errno));
   if (count == 0) {
-    if (const Status end = reader_.finish(); !end) return fail(lost(end.error().message));
+    if (const Status end = reader_.finish(); !end) return lose(end.error().message);
     has_ended_ = true;
-    return fail(lost("ended by the peer"));
+    return lose("ended by the peer");
   }
   reader_.commit(static_cast<std::size_t>(count));
   return true;
@@ -243,6 +289,7 @@ Status Client::handle_each_frame() {
 Status Client::handle_message(ByteView body) {
   auto message = wire::decode_message(*decoder_, body);
   if (!message) return fail(message.malformed().error);
+  farewell_.reset();
   for (const std::uint32_t stream : message->streams) {
     if (const Status announced = book_.announce(stream); !announced) return fail(announced.error());
     incoming_.emplace(stream, Incoming());
@@ -262,8 +309,8 @@ Status Client::handle_message(ByteView body) {
 void Client::handle_response(wire::Message message) {
   // The peer could not read something of ours, or refuses to serve us at all.
   if (message.id.empty()) {
-    if (waiting_id_.empty()) return;
-    waiting_answer_ = *message.error;
+    farewell_ = *message.error;
+    if (!waiting_id_.empty()) waiting_answer_ = *message.error;
     return;
   }
   const bool is_waited_for = message.id == waiting_id_;
@@ -308,6 +355,8 @@ Status Client::handle_request(const wire::Message& request) {
   const auto result = found->second(request);
   if (!result) {
     wire::append_error(unsent_, request.id, result.error());
+  } else if (!decoder_->parse(*result)) {
+    wire::append_error(unsent_, request.id, Error::make(Code::internal_error, "the method's answer is not JSON"));
   } else if (const Status fits = wire::append_result(unsent_, request.id, *result); !fits) {
     wire::append_error(unsent_, request.id, fits.error());
   }
@@ -334,8 +383,9 @@ Status Client::handle_chunk(ByteView body) {
 
 Result<bool> Client::wait_for(const std::function<bool()>& done, SteadyTime until) {
   for (;;) {
-    TRY(handle_frames());
+    const Status handled = handle_frames();
     if (done()) return true;
+    TRY(handled);
     if (steady_now() >= until) return false;
     TRY(receive(until));
   }
@@ -356,13 +406,30 @@ Status Client::run() {
 
 // ---- calls ----
 
+Status Client::append_call(std::string_view id, std::string_view method, std::string_view params,
+                           const CallOptions& options) {
+  if (options.deadline.count() < 1 || options.deadline.count() > wire::kMaxDeadlineMs) {
+    return Error::make(Code::invalid_params, "a deadline is between 1 ms and 24 hours");
+  }
+  if (!params.empty() && !wire::is_one_object(params)) {
+    return Error::make(Code::invalid_params, "the parameters must be the JSON text of one object");
+  }
+  is_changed_ = is_changed_ || is_changing(method);
+  return wire::append_request(
+      unsent_, {id, method, static_cast<std::uint32_t>(options.deadline.count()), options.token}, params);
+}
+
+bool Client::is_as_new() const {
+  return is_open() && !is_changed_ && !on_event_ && served_.empty() && pending_.empty() && incoming_.empty() &&
+         std::none_of(opened_.begin(), opened_.end(), [this](std::uint32_t each) { return book_.is_sending(each); });
+}
+
 Result<Answer> Client::call(std::string_view method, std::string_view params, const CallOptions& options) {
   if (!waiting_id_.empty()) return Error::make(Code::invalid_request, "a handler of this client cannot block on it");
   std::array<char, 24> id_text{};
   const auto id_end = std::to_chars(id_text.data(), id_text.data() + id_text.size(), ++last_id_).ptr;
   const std::string_view id(id_text.data(), static_cast<std::size_t>(id_end - id_text.data()));
-  TRY(wire::append_request(unsent_, {id, method, static_cast<std::uint32_t>(options.deadline.count()), options.token},
-                           params));
+  TRY(append_call(id, method, params, options));
   TRY(send_unsent());
   waiting_id_ = id;
   waiting_answer_.reset();
@@ -382,8 +449,7 @@ Result<Answer> Client::call(std::string_view method, std::string_view params, co
 Result<std::string> Client::start(std::string_view method, std::string_view params, OnAnswer on_answer,
                                   const CallOptions& options) {
   std::string id = std::to_string(++last_id_);
-  TRY(wire::append_request(unsent_, {id, method, static_cast<std::uint32_t>(options.deadline.count()), options.token},
-                           params));
+  TRY(append_call(id, method, params, options));
   TRY(send_unsent());
   pending_.emplace(last_id_, std::move(on_answer));
   return id;
@@ -397,11 +463,21 @@ void Client::cancel(std::string_view id) {
 }
 
 Status Client::notify(std::string_view method, std::string_view params) {
+  if (!params.empty() && !wire::is_one_object(params)) {
+    return Error::make(Code::invalid_params, "the parameters must be the JSON text of one object");
+  }
   TRY(wire::append_event(unsent_, {}, method, params));
   return send_unsent();
 }
 
 // ---- streams ----
+
+Result<std::uint32_t> Client::open_stream() {
+  std::erase_if(opened_, [this](std::uint32_t each) { return !book_.is_sending(each); });
+  TRY(const std::uint32_t stream, book_.open());
+  opened_.push_back(stream);
+  return stream;
+}
 
 Status Client::write_stream(std::uint32_t stream, ByteView bytes) {
   while (!bytes.empty()) {
@@ -438,8 +514,8 @@ Status Client::send_pieces(std::uint32_t stream, ByteView bytes) {
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = count;
-  const ssize_t taken = is_socket_ ? ::sendmsg(output(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) : 0;
-  if (taken < 0 && errno != EAGAIN && errno != EINTR) return fail(why_gone(errno));
+  const ssize_t taken = is_output_socket_ ? ::sendmsg(output(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) : 0;
+  if (taken < 0 && errno != EAGAIN && errno != EINTR) return lose(errno_name(errno));
   auto skip = static_cast<std::size_t>(std::max<ssize_t>(taken, 0));
   for (std::size_t i = 0; i < count; ++i) {
     const iovec& part = parts.at(i);

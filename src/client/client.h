@@ -6,7 +6,8 @@
 //
 // A Client is one connection and belongs to one thread at a time; a ClientPool serves many. Calls can
 // block (call) or not (start, then dispatch whenever fd() is readable). Both may be mixed: while one call
-// blocks, answers, events and served requests of others are dispatched. Nothing here throws.
+// blocks, answers, events and served requests of others are dispatched. Their handlers may start() and notify(), but
+// not wait: a call() inside a handler that runs inside a call() is refused with INVALID_REQUEST. Nothing here throws.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -47,7 +49,7 @@ class Answer {
 };
 
 struct CallOptions {
-  // How long the peer may take; it is told, and we stop waiting by ourselves shortly after.
+  // How long the peer may take, from 1 ms to 24 hours; it is told, and we stop waiting by ourselves shortly after.
   Millis deadline{30'000};
   std::string token;  // a capability token, where the method needs one
 };
@@ -62,19 +64,23 @@ Result<LoopbackAddress> read_loopback_file(const std::string& path);
 
 class Client {
  public:
+  // To a server of this very user only: CONFLICT if the socket's directory is not ours alone to write to,
+  // UNAUTHENTICATED if whoever listens runs as another user.
   static Result<std::unique_ptr<Client>> connect_unix(const std::string& path);
   // Proves that we hold the token, and demands the same of the daemon: UNAUTHENTICATED if whoever
   // listens there does not.
   static Result<std::unique_ptr<Client>> connect_loopback(const LoopbackAddress& address);
-  // Speaks over descriptors that are there already: a socket pair, or a process's stdin and stdout.
+  // Speaks over descriptors that are there already: a socket pair, or a process's stdin and stdout. Each may be a
+  // socket or a pipe; that the other end of a pipe is gone is an error, never a SIGPIPE.
   static Result<std::unique_ptr<Client>> adopt(UniqueFd in, UniqueFd out, wire::Side side);
 
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // Calls a method and waits for its answer. `params` is the JSON text of an object, or empty. The
-  // error is the peer's, or TIMEOUT, or UNAVAILABLE when the connection is gone.
+  // Calls a method and waits for its answer. `params` is the JSON text of an object, or empty; anything else is
+  // INVALID_PARAMS and not sent. The error is the peer's, or TIMEOUT, or UNAVAILABLE when the connection is gone. A
+  // peer that refuses to serve us at all says why before it hangs up: then that is the error.
   Result<Answer> call(std::string_view method, std::string_view params = {}, const CallOptions& options = {});
 
   // ---- without waiting ----
@@ -93,14 +99,15 @@ class Client {
   using OnEvent = std::function<void(const wire::Message&)>;
   void on_event(OnEvent handle) { on_event_ = std::move(handle); }
   Status notify(std::string_view method, std::string_view params);
-  // Answers the peer's requests for a method with JSON text. Other methods get METHOD_NOT_FOUND.
+  // Answers the peer's requests for a method with JSON text; what is none goes out as INTERNAL_ERROR. Other methods get
+  // METHOD_NOT_FOUND.
   using Serve = std::function<Result<std::string>(const wire::Message&)>;
   void serve(std::string method, Serve handle) { served_[std::move(method)] = std::move(handle); }
   Status run();  // dispatches until the peer ends the connection: ok if it did so between frames
 
   // ---- streams: bytes beside the messages ----
   // A stream of ours; name it as {"$stream":n} in the params of a call that is started after this.
-  Result<std::uint32_t> open_stream() { return book_.open(); }
+  Result<std::uint32_t> open_stream();
   Status write_stream(std::uint32_t stream, ByteView bytes);  // waits for credit
   // What can be written without waiting; 0 also if it is over.
   std::size_t writable(std::uint32_t stream) const { return book_.sendable(stream); }
@@ -115,6 +122,9 @@ class Client {
 
   // Whether the peer still seems to be there. Only a call can tell for sure.
   bool is_open() const;
+  // Whether somebody else could use the connection as if it were new: nothing is left on its way, nobody listens for
+  // events, and no call changed what the connection is (a subscription, a narrowing).
+  bool is_as_new() const;
 
  private:
   struct Incoming {
@@ -134,7 +144,6 @@ class Client {
   Status send_pieces(std::uint32_t stream, ByteView bytes);
   // Receives once. False when nothing came in time.
   Result<bool> receive(SteadyTime until);
-  Error why_gone(int error_number);
   ssize_t receive_once(std::span<std::uint8_t> room, int flags);
   Status handle_frames();
   Status handle_each_frame();
@@ -143,7 +152,11 @@ class Client {
   void handle_response(wire::Message message);
   Status handle_event(const wire::Message& event);
   Status handle_request(const wire::Message& request);
+  ssize_t send_once(ByteView bytes);
+  Status append_call(std::string_view id, std::string_view method, std::string_view params, const CallOptions& options);
   Error fail(Error error);  // the connection is lost: every pending call learns it
+  Error lose(std::string detail);
+  void take_last_words();
   // Dispatches until done() or the time is up (false).
   Result<bool> wait_for(const std::function<bool()>& done, SteadyTime until);
 
@@ -157,6 +170,7 @@ class Client {
   std::unordered_map<std::uint64_t, OnAnswer> pending_;
   std::map<std::string, Serve, std::less<>> served_;
   std::map<std::uint32_t, Incoming> incoming_;
+  std::vector<std::uint32_t> opened_;     // by us; some may be closed again
   std::map<std::uint32_t, Error> reset_;  // streams of ours that the peer refused
   OnEvent on_event_;
   std::optional<Error> failure_;
@@ -164,7 +178,10 @@ class Client {
   // The call that blocks right now: its answer takes the short way.
   std::string waiting_id_;
   std::optional<Result<Answer>> waiting_answer_;
+  std::optional<Error> farewell_;  // an error that answers nothing, if nothing came after it
   bool is_socket_ = true;
+  bool is_output_socket_ = true;
+  bool is_changed_ = false;  // by a call that changes what the connection is
   bool is_handling_ = false;
   bool has_ended_ = false;  // by the peer, between frames
 };

@@ -26,7 +26,7 @@ Result<ClientPool::Lease> ClientPool::take() {
 
 void ClientPool::give_back(std::unique_ptr<Client> client) {
   const std::lock_guard lock(mutex_);
-  if (client->is_open()) {
+  if (client->is_as_new()) {
     idle_.push_back(std::move(client));
   } else {
     --open_;

@@ -13,7 +13,8 @@ namespace sallyport {
 
 // At most `most` connections, opened when needed and kept for reuse. Thread-safe. A connection that was
 // lost is replaced; the call that noticed gets the error, because only the caller knows whether it may be
-// sent twice.
+// sent twice. One that comes back changed (a handler, a subscription, a narrowing, something still on its
+// way) is closed: nobody inherits what another one left.
 class ClientPool {
  public:
   using Connect = std::function<Result<std::unique_ptr<Client>>()>;

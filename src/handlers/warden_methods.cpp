@@ -75,8 +75,10 @@ Task<Reply> hello(const Permit& permit, Call& call, RequestContext& context, Hos
         .member("protocol", kProtocolVersion)
         .member("principal", permit.principal().to_string())
         .member("identity", context.identity);
-    json.key("peer").begin_object().member("pid", context.peer.pid).member("uid", context.peer.uid);
-    json.member("gid", context.peer.gid).end_object();
+    json.key("peer").begin_object();
+    // What number the host has for a process of a container is nothing to it.
+    if (permit.principal().is_host()) json.member("pid", context.peer.pid);
+    json.member("uid", context.peer.uid).member("gid", context.peer.gid).end_object();
     json.member("container_id", context.container_id).member("plugin_name", context.plugin_name);
     json.key("capability_tags").begin_array();
     for (const std::string& tag : context.capability_tags) json.value(tag);
@@ -132,7 +134,9 @@ Task<Reply> status(const Permit&, Call& call, RequestContext&, Host& host) {
 
 constexpr Field kSubscribe[] = {{.name = "events", .type = Type::string_array, .least = 1, .most = 32}};
 
-Task<Reply> subscribe(const Permit&, Call& call, RequestContext&, Host& host) {
+Task<Reply> subscribe(const Permit&, Call& call, RequestContext& context, Host& host) {
+  // While a human was asked, perhaps.
+  if (context.narrowed_to) return now(Error::make(Code::policy_denied, "this session was narrowed meanwhile"));
   if (!host.events.has_room_for(call.session())) {
     return now(Error::make(Code::rate_limited, "too many subscriptions on this connection"));
   }

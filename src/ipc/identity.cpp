@@ -30,6 +30,19 @@ PeerVerifier host_verifier(bool require_pidfd) {
   };
 }
 
+Status require_peer_pidfd() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return Error::from_errno("cannot make a pair of sockets", errno);
+  }
+  const UniqueFd one{ends[0]}, other{ends[1]};
+  TRY(const os::Peer peer, os::identify_peer(one.get()));
+  if (peer.proof == os::IdentityProof::pidfd) return ok();
+  return Error::make(Code::unimplemented,
+                     "require_pidfd is set, and this kernel cannot prove who a peer is: every connection would be "
+                     "refused; it takes Linux 6.5, or require_pidfd = false");
+}
+
 PeerVerifier container_verifier(os::NamespaceId pid_namespace) {
   return [pid_namespace](int socket) -> Result<os::Peer> {
     TRY(os::Peer peer, os::identify_peer(socket));
@@ -60,6 +73,7 @@ LoopbackGate::~LoopbackGate() {
 void LoopbackGate::admit(UniqueFd connection, std::function<void(UniqueFd)> admitted) {
   if (waiting_.size() >= wire::kMaxHandshakesWaiting) {
     ++shared_.counters().refused;
+    log_refusal("gave way to a newer one");
     const auto oldest = waiting_.front();
     forget(oldest);
     oldest->watch->cancel();
@@ -82,21 +96,14 @@ Fire LoopbackGate::wait_for_proof(std::shared_ptr<Waiting> waiting, std::functio
   }
   if (!is_still_waiting) co_return;
   ++shared_.counters().refused;
-  log_refusal(status ? "evicted" : status.error().message + ": " + status.error().detail);
+  log_refusal(status.error().describe());
   // Whoever guesses must not guess quickly.
   co_await shared_.loop().sleep(kFailureDelay);
   forget(waiting);
 }
 
 void LoopbackGate::log_refusal(const std::string& why) {
-  const SteadyTime now = std::chrono::steady_clock::now();
-  if (now < next_line_) {
-    ++unlogged_;
-    return;
-  }
-  next_line_ = now + std::chrono::seconds(1);
-  shared_.log().warn("loopback connection refused",
-                     {{"error", why}, {"more_since_last_line", std::exchange(unlogged_, 0)}});
+  shared_.log_about("loopback", LogLevel::warn, "loopback connection refused", {{"error", why}});
 }
 
 void LoopbackGate::forget(const std::shared_ptr<Waiting>& waiting) {

@@ -19,6 +19,9 @@ using PeerVerifier = std::function<Result<os::Peer>(int socket)>;
 // For the control door: this very user, in this process's own pid and user namespaces.
 PeerVerifier host_verifier(bool require_pidfd);
 
+// Fails where no peer could pass a host_verifier that requires a pidfd.
+Status require_peer_pidfd();
+
 // For a container's door: a peer in another pid namespace than the container's is refused. One whose place
 // the kernel will not tell (gone already, or not dumpable) comes in with `is_place_known` false.
 PeerVerifier container_verifier(os::NamespaceId pid_namespace);
@@ -48,9 +51,6 @@ class LoopbackGate {
   wire::Binding binding_;
   Millis timeout_;
   std::deque<std::shared_ptr<Waiting>> waiting_;
-  // Anybody on this machine can be refused as often as they like; the log has a line for the first of each second.
-  SteadyTime next_line_{};
-  std::uint64_t unlogged_ = 0;
 };
 
 }  // namespace sallyport::ipc

@@ -1,6 +1,7 @@
 // The moving parts of a door: loop, listeners, identity, sessions, calls, streams.
 #pragma once
 
+#include "ipc/account.h"
 #include "ipc/call.h"
 #include "ipc/forward.h"
 #include "ipc/identity.h"

@@ -32,6 +32,8 @@ class Loop {
   void settle();
 
   void post(std::function<void()> work);  // from any thread; runs on the loop's
+  // Counts the rounds in which everything that is ready is dealt with once.
+  std::uint64_t turn() const;
   void on_signals(std::initializer_list<int> signals, std::function<void(int)> handle);
 
   using TimerId = std::uint64_t;  // never 0

@@ -92,6 +92,7 @@ struct Loop::Impl {
   std::size_t event_count = 0, next_event = 0;
   Spinner spinner;
   bool is_stopped = false;
+  std::uint64_t turns = 0;
   Watch::Impl watches{*this, UniqueFd()};  // the ring's beginning, no Watch itself
 
   explicit Impl(Spinner::Mode mode) : spinner(mode) {
@@ -115,6 +116,7 @@ struct Loop::Impl {
   }
 
   void turn() {
+    ++turns;
     run_posted();
     if (is_stopped) return;
     event_count = 0;
@@ -222,6 +224,7 @@ void Loop::settle() {
     for (Watch::Impl* each = ring.behind; each != &ring; each = each->behind) each->watch->cancel();
     const auto sleepers = std::exchange(impl_->sleepers, {});
     if (sleepers.empty() && !impl_->has_posted) return;
+    ++impl_->turns;
     impl_->run_posted();
     for (const auto& [timer, sleeper] : sleepers) {
       cancel(timer);
@@ -229,6 +232,8 @@ void Loop::settle() {
     }
   }
 }
+
+std::uint64_t Loop::turn() const { return impl_->turns; }
 
 void Loop::post(std::function<void()> work) { impl_->post(std::move(work)); }
 

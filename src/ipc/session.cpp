@@ -28,6 +28,9 @@ constexpr std::size_t kSmallRemainder = 4096;
 // From here on, copying a chunk to send it with others costs more than a system call of its own.
 constexpr std::size_t kLargeChunk = 16U << 10;
 
+// How much is handled before the clock is asked, and what a frame counts beside its bytes.
+constexpr std::size_t kBytesPerLook = 16U << 10, kFrameOverhead = 512;
+
 }  // namespace
 
 Result<std::shared_ptr<Session>> Session::open(Sessions& shared, UniqueFd in, UniqueFd out, wire::Side side,
@@ -62,8 +65,48 @@ Session::~Session() { close(); }
 // ---- reading ----
 
 bool Session::may_read() const {
+  if (account_ != nullptr && account_->unsent >= account_->most_unsent) return false;
   return !is_held_ && open_calls_ < capacity_.calls && open_bytes_ < capacity_.call_bytes &&
          unsent_bytes() < capacity_.unsent_bytes;
+}
+
+bool Session::has_turn() {
+  if (account_ == nullptr) return true;
+  const bool is_time_left = account_->turn != shared_.loop().turn() || account_->spent < kMaxTurnTime;
+  std::deque<Session*>& queue = account_->queue;
+  const bool is_waiting = std::find(queue.begin(), queue.end(), this) != queue.end();
+  if (is_time_left && (queue.empty() || queue.front() == this)) {
+    if (is_waiting) queue.pop_front();
+    return true;
+  }
+  if (!is_waiting) queue.push_back(this);
+  return false;
+}
+
+void Session::begin_turn() {
+  is_in_turn_ = true;
+  if (account_ == nullptr) return;
+  turn_bytes_ = 0;
+  if (account_->turn == shared_.loop().turn()) return;
+  account_->turn = shared_.loop().turn();
+  account_->spent = {};
+}
+
+// The clock is asked after a large frame or a number of small ones.
+bool Session::is_turn_over() {
+  if (account_ == nullptr || turn_bytes_ < kBytesPerLook) return false;
+  turn_bytes_ = 0;
+  return account_->spent + (std::chrono::steady_clock::now() - turn_begun_) >= kMaxTurnTime;
+}
+
+void Session::update_account() {
+  if (account_ == nullptr) return;
+  const std::size_t unsent = is_closed_ ? 0 : unsent_bytes();
+  const bool was_full = account_->unsent >= account_->most_unsent;
+  account_->unsent += unsent - charged_;
+  charged_ = unsent;
+  if (!was_full || account_->unsent >= account_->most_unsent) return;
+  for (Session* session : std::exchange(account_->waiting, {})) session->wake_reader();
 }
 
 Task<bool> Session::receive() {
@@ -80,14 +123,17 @@ Task<bool> Session::receive() {
       // One that is held only waits a little: what it said before it went is still read then.
       if (!is_held_) watch_for_hangup();
       if (is_closed_) co_return false;
+      if (account_ != nullptr) account_->waiting.insert(this);
       co_await Pause{*this};
       continue;
     }
-    if (!std::exchange(has_unread_frames_, false)) {
-      if (!co_await in_->readable() || is_closed_ || is_over_) co_return false;
-      if (!read_some()) co_return false;
-    }
-    is_in_turn_ = true;
+    const bool has_frames = std::exchange(has_unread_frames_, false);
+    if (!has_frames && !co_await in_->readable()) co_return false;
+    while (!has_turn() && !is_closed_ && !is_over_) co_await shared_.loop().sleep(Millis(0));
+    if (is_closed_ || is_over_) co_return false;
+    turn_begun_ = std::chrono::steady_clock::now();
+    if (!has_frames && !read_some()) co_return false;
+    begin_turn();
     co_return true;
   }
 }
@@ -117,23 +163,28 @@ bool Session::read_some() {
   } while (count < 0 && errno == EINTR);
   if (count < 0 && errno == EAGAIN) return true;
   if (count < 0) {
-    shared_.log().info("connection lost", {{"session", name_}, {"error", errno_name(errno)}});
+    log(LogLevel::info, "connection lost", {{"session", name_}, {"error", errno_name(errno)}});
     close();
     return false;
   }
   if ((flags & MSG_CTRUNC) != 0) {
     ++shared_.counters().descriptors_dropped;
-    shared_.log().warn("dropped descriptors nobody asked for", {{"session", name_}});
+    log(LogLevel::warn, "dropped descriptors nobody asked for", {{"session", name_}});
+    // As many as of other slips are forgiven.
+    if (++slips_ >= wire::kMaxMalformed) {
+      break_off(Error::make(Code::protocol_error, "descriptors are never accepted"));
+      return false;
+    }
   }
   if (count == 0) {
     if (const Status end = reader_.finish(); !end) {
-      shared_.log().warn("connection ended inside a frame", {{"session", name_}, {"error", end.error().message}});
+      log(LogLevel::warn, "connection ended inside a frame", {{"session", name_}, {"error", end.error().message}});
     }
     is_over_ = true;
     return false;
   }
   reader_.commit(static_cast<std::size_t>(count));
-  last_activity_ = std::chrono::steady_clock::now();
+  last_activity_ = turn_begun_;
   return true;
 }
 
@@ -149,6 +200,10 @@ std::optional<wire::Message> Session::next_request() {
       has_unread_frames_ = true;
       return std::nullopt;
     }
+    if (is_turn_over()) {
+      has_unread_frames_ = true;
+      return std::nullopt;
+    }
     auto frame = reader_.next();
     if (!frame) {
       break_off(frame.error());
@@ -156,6 +211,7 @@ std::optional<wire::Message> Session::next_request() {
     }
     if (!*frame) return std::nullopt;
     frame_begun_.reset();
+    turn_bytes_ += (*frame)->size() + kFrameOverhead;
     switch (wire::frame_kind(**frame)) {
       case wire::FrameKind::message:
         if (auto request = accept_message(**frame)) return request;
@@ -175,7 +231,9 @@ std::optional<wire::Message> Session::next_request() {
 std::optional<wire::Message> Session::accept_message(ByteView body) {
   auto message = wire::decode_message(shared_.decoder(), body, keep_);
   if (!message) {
-    slip(message.malformed().id, message.malformed().error);
+    // A request in flight gets one answer, and this is not it.
+    const std::string_view id = message.malformed().id;
+    slip(find_call(id) == nullptr ? id : std::string_view(), message.malformed().error);
     return std::nullopt;
   }
   if (message->type == wire::MessageType::event) {
@@ -191,8 +249,9 @@ std::optional<wire::Message> Session::accept_message(ByteView body) {
     return std::nullopt;
   }
   if (!message->streams.empty()) {
-    if (const Status announced = streams().announce(message->streams); !announced) {
-      slip(message->id, announced.error());
+    const auto refuse = [&](const Error& error) { send_error(message->id, error); };
+    if (const Status announced = streams().announce(message->streams, refuse); !announced) {
+      if (announced.error().code != Code::rate_limited) slip(message->id, announced.error());
       return std::nullopt;
     }
   }
@@ -270,7 +329,7 @@ void Session::slip(std::string_view id, const Error& error) {
 
 void Session::break_off(const Error& error) {
   ++shared_.counters().protocol_closes;
-  shared_.log().warn("closing a connection that broke the protocol", {{"session", name_}, {"error", error.message}});
+  log(LogLevel::warn, "closing a connection that broke the protocol", {{"session", name_}, {"error", error.message}});
   is_in_turn_ = true;
   send_error({}, error);
   if (!is_draining_output_) write_some();
@@ -286,6 +345,7 @@ void Session::end_turn() {
   settle_newest_call();
   is_in_turn_ = false;
   flush();
+  if (account_ != nullptr) account_->spent += std::chrono::steady_clock::now() - turn_begun_;
   if (reader_.is_between_frames()) {
     shared_.give_buffer(reader_.surrender());
   } else if (!has_unread_frames_) {
@@ -310,6 +370,7 @@ void Session::send(Bytes frame) {
   }
   shared_.give_buffer(std::move(frame));
   if (!is_in_turn_) flush();
+  update_account();
 }
 
 void Session::send_chunk(std::uint32_t stream, ByteView data) {
@@ -330,6 +391,7 @@ void Session::send_chunk(std::uint32_t stream, ByteView data) {
     const std::size_t waited = std::min(taken, unsent_bytes());
     unsent_from_ += waited;
     if (unsent_bytes() == 0) forget_sent();
+    update_account();
     sent = taken - waited;
     if (sent == head.size() + data.size()) return;
   }
@@ -337,6 +399,7 @@ void Session::send_chunk(std::uint32_t stream, ByteView data) {
   if (sent < head.size()) unsent_.append(ByteView(head).subspan(sent));
   unsent_.append(data.subspan(sent > head.size() ? sent - head.size() : 0));
   if (!is_in_turn_) flush();
+  update_account();
 }
 
 void Session::send_error(std::string_view id, const Error& error) {
@@ -348,7 +411,7 @@ void Session::send_error(std::string_view id, const Error& error) {
 void Session::send_event(std::string_view id, std::string_view method, std::string_view params) {
   Bytes frame = shared_.take_buffer();
   if (const Status status = wire::append_event(frame, id, method, params); !status) {
-    shared_.log().error("event dropped", {{"session", name_}, {"method", method}, {"error", status.error().message}});
+    log(LogLevel::error, "event dropped", {{"session", name_}, {"method", method}, {"error", status.error().message}});
     return;
   }
   send(std::move(frame));
@@ -357,6 +420,7 @@ void Session::send_event(std::string_view id, std::string_view method, std::stri
 void Session::flush() {
   if (is_closed_ || is_draining_output_ || unsent_.empty()) return;
   if (!write_some() && !is_closed_) drain_output();
+  update_account();
 }
 
 // True when nothing is left to send.
@@ -369,7 +433,7 @@ bool Session::write_some() {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return false;
     if (count < 0) {
-      shared_.log().info("connection lost", {{"session", name_}, {"error", errno_name(errno)}});
+      log(LogLevel::info, "connection lost", {{"session", name_}, {"error", errno_name(errno)}});
       close();
       return false;
     }
@@ -401,7 +465,9 @@ Fire Session::drain_output() {
   is_draining_output_ = true;
   while (!is_closed_ && co_await output().writable() && !is_closed_) {
     last_activity_ = std::chrono::steady_clock::now();
-    if (write_some()) break;
+    const bool is_done = write_some();
+    update_account();
+    if (is_done) break;
     wake_reader();
   }
   is_draining_output_ = false;
@@ -436,9 +502,21 @@ void Session::maybe_done() {
   if (is_over_ && !is_closed_ && open_calls_ == 0 && unsent_.empty() && !is_in_turn_) close();
 }
 
+void Session::cut_off(const Error& error) {
+  const auto self = shared_from_this();
+  while (!calls_.empty()) calls_.back()->give_up(error);
+  close();
+}
+
 void Session::close() {
   if (is_closed_) return;
   is_closed_ = true;
+  update_account();
+  if (account_ != nullptr) {
+    account_->waiting.erase(this);
+    std::erase(account_->queue, this);
+    account_ = nullptr;
+  }
   while (!calls_.empty()) {
     Call* call = calls_.back();
     calls_.pop_back();
@@ -476,8 +554,13 @@ void Session::close_if_idle(SteadyTime now) {
   const bool is_idle = open_calls_ == 0 && !is_never_idle_ && now - last_activity_ > shared_.limits().idle_timeout;
   if (!is_stuck && !is_idle) return;
   ++shared_.counters().idle_closes;
-  shared_.log().info("closing a silent connection", {{"session", name_}, {"inside_a_frame", is_stuck ? 1 : 0}});
+  log(LogLevel::info, "closing a silent connection", {{"session", name_}, {"inside_a_frame", is_stuck ? 1 : 0}});
   close();
+}
+
+// A session's name is its door's and a number.
+void Session::log(LogLevel level, std::string_view event, Log::Fields fields) {
+  shared_.log_about(std::string_view(name_).substr(0, name_.rfind('/')), level, event, fields);
 }
 
 StreamHub& Session::streams() {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/base.h"
+#include "ipc/account.h"
 #include "ipc/sessions.h"
 #include "wire/wire.h"
 
@@ -47,6 +48,9 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // For a connection that carries the requests of many, between two processes of ours. Before its first use.
   void set_capacity(const Capacity& capacity) { capacity_ = capacity; }
+
+  // With whose others it shares. Before its first use; the account outlives the open session.
+  void charge_to(Account& account) { account_ = &account; }
 
   // For a peer whose results are only passed on: they are kept as their text (wire::Keep::result).
   void keep_results() { keep_ = wire::Keep::result; }
@@ -91,6 +95,8 @@ class Session : public std::enable_shared_from_this<Session> {
   // Stops reading, as finish() does, though the peer has not ended: for a shutdown that drains.
   void drain();
   void close();  // now; open calls are cancelled
+  // The same, but whoever waits for an answer is told this first, as far as the connection takes it at once.
+  void cut_off(const Error& error);
   // For a connection that goes on in other hands: a copy of its descriptor, which blocks; and the end of this session,
   // but not of the connection.
   Result<UniqueFd> copy_connection() const;
@@ -116,6 +122,10 @@ class Session : public std::enable_shared_from_this<Session> {
 
   Watch& output() { return out_ ? *out_ : *in_; }
   bool may_read() const;
+  bool has_turn();  // whether the account has time left in this turn of the loop, and nobody waits for it longer
+  void begin_turn();
+  bool is_turn_over();
+  void update_account();
   void wake_reader();
   void settle_newest_call();
   bool read_some();
@@ -125,6 +135,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void accept_chunk(ByteView body);
   void slip(std::string_view id, const Error& error);
   void break_off(const Error& error);
+  void log(LogLevel level, std::string_view event, Log::Fields fields);
   bool write_some();
   void forget_sent();  // gives back the buffer of what was sent
   Fire drain_output();
@@ -159,6 +170,10 @@ class Session : public std::enable_shared_from_this<Session> {
   std::vector<std::function<void()>> on_close_, on_sent_;
   wire::Side side_;
   Capacity capacity_;
+  Account* account_ = nullptr;
+  std::size_t charged_ = 0;  // of unsent bytes, to the account
+  SteadyTime turn_begun_;
+  std::size_t turn_bytes_ = 0;  // since the clock was last asked
   std::uint8_t slips_ = 0;
   bool is_socket_ = true;
   bool is_output_socket_ = true;

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <unordered_set>
 #include <vector>
 
@@ -48,6 +50,10 @@ class Sessions {
   const SessionLimits& limits() const { return limits_; }
   void set_limits(SessionLimits limits) { limits_ = limits; }
 
+  // A line about something that others may cause as often as they like. Each source, a door or a principal, has a
+  // budget of its own; what it does not cover is counted and told later.
+  void log_about(std::string_view source, LogLevel level, std::string_view event, Log::Fields fields);
+
   std::size_t open_count() const { return open_.size(); }
   std::size_t in_flight() const { return in_flight_; }
   void for_each(const std::function<void(Session&)>& visit);
@@ -64,6 +70,7 @@ class Sessions {
   void remove(Session& session);
   void sweep();  // closes what was idle for too long, and gives memory back when all is quiet
   void plan_sweep();
+  void tell_left_out(const std::string& source, std::uint64_t count) const;
 
   Loop& loop_;
   const Log& log_;
@@ -72,6 +79,7 @@ class Sessions {
   Counters counters_;
   std::vector<Bytes> spares_;
   std::unordered_set<Session*> open_;
+  std::map<std::string, LineBudget, std::less<>> line_budgets_;  // of sources that used some of theirs
   std::size_t in_flight_ = 0;
   std::uint64_t requests_at_last_sweep_ = 0;
   Loop::TimerId sweep_timer_ = 0;

@@ -116,12 +116,19 @@ void OutStream::wake() {
 
 // ---- StreamHub ----
 
-Status StreamHub::announce(const std::vector<std::uint32_t>& streams) {
+Status StreamHub::announce(const std::vector<std::uint32_t>& streams,
+                           const std::function<void(const Error&)>& refused) {
   for (auto named = streams.begin(); named != streams.end(); ++named) {
     const std::uint32_t stream = *named;
     if (Status announced = book_.announce(stream); !announced) {
+      const bool are_too_many = announced.error().code == Code::rate_limited;
+      if (are_too_many && refused) refused(announced.error());
       // The request will not run: nobody would ever take those before it.
       drop_untaken({streams.begin(), named});
+      for (; are_too_many && named != streams.end(); ++named) {
+        [[maybe_unused]] const Status known = book_.announce(*named);
+        end(*named, &announced.error());
+      }
       return announced;
     }
     auto inbound = std::make_shared<InStream>(session_.shared_from_this(), stream);

@@ -95,7 +95,8 @@ class StreamHub {
       : session_(session), book_(side, window, most_open) {}
 
   // Called by the session for what arrives.
-  Status announce(const std::vector<std::uint32_t>& streams);
+  // Too many: `refused` answers the message, and then all streams that it named are reset.
+  Status announce(const std::vector<std::uint32_t>& streams, const std::function<void(const Error&)>& refused = {});
   Status arrive(const wire::Chunk& chunk);
   Status credit(wire::Value params);
   Status reset(wire::Value params);

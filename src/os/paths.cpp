@@ -1,6 +1,7 @@
 #include "os/paths.h"
 
 #include <pwd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -27,6 +28,17 @@ Result<std::string> choose(const char* name, std::string fallback) {
   return value;
 }
 
+// A foreign one is what `su` leaves behind: its owner could move whatever we put there.
+Result<std::string> own_xdg_runtime() {
+  const std::string path = variable("XDG_RUNTIME_DIR");
+  struct stat info{};
+  if (path.empty() || !variable("SALLYPORT_RUNTIME_DIR").empty()) return std::string();
+  if (::stat(path.c_str(), &info) != 0 || info.st_uid == ::geteuid()) return path;
+  return Error::make(Code::invalid_params, "XDG_RUNTIME_DIR (" + path + ") belongs to another user (uid " +
+                                               std::to_string(info.st_uid) +
+                                               "); unset it, or set SALLYPORT_RUNTIME_DIR to a directory of your own");
+}
+
 }  // namespace
 
 // The file itself and not getpwuid: other sources of users would need libraries that a static program lacks.
@@ -43,7 +55,7 @@ std::string home_directory() {
 }
 
 Result<Paths> paths_from_environment() {
-  const std::string xdg_runtime = variable("XDG_RUNTIME_DIR");
+  TRY(const std::string xdg_runtime, own_xdg_runtime());
   Paths paths;
   TRY(paths.runtime_dir,
       choose("SALLYPORT_RUNTIME_DIR",

@@ -17,11 +17,13 @@ struct Paths {
 
   std::string profiles_dir() const { return config_file.substr(0, config_file.rfind('/')) + "/profiles"; }
   std::string control_socket() const { return runtime_dir + "/warden.sock"; }
+  std::string lock_file() const { return runtime_dir + "/warden.lock"; }  // held by the warden; its pid and start time
   std::string loopback_file() const { return runtime_dir + "/warden.json"; }  // address and token of the TCP door
   std::string log_file() const { return state_dir + "/warden.log"; }
 };
 
-// INVALID_PARAMS if a variable holds a relative path or there is no home directory.
+// INVALID_PARAMS if a variable holds a relative path, XDG_RUNTIME_DIR is needed and another user's, or there is no home
+// directory.
 Result<Paths> paths_from_environment();
 
 // Whether a path is a directory's or leads to something in it. Textual: both absolute, without dots and last slashes.

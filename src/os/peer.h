@@ -39,6 +39,9 @@ struct Peer {
 // passed on to another process keeps the identity of the one that connected.
 Result<Peer> identify_peer(int socket);
 
+// Only whom the other end runs as: for the side that connected, who may be unable to see the other's process.
+Result<uid_t> peer_uid(int socket);
+
 // Fails unless the peer lives in our own pid and user namespaces: nothing sandboxed passes for the
 // host. Also fails when the kernel will not say (the peer is gone, or not dumpable).
 Status require_own_namespaces(const Peer& peer);

@@ -33,6 +33,16 @@ Error unidentified(const char* what, int error_number) {
                      std::string(what) + ": " + errno_name(error_number));
 }
 
+Result<ucred> credentials_of(int socket) {
+  ucred credentials{};
+  socklen_t length = sizeof credentials;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
+    return unidentified("SO_PEERCRED", errno);
+  }
+  if (length != sizeof credentials) return unidentified("SO_PEERCRED", EINVAL);
+  return credentials;
+}
+
 // On pidfs (6.9) a pidfd's inode number is unique per process for the whole boot. Before it, the
 // start time in clock ticks tells two lives of one pid apart.
 Result<std::uint64_t> process_number(int pidfd, pid_t pid) {
@@ -77,19 +87,20 @@ Result<bool> are_same(int a, int b) {
 
 std::string_view to_string(IdentityProof proof) { return proof == IdentityProof::pidfd ? "pidfd" : "pid-checked"; }
 
+Result<uid_t> peer_uid(int socket) {
+  TRY(const ucred credentials, credentials_of(socket));
+  return credentials.uid;
+}
+
 Result<Peer> identify_peer(int socket) {
-  ucred credentials{};
-  socklen_t length = sizeof credentials;
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
-    return unidentified("SO_PEERCRED", errno);
-  }
+  TRY(const ucred credentials, credentials_of(socket));
   // pid 0: a peer in a pid namespace that ours cannot see into.
-  if (length != sizeof credentials || credentials.pid <= 0) return unidentified("SO_PEERCRED", ESRCH);
+  if (credentials.pid <= 0) return unidentified("SO_PEERCRED", ESRCH);
 
   Peer peer;
   peer.identity = {credentials.pid, credentials.uid, credentials.gid};
   int pidfd = -1;
-  length = sizeof pidfd;
+  socklen_t length = sizeof pidfd;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &length) == 0) {
     peer.process_fd = UniqueFd(pidfd);
     peer.proof = IdentityProof::pidfd;

@@ -27,11 +27,7 @@ Result<std::uint64_t> start_time(pid_t pid) {
   return static_cast<std::uint64_t>(time.tv_sec) * 1000000U + static_cast<std::uint64_t>(time.tv_usec);
 }
 
-}  // namespace
-
-std::string_view to_string(IdentityProof) { return "pid-checked"; }
-
-Result<Peer> identify_peer(int socket) {
+Result<xucred> credentials_of(int socket) {
   xucred credentials{};
   socklen_t length = sizeof credentials;
   if (::getsockopt(socket, SOL_LOCAL, LOCAL_PEERCRED, &credentials, &length) != 0) {
@@ -40,8 +36,22 @@ Result<Peer> identify_peer(int socket) {
   if (credentials.cr_version != XUCRED_VERSION || credentials.cr_ngroups < 1) {
     return unidentified("LOCAL_PEERCRED", EINVAL);
   }
+  return credentials;
+}
+
+}  // namespace
+
+std::string_view to_string(IdentityProof) { return "pid-checked"; }
+
+Result<uid_t> peer_uid(int socket) {
+  TRY(const xucred credentials, credentials_of(socket));
+  return credentials.cr_uid;
+}
+
+Result<Peer> identify_peer(int socket) {
+  TRY(const xucred credentials, credentials_of(socket));
   pid_t pid = -1;
-  length = sizeof pid;
+  socklen_t length = sizeof pid;
   if (::getsockopt(socket, SOL_LOCAL, LOCAL_PEERPID, &pid, &length) != 0) return unidentified("LOCAL_PEERPID", errno);
   Peer peer;
   peer.identity = {pid, credentials.cr_uid, credentials.cr_groups[0]};

@@ -25,6 +25,10 @@ Result<std::uint64_t> memory_pss_kib(pid_t pid);
 // the page cache when they are used.
 void release_code();
 
+// Opens /dev/null in place of stdin, stdout and stderr where they are closed: otherwise the next file that is opened
+// becomes one of them, and gets what was meant for a terminal or a log. First of all in every program.
+void open_standard_descriptors();
+
 // Raises the limit on open files as far as this process may; returns what is in force.
 std::uint64_t raise_open_files_limit();
 

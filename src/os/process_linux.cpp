@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <link.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -82,6 +83,14 @@ void release_code() {
     return 1;  // the first is the program itself
   };
   ::dl_iterate_phdr(release, nullptr);
+}
+
+void open_standard_descriptors() {
+  int fd = 0;
+  do {
+    fd = ::open("/dev/null", O_RDWR);
+  } while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd >= 0) ::close(fd);
 }
 
 std::uint64_t raise_open_files_limit() {

@@ -13,6 +13,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "os/peer.h"
+
 namespace sallyport::os {
 namespace {
 
@@ -61,6 +63,52 @@ Result<sockaddr_in> parse_loopback(const std::string& text) {
   return address;
 }
 
+std::string parent_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+Result<UniqueFd> open_parent(const std::string& path, int flags) {
+  const std::string parent = parent_of(path);
+  UniqueFd directory{::open(parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | flags)};
+  if (directory) return directory;
+  if (errno == ENOENT) return Error::make(Code::not_found, "no such socket: " + path);
+  if (errno == ELOOP || errno == ENOTDIR) {
+    return Error::make(Code::conflict, parent + " is not a directory (a symbolic link is not accepted)");
+  }
+  return Error::from_errno("cannot open " + parent, errno);
+}
+
+// Whoever may write to the directory could have put a socket of theirs there.
+Status require_own_directory(int directory, const std::string& path) {
+  struct stat info{};
+  if (::fstat(directory, &info) != 0) return Error::from_errno("cannot stat " + path, errno);
+  if (info.st_uid != ::geteuid()) {
+    return Error::make(Code::conflict, path + " belongs to another user (uid " + std::to_string(info.st_uid) +
+                                           "): nothing that listens there is trusted; set SALLYPORT_RUNTIME_DIR to a "
+                                           "directory of your own");
+  }
+  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return Error::make(Code::conflict, "other users may write to " + path +
+                                           ": nothing that listens there is trusted; run: chmod 700 " + path);
+  }
+  return ok();
+}
+
+Result<UniqueFd> connect_in(int directory, const std::string& path) {
+  TRY(const sockaddr_un address, address_in(directory, path.substr(path.rfind('/') + 1)));
+  UniqueFd fd{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  if (!fd) return Error::from_errno("cannot create a socket", errno);
+  while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == ENOENT) return Error::make(Code::not_found, "no such socket: " + path);
+    if (errno == ECONNREFUSED) return Error::make(Code::unavailable, "nobody listens on " + path);
+    return Error::from_errno("cannot connect to " + path, errno);
+  }
+  enlarge_buffers(fd.get());
+  return fd;
+}
+
 }  // namespace
 
 Result<UniqueFd> listen_unix(int directory, const std::string& name) {
@@ -78,24 +126,18 @@ Result<UniqueFd> listen_unix(int directory, const std::string& name) {
 }
 
 Result<UniqueFd> connect_unix(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  const std::string parent = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  const UniqueFd directory{::open(parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
-  if (!directory) {
-    if (errno == ENOENT) return Error::make(Code::not_found, "no such socket: " + path);
-    return Error::from_errno("cannot open " + parent, errno);
-  }
-  TRY(const sockaddr_un address, address_in(directory.get(), path.substr(slash + 1)));
-  UniqueFd fd{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  if (!fd) return Error::from_errno("cannot create a socket", errno);
-  while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    if (errno == EINTR) continue;
-    if (errno == ENOENT) return Error::make(Code::not_found, "no such socket: " + path);
-    if (errno == ECONNREFUSED) return Error::make(Code::unavailable, "nobody listens on " + path);
-    return Error::from_errno("cannot connect to " + path, errno);
-  }
-  enlarge_buffers(fd.get());
-  return fd;
+  TRY(const UniqueFd directory, open_parent(path, 0));
+  return connect_in(directory.get(), path);
+}
+
+Result<UniqueFd> connect_own_unix(const std::string& path) {
+  TRY(const UniqueFd directory, open_parent(path, O_NOFOLLOW));
+  TRY(require_own_directory(directory.get(), parent_of(path)));
+  TRY(UniqueFd fd, connect_in(directory.get(), path));
+  TRY(const uid_t server, peer_uid(fd.get()));
+  if (server == ::geteuid()) return fd;
+  return Error::make(Code::unauthenticated, "whoever listens on " + path + " runs as another user",
+                     "uid " + std::to_string(server));
 }
 
 Result<TcpListener> listen_loopback() {

@@ -18,6 +18,11 @@ Result<UniqueFd> listen_unix(int directory, const std::string& name);
 // listens on it. Works for paths of any length.
 Result<UniqueFd> connect_unix(const std::string& path);
 
+// The same, to a server of this very user and nobody else's: the socket's directory must be ours, writable by us alone
+// and no symlink (CONFLICT), and whoever listens must run as us (UNAUTHENTICATED). Uids are those of our own user
+// namespace; a container's maps its user to itself, so that the warden is its own user there too.
+Result<UniqueFd> connect_own_unix(const std::string& path);
+
 struct TcpListener {
   UniqueFd fd;
   std::string address;  // "127.0.0.1:54213"

@@ -78,7 +78,7 @@ Task<Result<std::shared_ptr<ipc::Session>>> connect_session(ipc::Sessions& sessi
     CO_TRY(connection, os::connect_loopback(record.address));
     CO_TRY(connection, co_await prove(sessions.loop(), std::move(connection), record));
   } else {
-    CO_TRY(connection, os::connect_unix(record.address));
+    CO_TRY(connection, os::connect_own_unix(record.address));
     const auto peer = os::identify_peer(connection.get());
     if (!peer || peer->identity.uid != ::geteuid() ||
         static_cast<std::uint64_t>(peer->identity.pid) != record.binding.pid) {

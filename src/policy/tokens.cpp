@@ -4,7 +4,15 @@ namespace sallyport::policy {
 namespace {
 
 Error refused(const char* why) {
-  return Error::make(Code::unauthenticated, "this method needs a valid capability token", why);
+  return Error::make(Code::unauthenticated,
+                     "this method needs a capability token, made by token.create of this very process for it "
+                     "(on the command line: sallyport call --token METHOD)",
+                     why);
+}
+
+// No token outlives the process that signed it, so the time since some moment will do; the wall clock can be set.
+std::int64_t steady_millis(const Clock& clock) {
+  return std::chrono::duration_cast<Millis>(clock.steady().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -30,7 +38,7 @@ std::string Tokens::create(const Principal& principal, std::uint64_t process, co
                            Millis ttl) const {
   const std::string claims = wire::to_json([&](wire::JsonWriter& json) {
     json.begin_object().member("principal", principal.to_string()).member("process", process);
-    json.member("expires", clock_.unix_millis() + ttl.count()).key("methods").begin_array();
+    json.member("expires", steady_millis(clock_) + ttl.count()).key("methods").begin_array();
     for (const std::string& method : methods) json.value(method);
     json.end_array().end_object();
   });
@@ -53,7 +61,7 @@ Status Tokens::check(std::string_view token, const Principal& principal, std::ui
   const wire::Value root = document.root();
   if (root.get("principal").as_string() != principal.to_string()) return refused("made for another principal");
   if (root.get("process").as_uint() != process) return refused("made for another process");
-  if (root.get("expires").as_int().value_or(0) <= clock_.unix_millis()) return refused("expired");
+  if (root.get("expires").as_int().value_or(0) <= steady_millis(clock_)) return refused("expired");
   for (const wire::Value pattern : root.get("methods").items()) {
     if (matches(pattern.as_string().value_or(""), method)) return ok();
   }

@@ -121,12 +121,14 @@ void Auditor::note_suppressed(const std::string& principal, const std::string& w
 }
 
 void Auditor::log_failure(std::string_view stage, const handlers::RequestContext& context, ipc::Call& call,
-                          const Error& error) const {
-  log_.info(stage, {{"principal", context.principal.to_string()},
-                    {"peer", context.peer.pid},
-                    {"request", call.message().id},
-                    {"method", call.message().method},
-                    {"error", error.describe()}});
+                          const Error& error) {
+  const std::string principal = context.principal.to_string();
+  call.session().shared().log_about(principal, LogLevel::info, stage,
+                                    {{"principal", principal},
+                                     {"peer", context.peer.pid},
+                                     {"request", call.message().id},
+                                     {"method", call.message().method},
+                                     {"error", error.describe()}});
 }
 
 }  // namespace sallyport::warden

@@ -55,8 +55,8 @@ class Auditor {
 
  private:
   // What the caller is not told about a failure, under the id that it knows.
-  void log_failure(std::string_view stage, const handlers::RequestContext& context, ipc::Call& call,
-                   const Error& error) const;
+  static void log_failure(std::string_view stage, const handlers::RequestContext& context, ipc::Call& call,
+                          const Error& error);
   std::function<void()> delayed(const handlers::Method& method, const handlers::RequestContext& context,
                                 ipc::Call& call) const;
   void note_suppressed(const std::string& principal, const std::string& what);

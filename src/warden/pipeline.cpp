@@ -116,7 +116,8 @@ void Pipeline::accept_proven(UniqueFd in, UniqueFd out, Door& door, std::string 
 
 void Pipeline::refuse(UniqueFd connection, const Door& door, const Error& error) {
   ++host_.sessions.counters().refused;
-  host_.sessions.log().warn("connection refused", {{"door", door.name}, {"error", error.describe()}});
+  host_.sessions.log_about(door.name, LogLevel::warn, "connection refused",
+                           {{"door", door.name}, {"error", error.describe()}});
   host_.events.publish("session.refused", wire::to_json([&](wire::JsonWriter& json) {
                          json.begin_object().member("door", door.name).member("why", error.message).end_object();
                        }));
@@ -142,9 +143,11 @@ void Pipeline::open(UniqueFd in, UniqueFd out, Door& door, RequestContext contex
   const std::string name = door.name + "/" + std::to_string(host_.sessions.counters().accepted);
   auto session = Session::open(host_.sessions, std::move(in), std::move(out), wire::Side::accepting, name);
   if (!session) {
-    host_.sessions.log().error("cannot open a session", {{"door", door.name}, {"error", session.error().describe()}});
+    host_.sessions.log_about(door.name, LogLevel::error, "cannot open a session",
+                             {{"door", door.name}, {"error", session.error().describe()}});
     return;
   }
+  (*session)->charge_to(door.account);
   ++door.connections;
   (*session)->on_close([&door] { --door.connections; });
   serve(std::move(*session), door, std::move(context));

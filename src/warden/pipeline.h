@@ -30,6 +30,7 @@ struct Door {
   std::size_t connections = 0;      // now
   std::size_t in_flight = 0;        // now, over all connections
   std::size_t in_flight_bytes = 0;  // of these requests
+  ipc::Account account = {};        // of its connections
 };
 
 // Whether there is a method that this name or pattern stands for.

@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "os/files.h"
+#include "os/process.h"
 #include "os/sockets.h"
 #include "warden/warden.h"
 
@@ -27,9 +28,16 @@ Result<Warden::Claim> Warden::claim(const os::Paths& paths) {
   TRY(claim.directory, os::open_private_directory(paths.runtime_dir));
   auto lock = os::lock_file(claim.directory.get(), kLockName);
   if (!lock && lock.error().code == Code::conflict) {
-    return Error::make(Code::conflict, "another warden is running in " + paths.runtime_dir);
+    return Error::make(Code::conflict, "another warden is running in " + paths.runtime_dir, std::string(kPlaceTaken));
   }
   TRY(claim.lock, std::move(lock));
+  // For those who wait until the place is free again; the lock itself needs no words.
+  TRY(const std::uint64_t start_time, os::process_start_time(::getpid()));
+  const std::string holder = std::to_string(::getpid()) + " " + std::to_string(start_time) + "\n";
+  if (::ftruncate(claim.lock.get(), 0) != 0 ||
+      ::pwrite(claim.lock.get(), holder.data(), holder.size(), 0) != static_cast<ssize_t>(holder.size())) {
+    return Error::from_errno("cannot write the lock file", errno);
+  }
   return claim;
 }
 

@@ -154,6 +154,7 @@ Warden::~Warden() { close(); }
 Result<std::unique_ptr<Warden>> Warden::start(Options options, const Log& log, const Clock& clock,
                                               std::optional<ipc::PeerVerifier> verifier) {
   TRY(Config config, load_config(options.paths.config_file));
+  if (config.require_pidfd) TRY(ipc::require_peer_pidfd());
   // A peer that goes away must not take us with it.
   ::signal(SIGPIPE, SIG_IGN);
   os::raise_open_files_limit();
@@ -164,12 +165,21 @@ Result<std::unique_ptr<Warden>> Warden::start(Options options, const Log& log, c
       new Warden(std::move(options), std::move(config), std::move(held), std::move(ledger), log, clock));
   // Before anybody can know of us, and so before anybody can send one.
   warden->watch_for_signals();
-  TRY(warden->open_control_door(std::move(verifier)));
-  TRY(warden->open_containers());
-  if (warden->options_.with_loopback) TRY(warden->open_loopback_door());
-  if (warden->options_.with_stdio) TRY(warden->open_stdio_door());
+  if (Status opened = warden->open_doors(std::move(verifier)); !opened) {
+    // What was in the way of its socket is not its own to remove.
+    if (warden->control_listener_) warden->leave_place();
+    return std::move(opened).error();
+  }
   warden->watch_place();
   return warden;
+}
+
+Status Warden::open_doors(std::optional<ipc::PeerVerifier> verifier) {
+  TRY(open_control_door(std::move(verifier)));
+  TRY(open_containers());
+  if (options_.with_loopback) TRY(open_loopback_door());
+  if (options_.with_stdio) TRY(open_stdio_door());
+  return ok();
 }
 
 Status Warden::open_containers() {
@@ -381,6 +391,8 @@ void Warden::apply(const Config& config) {
 void Warden::limit(Door& door, const Config& config) {
   const bool is_host = door.principal.is_host();
   door.max_connections = is_host ? config.max_connections : std::min(config.max_connections, kContainerConnections);
+  // Answers that nobody reads cost the same memory as requests.
+  door.account.most_unsent = door.max_in_flight_bytes;
   door.max_in_flight = is_host ? config.max_in_flight : std::min(config.max_in_flight, kContainerRequests);
 }
 
@@ -444,7 +456,10 @@ void Warden::shut_down() {
     log_.warn("requests in flight were cut off", {{"count", sessions_.in_flight()}});
     // Those who wait for a container are told.
     containers_.close();
-    loop_.after(kLastWords, [this] { sessions_.for_each([](ipc::Session& session) { session.close(); }); });
+    loop_.after(kLastWords, [this] {
+      const Error stopped = Error::make(Code::unavailable, "the warden stopped before this was done");
+      sessions_.for_each([&](ipc::Session& session) { session.cut_off(stopped); });
+    });
   });
 }
 

@@ -40,6 +40,9 @@ struct Options {
   std::shared_ptr<approval::Reviewer> deputy = {}, human = {};
 };
 
+// The detail of the error when another warden of this user is alive.
+inline constexpr std::string_view kPlaceTaken = "the lock is held";
+
 class Warden {
  public:
   // Takes the lock, opens the doors. CONFLICT if another warden of this user is alive. `verifier` is
@@ -62,6 +65,7 @@ class Warden {
   static Result<Claim> claim(const os::Paths& paths);
   Warden(Options options, Config config, Claim claim, std::unique_ptr<ledger::Ledger> ledger, const Log& log,
          const Clock& clock);
+  Status open_doors(std::optional<ipc::PeerVerifier> verifier);
   Status open_control_door(std::optional<ipc::PeerVerifier> verifier);
   Status open_loopback_door();
   Status open_stdio_door();

@@ -34,6 +34,35 @@ constexpr std::array<char, 256> kMeanings = [] {
   return table;
 }();
 
+static std::size_t mix(std::string_view text) {
+  std::uint64_t mixed = text.size();
+  for (; !text.empty(); text.remove_prefix(std::min<std::size_t>(text.size(), 8))) {
+    std::uint64_t block = 0;
+    std::memcpy(&block, text.data(), std::min<std::size_t>(text.size(), 8));
+    mixed = (mixed ^ block) * 0x9e3779b97f4a7c15U;
+    mixed ^= mixed >> 29;
+  }
+  return static_cast<std::size_t>(mixed);
+}
+
+// By a table, several times as fast as sorting them; for keys that are made to collide in it, by sorting them.
+static bool are_some_equal(std::vector<std::string_view>& keys) {
+  const std::size_t mask = std::bit_ceil(2 * keys.size()) - 1;
+  std::vector<std::uint32_t> table(mask + 1);  // which key, counted from 1
+  std::size_t steps_left = 8 * keys.size();
+  for (std::uint32_t i = 0; i < keys.size(); ++i) {
+    std::size_t slot = mix(keys[i]) & mask;
+    for (; table[slot] != 0; slot = (slot + 1) & mask) {
+      if (keys[table[slot] - 1] == keys[i]) return true;
+      if (--steps_left != 0) continue;
+      std::sort(keys.begin(), keys.end());
+      return std::adjacent_find(keys.begin(), keys.end()) != keys.end();
+    }
+    table[slot] = i + 1;
+  }
+  return false;
+}
+
 // Reads a text in one pass into the words of a document and its strings, unescaped, one behind the other.
 class JsonReader {
  public:
@@ -197,8 +226,7 @@ class JsonReader {
     std::vector<std::string_view> keys;
     keys.reserve(count);
     for (const auto& [key, member] : Value(&words_[object], texts_).members()) keys.push_back(key);
-    std::sort(keys.begin(), keys.end());
-    return std::adjacent_find(keys.begin(), keys.end()) != keys.end();
+    return are_some_equal(keys);
   }
 
   void note_stream(std::size_t index) {

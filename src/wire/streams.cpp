@@ -37,8 +37,9 @@ Status Streams::announce(std::uint32_t stream) {
   if (stream == 0 || is_own(stream) || stream <= last_announced_) {
     return Error::make(Code::protocol_error, "stream numbers rise, and each side has its own parity");
   }
-  if (receiving_.size() >= most_open_) return Error::make(Code::rate_limited, "too many open streams");
+  // Known from now on, even if it is refused: what is on its way already is ignored, and no fault.
   last_announced_ = stream;
+  if (receiving_.size() >= most_open_) return Error::make(Code::rate_limited, "too many open streams");
   receiving_.emplace(stream, Inbound{.granted = window_.credit});
   return ok();
 }

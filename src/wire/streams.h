@@ -29,7 +29,8 @@ class Streams {
   bool is_sending(std::uint32_t stream) const { return sending_.contains(stream); }
 
   // ---- streams the peer sends on ----
-  // A message named the stream. Refuses our own numbers, numbers already used, and too many.
+  // A message named the stream. Refuses our own numbers and numbers already used, and too many (RATE_LIMITED: it counts
+  // as one that was closed).
   Status announce(std::uint32_t stream);
   enum class Arrival : std::uint8_t { data, end, ignored };
   // A chunk came. `ignored`: for a stream that is closed already, as happens after a reset. A stream

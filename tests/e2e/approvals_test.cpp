@@ -199,5 +199,23 @@ TEST_F(Approvals, AttackWhatFollowsTheReviewIsNotReviewed) {
   EXPECT_FALSE(made("f"));
 }
 
+TEST_F(Approvals, AttackASubscriptionThatWasAskedForBeforeTheSessionWasNarrowed) {
+  start_with(
+      "[warden]\ndrain_timeout_ms = 2000\n[[rule]]\nname = \"ears\"\nmatch = \"warden.subscribe\"\nprincipal = "
+      "[\"host\"]\neffect = \"human\"\n");
+  use_profile("");
+  Client session = connect(), human = connect();
+  ASSERT_TRUE(session.send_request("s", "warden.subscribe"));
+  const std::string id = question(human);
+  ASSERT_TRUE(session.send_request("n", "session.narrow", R"({"container":)" + quoted(container()) + "}"));
+  EXPECT_EQ(code_of(session.next_message()), "OK");
+  EXPECT_EQ(human.outcome("approval.approve", named(id)), "OK");
+  const auto answer = session.next_message();
+  ASSERT_TRUE(answer && answer->id == "s");
+  EXPECT_EQ(code_of(answer), "POLICY_DENIED");
+  EXPECT_EQ(human.outcome("warden.reload"), "OK");
+  EXPECT_TRUE(session.pings()) << "and no event came before it";
+}
+
 }  // namespace
 }  // namespace sallyport::testing

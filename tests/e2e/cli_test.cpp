@@ -9,6 +9,9 @@
 #include <string>
 
 #include "os/process.h"
+#include "os/sockets.h"
+#include "support/attacker.h"
+#include "support/client.h"
 #include "support/daemon.h"
 #include "support/shell.h"
 
@@ -169,6 +172,114 @@ TEST_F(CommandLine, AuditFindsWhatWasChangedInItsFiles) {
     EXPECT_EQ(sallyport(std::string("audit ") + wrong).status, 2) << wrong;
   }
   EXPECT_EQ(sallyport("audit query --decision POLICY_DENIED").status, 0);
+}
+
+// ---- a warden that cannot or will not serve ----
+
+TEST_F(CommandLine, ARefusalIsReportedAsWhatItIsEveryTime) {
+  ASSERT_EQ(sallyport("up").status, 0);
+  const std::string inside = "cd '" + root_.path() + "/project' && HOME='" + root_.path() +
+                             "/home' SALLYPORT_RUNTIME_DIR='" + root_.path() + "/run' SALLYPORT_STATE_DIR='" +
+                             root_.path() + "/state' SALLYPORT_CONFIG='" + root_.path() +
+                             "/sallyport.toml' unshare -r -p -f --mount-proc " SALLYPORT_CLI " ping 2>&1";
+  for (int i = 0; i < 20; ++i) {
+    const Ran ran = run_shell(inside);
+    EXPECT_EQ(ran.status, 3) << ran.output;
+    EXPECT_NE(ran.output.find("not in the host's namespaces"), std::string::npos) << ran.output;
+  }
+}
+
+TEST_F(CommandLine, AFullDoorIsReportedAsWhatItIsEveryTime) {
+  write("sallyport.toml", "[warden]\nmax_connections = 1\n");
+  ASSERT_EQ(sallyport("up").status, 0);
+  const auto connection = os::connect_unix(root_.path() + "/run/warden.sock");
+  ASSERT_TRUE(connection);
+  // The one before it is closed when its command has ended, which the warden may not have seen yet.
+  ASSERT_TRUE(eventually([&] { return sallyport("ping").status == 1; }));
+  for (int i = 0; i < 20; ++i) {
+    const Ran ran = sallyport("ping");
+    EXPECT_EQ(ran.status, 1) << ran.output;
+    EXPECT_NE(ran.output.find("too many connections"), std::string::npos) << ran.output;
+  }
+}
+
+TEST_F(CommandLine, AWardenThatIsStoppingIsWaitedFor) {
+  write("sallyport.toml", "[warden]\ndrain_timeout_ms = 1500\n");
+  ASSERT_EQ(sallyport("up").status, 0);
+  Client busy = Client::unix_socket(root_.path() + "/run/warden.sock");
+  ASSERT_TRUE(busy.send_request("1", "test.sleep", R"({"ms":60000})"));
+  ASSERT_TRUE(busy.send_request("2", "warden.shutdown"));
+  const auto stopping = busy.next_message();
+  ASSERT_TRUE(stopping && stopping->id == "2" && !stopping->error);
+  const Ran ran = sallyport("--json up");
+  EXPECT_EQ(ran.status, 0) << ran.output;
+  EXPECT_NE(ran.output.find("\"was_running\":false"), std::string::npos) << ran.output;
+  // And who was cut off is told so.
+  const auto cut_off = busy.next_message();
+  ASSERT_TRUE(cut_off && cut_off->id == "1");
+  EXPECT_EQ(code_of(cut_off), "UNAVAILABLE");
+}
+
+TEST_F(CommandLine, DownWhileAnotherOneStopsItIsFine) {
+  ASSERT_EQ(sallyport("up").status, 0);
+  const std::string twice =
+      "for i in 1 2 3 4; do (" + std::string(SALLYPORT_CLI) + " down || echo FAILED) & done; wait";
+  const Ran ran =
+      run_shell("SALLYPORT_RUNTIME_DIR='" + root_.path() + "/run' SALLYPORT_STATE_DIR='" + root_.path() +
+                "/state' SALLYPORT_CONFIG='" + root_.path() + "/sallyport.toml' sh -c '" + twice + "' 2>&1");
+  EXPECT_EQ(ran.output.find("FAILED"), std::string::npos) << ran.output;
+}
+
+TEST_F(CommandLine, AFaultInAProfileLeavesNoSocketBehind) {
+  std::filesystem::create_directories(root_.path() + "/profiles");
+  write("profiles/bad.toml", "nonsense = 1\n");
+  EXPECT_EQ(sallyport("up").status, 4);
+  EXPECT_FALSE(std::filesystem::exists(root_.path() + "/run/warden.sock"));
+  std::filesystem::remove(root_.path() + "/profiles/bad.toml");
+}
+
+TEST_F(CommandLine, OutputThatCannotBeWrittenIsAFailure) {
+  ASSERT_EQ(sallyport("up").status, 0);
+  const Ran ran = run_shell("SALLYPORT_RUNTIME_DIR='" + root_.path() + "/run' SALLYPORT_STATE_DIR='" + root_.path() +
+                            "/state' SALLYPORT_CONFIG='" + root_.path() +
+                            "/sallyport.toml' " SALLYPORT_CLI " call test.ping 2>&1 >/dev/full");
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_NE(ran.output.find("the output cannot be written"), std::string::npos) << ran.output;
+}
+
+TEST_F(CommandLine, WhatWaitsForAHumanSaysSo) {
+  write("sallyport.toml",
+        "[[rule]]\nname = \"careful\"\nmatch = \"test.echo\"\nprincipal = [\"host\"]\neffect = \"human\"\n");
+  const Ran ran = sallyport("call test.echo '{\"data\":1}' --deadline-ms 1000");
+  EXPECT_NE(ran.output.find("sallyport approvals show"), std::string::npos) << ran.output;
+}
+
+TEST_F(CommandLine, AMethodThatNeedsATokenCanBeCalled) {
+  write("sallyport.toml", "[host]\ntoken_methods = [\"test.echo\"]\n");
+  const Ran without = sallyport("call test.echo '{\"data\":1}'");
+  EXPECT_EQ(without.status, 3);
+  EXPECT_NE(without.output.find("sallyport call --token"), std::string::npos) << without.output;
+  const Ran with = sallyport("call --token test.echo '{\"data\":1}'");
+  EXPECT_EQ(with.status, 0) << with.output;
+}
+
+TEST_F(CommandLine, AFullDiskIsNamed) {
+  if (!is_root()) GTEST_SKIP() << "only root can mount";
+  const std::string state = root_.path() + "/state";
+  std::filesystem::create_directories(state);
+  std::filesystem::permissions(state, std::filesystem::perms::owner_all);
+  // In a mount namespace of its own, which goes with the command.
+  const std::string script = "mount -t tmpfs -o size=64k,mode=700 tmpfs " + state + " && : >" + state +
+                             "/warden.log && dd if=/dev/zero of=" + state +
+                             "/full bs=1k 2>/dev/null; " SALLYPORT_CLI " up; echo status $?; " SALLYPORT_CLI " doctor";
+  const Ran ran = run_shell("HOME='" + root_.path() + "/home' SALLYPORT_RUNTIME_DIR='" + root_.path() +
+                            "/run' SALLYPORT_STATE_DIR='" + state + "' SALLYPORT_CONFIG='" + root_.path() +
+                            "/sallyport.toml' unshare -m sh -c '" + script + "' 2>&1");
+  EXPECT_EQ(ran.output.find("it said nothing"), std::string::npos) << ran.output;
+  EXPECT_NE(ran.output.find("status 4"), std::string::npos) << ran.output;
+  EXPECT_NE(ran.output.find("disk is full"), std::string::npos) << ran.output;
+  EXPECT_NE(ran.output.find("state directory"), std::string::npos) << ran.output;
+  EXPECT_NE(ran.output.find("free some room"), std::string::npos) << ran.output;
 }
 
 }  // namespace

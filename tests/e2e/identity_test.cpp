@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "door.h"
@@ -215,16 +216,43 @@ TEST_F(Identity, DescriptorsInScmRightsAreDroppedAndCounted) {
 }
 
 TEST_F(Identity, AFloodOfDescriptorsExhaustsNothing) {
-  Client client = connect();
-  const std::vector<int> many(250, client.fd());
   const std::string ping = request_frame("1", "test.ping");
   for (int i = 0; i < 100; ++i) {
+    Client client = connect();
+    const std::vector<int> many(250, client.fd());
     // Spread over the frame: each piece brings its own.
     ASSERT_TRUE(send_with_descriptors(client.fd(), ping.substr(0, 10), many.data(), many.size()));
     ASSERT_TRUE(send_with_descriptors(client.fd(), ping.substr(10), many.data(), many.size()));
     ASSERT_EQ(code_of(client.next_message()), "OK");
   }
   EXPECT_GE(counter("descriptors_dropped"), 100);
+}
+
+TEST_F(Identity, WhoKeepsSendingDescriptorsIsDisconnected) {
+  Client client = connect();
+  const int fd = client.fd();
+  for (int i = 0; i + 1 < wire::kMaxMalformed; ++i) {
+    ASSERT_TRUE(send_with_descriptors(client.fd(), request_frame("1", "test.ping"), &fd, 1));
+    ASSERT_EQ(code_of(client.next_message()), "OK");
+  }
+  ASSERT_TRUE(send_with_descriptors(client.fd(), request_frame("1", "test.ping"), &fd, 1));
+  EXPECT_EQ(code_for_nobody(client.next_message()), "PROTOCOL_ERROR");
+  EXPECT_TRUE(client.is_closed_by_peer());
+}
+
+TEST_F(Identity, AFloodOfBrokenConnectionsCostsAFewLinesOfTheLog) {
+  constexpr int kConnections = 500;
+  for (int i = 0; i < kConnections; ++i) {
+    Client client = connect();
+    ASSERT_TRUE(client.send(header_of(0)));
+    ASSERT_TRUE(client.is_closed_by_peer());
+  }
+  EXPECT_TRUE(reaches("protocol_closes", kConnections));
+  const std::string log = daemon().log();
+  const auto lines = std::count(log.begin(), log.end(), '\n');
+  EXPECT_LT(lines, kConnections / 2) << log;
+  EXPECT_NE(log.find("closing a connection that broke the protocol"), std::string::npos);
+  EXPECT_TRUE(daemon().logs("lines were left out")) << "those are counted";
 }
 
 }  // namespace

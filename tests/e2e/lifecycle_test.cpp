@@ -22,10 +22,10 @@ using std::chrono::milliseconds;
 class LifeCycle : public Door {
  protected:
   bool socket_exists() { return ::access(daemon().socket_path().c_str(), F_OK) == 0; }
-  // Does not start, says why, and ends with status 1.
-  static void expect_no_start(Daemon& refused, const std::string& why) {
+  // Does not start, says why, and ends with that status.
+  static void expect_no_start(Daemon& refused, const std::string& why, int status = 1) {
     EXPECT_FALSE(refused.start());
-    EXPECT_EQ(refused.wait(), 1);
+    EXPECT_EQ(refused.wait(), status);
     EXPECT_NE(refused.log().find(why), std::string::npos) << refused.log();
   }
 };
@@ -146,7 +146,7 @@ TEST_F(LifeCycle, ASecondWardenIsRefusedWhileTheFirstLives) {
   Client client = connect();
   ASSERT_TRUE(client.pings());
   Daemon second({.runtime_dir = daemon().runtime_dir()});
-  expect_no_start(second, "another warden is running");
+  expect_no_start(second, "another warden is running", 75);
   EXPECT_TRUE(client.pings()) << "the first never noticed";
   EXPECT_TRUE(connect().pings()) << "and its socket is still its own";
 }

@@ -270,5 +270,19 @@ TEST_F(MessageAttack, CreditThatMakesNoSense) {
   EXPECT_TRUE(client.pings());
 }
 
+TEST_F(MessageAttack, AMalformedMessageWithAnIdInFlightIsNoAnswerToIt) {
+  Client client = connect();
+  ASSERT_TRUE(client.send_request("a", "test.sleep", R"({"ms":200})"));
+  ASSERT_TRUE(client.send(frame_of(R"({"id":"a","type":"request","method":"test.ping","bogus":1})")));
+  EXPECT_EQ(code_for_nobody(client.next_message()), "INVALID_REQUEST");
+  const auto answer = client.next_message();
+  ASSERT_TRUE(answer && answer->id == "a");
+  EXPECT_EQ(code_of(answer), "OK");
+  ASSERT_TRUE(client.send(frame_of(R"({"id":"a","type":"request","method":"test.ping","bogus":1})")));
+  const auto refused = client.next_message();
+  ASSERT_TRUE(refused && refused->id == "a") << "otherwise it is told which of its messages was wrong";
+  EXPECT_EQ(code_of(refused), "INVALID_REQUEST");
+}
+
 }  // namespace
 }  // namespace sallyport::testing

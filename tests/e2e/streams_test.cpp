@@ -281,5 +281,49 @@ TEST_F(Events, ASubscriberThatDoesNotReadLosesEventsNotTheWardensMemory) {
   EXPECT_LT(lost, kReloads);
 }
 
+TEST_F(StreamsOverTheWire, OneTooManyIsRefusedAndResetAndCostsNothingElse) {
+  Client client = connect();
+  for (std::uint32_t i = 0; i < wire::kMaxOpenStreams; ++i) {
+    ASSERT_EQ(client.outcome("test.echo", R"({"data":{"$stream":)" + std::to_string(2 * i + 1) + "}}"), "OK");
+  }
+  ASSERT_TRUE(client.send_request("important", "test.sleep", R"({"ms":300})"));
+  // Pipelined, as the protocol allows: the chunks are on their way before the refusal is.
+  std::string burst = request_frame("extra", "test.echo", R"({"data":{"$stream":33}})");
+  for (int i = 0; i < 3 * wire::kMaxMalformed; ++i) burst += chunk_frame(33, "much ado");
+  ASSERT_TRUE(client.send(burst));
+  bool was_reset = false;
+  std::string refused, slept;
+  while (slept.empty()) {
+    const auto message = client.next_message();
+    ASSERT_TRUE(message) << "the connection must stay";
+    if (message->method == "stream.reset") {
+      was_reset = true;
+      EXPECT_EQ(message->params.get("stream").as_int(), 33);
+      EXPECT_EQ(message->params.get("error").get("code").as_string(), "RATE_LIMITED");
+    } else if (message->id == "extra") {
+      refused = code_of(message);
+    } else {
+      EXPECT_EQ(message->id, "important");
+      slept = code_of(message);
+    }
+  }
+  EXPECT_TRUE(was_reset);
+  EXPECT_EQ(refused, "RATE_LIMITED");
+  EXPECT_EQ(slept, "OK");
+  EXPECT_EQ(counter("malformed"), 0);
+  // With one closed there is room for the next.
+  ASSERT_TRUE(client.send(chunk_frame(1, "")));
+  EXPECT_TRUE(eventually([&] {
+    static std::uint32_t stream = 33;
+    stream += 2;
+    client.send_request("again", "test.echo", R"({"data":{"$stream":)" + std::to_string(stream) + "}}");
+    for (;;) {
+      const auto body = client.next_body();
+      if (!body) return false;
+      if (auto message = decode(*body); message && message->id == "again") return !message->error;
+    }
+  }));
+}
+
 }  // namespace
 }  // namespace sallyport::testing

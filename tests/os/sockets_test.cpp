@@ -7,11 +7,13 @@
 #include <unistd.h>
 
 #include "os/files.h"
+#include "support/attacker.h"
 #include "support/daemon.h"
 
 namespace sallyport::os {
 namespace {
 
+namespace testing = sallyport::testing;
 using sallyport::testing::TemporaryDirectory;
 
 class Sockets : public ::testing::Test {
@@ -77,6 +79,43 @@ TEST_F(Sockets, NoSocketAndNobodyListeningAreToldApart) {
     ASSERT_TRUE(listen_unix(directory(), "dead"));
   }
   EXPECT_EQ(connect_unix(path() + "/dead").error().code, Code::unavailable);
+}
+
+TEST_F(Sockets, AServerOfOurOwnIsTrusted) {
+  const auto listening = listen_unix(directory(), "s");
+  ASSERT_TRUE(listening);
+  EXPECT_TRUE(connect_own_unix(path() + "/s"));
+  EXPECT_EQ(connect_own_unix(path() + "/none").error().code, Code::not_found);
+  EXPECT_EQ(connect_own_unix("/no/such/directory/s").error().code, Code::not_found);
+}
+
+TEST_F(Sockets, NobodyIsTrustedWhereOthersMayPutASocket) {
+  const auto listening = listen_unix(directory(), "s");
+  ASSERT_TRUE(listening);
+  for (const mode_t mode : {0720U, 0702U, 0777U, 01777U}) {
+    ASSERT_EQ(::chmod(path().c_str(), mode), 0);
+    EXPECT_EQ(connect_own_unix(path() + "/s").error().code, Code::conflict) << std::oct << mode;
+  }
+  ASSERT_EQ(::chmod(path().c_str(), 0755), 0);
+  EXPECT_TRUE(connect_own_unix(path() + "/s")) << "reading is not putting";
+  ASSERT_EQ(::symlink(path().c_str(), (base_.path() + "/link").c_str()), 0);
+  EXPECT_EQ(connect_own_unix(base_.path() + "/link/s").error().code, Code::conflict);
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a directory away";
+  ASSERT_EQ(::chown(path().c_str(), testing::kOrdinaryUid, testing::kOrdinaryUid), 0);
+  EXPECT_EQ(connect_own_unix(path() + "/s").error().code, Code::conflict);
+}
+
+// The kernel remembers who called listen().
+TEST_F(Sockets, AServerOfAnotherUserIsNotTrustedEvenInADirectoryOfOurs) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+  const auto listening = listen_unix(directory(), "s");
+  ASSERT_TRUE(listening);
+  ASSERT_EQ(testing::in_child([&] {
+              testing::become_ordinary();
+              return ::listen(listening->get(), 8);
+            }),
+            0);
+  EXPECT_EQ(connect_own_unix(path() + "/s").error().code, Code::unauthenticated);
 }
 
 TEST_F(Sockets, LoopbackListensOnLoopbackOnly) {

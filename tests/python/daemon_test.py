@@ -32,7 +32,7 @@ class Daemon(unittest.TestCase):
         cls.daemon = subprocess.Popen([BIN / "sallyportd", "--tcp", "--log-level", "error", "--ready-fd", str(told)],
                                       pass_fds=[told])
         os.close(told)
-        assert os.read(ready, 1), "the daemon did not start"
+        assert os.read(ready, 1) == b"1", "the daemon did not start"
         os.close(ready)
 
     @classmethod
@@ -44,6 +44,47 @@ class Daemon(unittest.TestCase):
     def container(self, client):
         config = {"workspace": str(self.root / "project"), "ends_with_session": True}
         return client.call("container.create", {"template": "mcp", "config": config})["container"]
+
+    # ---- whom to trust ----
+
+    def test_a_socket_where_others_could_have_put_it_is_not_spoken_to(self):
+        place = self.root / "shared"
+        place.mkdir(mode=0o700)
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(place / "warden.sock"))
+            listening.listen()
+            listening.setblocking(False)
+            self.assertTrue(self.is_refused(place, ""), "one that is ours is")
+            listening.accept()[0].close()
+            place.chmod(0o777)
+            self.assertTrue(self.is_refused(place, "CONFLICT"))
+            place.chmod(0o700)
+            (self.root / "link").symlink_to(place)
+            self.assertTrue(self.is_refused(self.root / "link", "CONFLICT"))
+            if os.geteuid() == 0:
+                os.chown(place, 65534, 65534)
+                self.assertTrue(self.is_refused(place, "CONFLICT"))
+                os.chown(place, 0, 0)
+                # The kernel remembers who called listen().
+                child = os.fork()
+                if child == 0:
+                    os.setuid(65534)
+                    listening.listen()
+                    os._exit(0)
+                os.waitpid(child, 0)
+                self.assertTrue(self.is_refused(place, "UNAUTHENTICATED"))
+                connection, _ = listening.accept()
+                self.assertEqual(connection.recv(1), b"", "and it learnt nothing")
+                connection.close()
+            with self.assertRaises(BlockingIOError):
+                listening.accept()
+
+    def is_refused(self, place, code):
+        try:
+            sallyport.connect(str(place / "warden.sock")).close()
+        except sallyport.Error as error:
+            return error.code == code
+        return code == ""
 
     # ---- calls ----
 

@@ -150,7 +150,7 @@ bool Daemon::start() {
   pollfd waiting{ready[0], POLLIN, 0};
   char byte = 0;
   const bool is_ready =
-      ::poll(&waiting, 1, static_cast<int>(kPatience.count())) == 1 && ::read(ready[0], &byte, 1) == 1;
+      ::poll(&waiting, 1, static_cast<int>(kPatience.count())) == 1 && ::read(ready[0], &byte, 1) == 1 && byte == '1';
   ::close(ready[0]);
   return is_ready;
 }

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "support/wire.h"
 
 namespace sallyport::wire {
@@ -72,6 +74,26 @@ TEST(Decoder, DuplicateKeysAmongManyAreFoundWhereverTheyStand) {
     EXPECT_TRUE(parse(text + "\"last\":1}"));
     EXPECT_EQ(problem(text + "\"k" + std::to_string(twin) + "\":1}"), "malformed JSON: duplicate key") << twin;
   }
+}
+
+// Chosen for the place that they get in a table of 512, as somebody would who wants each to be compared with all
+// others.
+TEST(Decoder, KeysThatAreMadeToCollideAreToldApart) {
+  std::string text = "{", last;
+  int found = 0;
+  for (std::uint64_t i = 10'000'000; found < 200; ++i) {
+    const std::string key = std::to_string(i);
+    std::uint64_t block = 0;
+    std::memcpy(&block, key.data(), 8);
+    std::uint64_t mixed = (8 ^ block) * 0x9e3779b97f4a7c15U;
+    mixed ^= mixed >> 29;
+    if ((mixed & 511) != 0) continue;
+    ++found;
+    last = "\"" + key + "\":1";
+    text += last + ",";
+  }
+  EXPECT_TRUE(parse(text + "\"x\":1}"));
+  EXPECT_EQ(problem(text + last + "}"), "malformed JSON: duplicate key");
 }
 
 TEST(Decoder, KeysThatDifferOnlyBehindANulAreDifferent) {

@@ -49,8 +49,10 @@ TEST(Streams, NoMoreThanTheLimitAreOpenAtOnceOnEitherSide) {
   }
   EXPECT_EQ(streams.open().error().code, Code::rate_limited);
   EXPECT_EQ(streams.announce(1001).error().code, Code::rate_limited);
+  EXPECT_EQ(*streams.arrive(1001, 10), Streams::Arrival::ignored) << "what was on its way is no fault";
   streams.close(1);
-  EXPECT_TRUE(streams.announce(1001));
+  EXPECT_FALSE(streams.announce(1001)) << "its number is used";
+  EXPECT_TRUE(streams.announce(1003));
   streams.close(2);
   EXPECT_TRUE(streams.open());
 }

@@ -9,7 +9,7 @@ import secrets
 import socket
 from typing import Any, AsyncIterator, Awaitable, Callable, Dict, Optional, Union
 
-from . import wire
+from . import trust, wire
 from .errors import Error
 from .paths import door
 
@@ -417,6 +417,7 @@ async def _connect_unix(path: str) -> socket.socket:
 async def connect(path: Optional[str] = None) -> Client:
     """Connects to a Unix socket; by default the door of the container we are in, else the user's warden."""
     path = path or door()
+    trust.require_own_directory(path)
     try:
         sock = await _connect_unix(path)
     except (FileNotFoundError, ConnectionRefusedError):
@@ -424,6 +425,11 @@ async def connect(path: Optional[str] = None) -> Client:
                     True) from None
     except OSError as problem:
         raise Error("UNAVAILABLE", f"cannot connect to {path}: {problem.strerror or problem}") from None
+    try:
+        trust.require_own_peer(sock)
+    except Error:
+        sock.close()
+        raise
     reader, writer = await asyncio.open_unix_connection(sock=sock, limit=4 << 20)
     return Client(reader, writer)._begin()
 

@@ -1,0 +1,161 @@
+// The wire's attacks, from where an attacker would be: inside a container, at its own door.
+#include <filesystem>
+#include <fstream>
+
+#include "containers.h"
+
+namespace sallyport::testing {
+namespace {
+
+class DoorInside : public Containers {
+ protected:
+  // Raw frames, for Python scripts.
+  static constexpr const char* kWire = R"(
+import json, os, socket, struct, sys, time
+def connect():
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(os.environ["SALLYPORT_DOOR"])
+    return s
+def frame(body):
+    return struct.pack(">I", len(body)) + body
+def request(method, params, id="1", **more):
+    return frame(json.dumps(dict(id=id, type="request", method=method, params=params, **more)).encode())
+def read_exactly(s, count):
+    data = b""
+    while len(data) < count:
+        more = s.recv(count - len(data))
+        if not more:
+            return None
+        data += more
+    return data
+def answer(s):
+    head = read_exactly(s, 4)
+    return None if head is None else json.loads(read_exactly(s, struct.unpack(">I", head)[0]))
+def call(s, method, params, **more):
+    s.sendall(request(method, params, **more))
+    return answer(s)
+)";
+
+  std::string write_script(const std::string& name, const std::string& script) {
+    std::ofstream(workspace() + "/" + name) << kWire << script;
+    return "python3 " + workspace() + "/" + name;
+  }
+};
+
+TEST_F(DoorInside, BrokenFramesCostTheConnectionAndNothingElse) {
+  Client host = connect();
+  const std::string id = create(host, "");
+  const Ran ran = exec(host, id, write_script("attack.py", R"(
+for attack, code in ((struct.pack(">I", 0), "PROTOCOL_ERROR"), (struct.pack(">I", (1 << 20) + 1), "PAYLOAD_TOO_LARGE"),
+                     (b"\xff" * 64, "PAYLOAD_TOO_LARGE"), (b"GET / HTTP/1.1\r\n\r\n", "PAYLOAD_TOO_LARGE")):
+    s = connect()
+    s.sendall(attack)
+    told = answer(s)
+    assert told["id"] is None and told["error"]["code"] == code, told
+    try:
+        assert answer(s) is None
+    except ConnectionResetError:
+        pass
+s = connect()
+for i in range(8):
+    s.sendall(frame(b"{nonsense"))
+    assert answer(s)["error"]["code"] == "PROTOCOL_ERROR"
+assert answer(s) is None, "the eighth was the last"
+s = connect()
+s.sendall(struct.pack(">I", 100) + b"half a ")
+s.close()
+s = connect()
+for i in range(20):
+    socket.send_fds(s, [request("test.ping", {})], [0, 1, 2])
+    told = answer(s)
+    if told is None or told["id"] is None:
+        break
+assert i == 7, i
+assert call(connect(), "test.ping", {})["result"] == {"pong": True}
+hello = call(connect(), "warden.hello", {})
+assert "error" in hello or "pid" not in hello["result"]["peer"], hello
+print("fine")
+)"));
+  EXPECT_EQ(ran.out, "fine\n") << ran.err;
+  EXPECT_TRUE(connect().pings());
+}
+
+TEST_F(DoorInside, AnswersThatNobodyReadsAreBoundedForAllConnectionsTogether) {
+  Client host = connect();
+  const std::string id = create(host, "");
+  const std::string script = write_script("hog.py", R"(
+echo = request("test.echo", {"data": "y" * 1000000})
+held = []
+for i in range(120):
+    s = connect()
+    s.setblocking(False)
+    held.append(s)
+until = time.monotonic() + 4
+left = {s: echo * 6 for s in held}
+while left and time.monotonic() < until:
+    for s in list(left):
+        try:
+            left[s] = left[s][s.send(left[s]):]
+        except BlockingIOError:
+            continue
+        if not left[s]:
+            del left[s]
+print("holding", flush=True)
+time.sleep(600)
+)");
+  const std::string params = wire::to_json([&](wire::JsonWriter& json) {
+    json.begin_object().member("container", id).key("command").begin_array();
+    json.value("sh").value("-c").value(script).end_array().end_object();
+  });
+  ASSERT_TRUE(host.send_request("exec", "container.exec", params));
+  bool is_holding = false;
+  while (!is_holding) {
+    const auto body = host.next_body();
+    ASSERT_TRUE(body);
+    const auto chunk = wire::parse_chunk(as_bytes(*body));
+    if (!chunk) {
+      auto message = decode(*body);
+      ASSERT_FALSE(message->type == wire::MessageType::response) << *body;
+      continue;
+    }
+    ASSERT_NE(chunk->data.size(), 0U) << "it ended";
+    is_holding = as_text(chunk->data).find("holding") != std::string_view::npos;
+  }
+  // 120 connections of 4 MiB each without a bound for all; 64 MiB and what one turn adds with it.
+  EXPECT_LT(status_number(daemon().socket_path(), {"memory_kib"}), kIsSanitized ? 1 << 20 : 200 << 10);
+  EXPECT_TRUE(connect().pings());
+  EXPECT_EQ(connect().outcome("container.stop", named(id)), "OK");
+}
+
+TEST_F(DoorInside, ATokenOfOneContainerIsWorthNothingInAnother) {
+  Client host = connect();
+  std::filesystem::create_directories(daemon().root() + "/profiles");
+  std::ofstream(daemon().root() + "/profiles/tokens.toml")
+      << "[profile.tokens]\nfs.read = [\"/usr\", \"/etc\"]\nfs.write = [\"${workspace}\"]\nexec = "
+         "[\"/usr/**\"]\nenv = { PATH = \"/usr/bin\" }\nmethods = [\"test.*\", \"token.create\"]\ntoken_methods = "
+         "[\"test.echo\"]\n";
+  ASSERT_EQ(host.outcome("warden.reload"), "OK");
+  const auto make = [&] {
+    const auto answer =
+        host.call("container.create", R"({"template":"tokens","config":{"workspace":")" + workspace() + "\"}}");
+    EXPECT_EQ(code_of(answer), "OK") << (answer && answer->error ? answer->error->message : "");
+    return answer ? std::string(answer->result.get("container").as_string().value_or("")) : "";
+  };
+  const std::string one = make(), other = make();
+  const Ran made = exec(host, one, write_script("make.py", R"(
+s = connect()
+token = call(s, "token.create", {"methods": ["test.echo"], "ttl_ms": 600000})["result"]["token"]
+assert "error" in call(s, "test.echo", {"data": 1}), "without one"
+assert call(s, "test.echo", {"data": 1}, token=token)["result"] == {"data": 1}
+print(token)
+)"));
+  ASSERT_GT(made.out.size(), 20U) << made.err;
+  const std::string use =
+      write_script("use.py", "told = call(connect(), 'test.echo', {'data': 1}, token=\"" +
+                                 made.out.substr(0, made.out.size() - 1) + "\")\nprint(told['error']['code'])\n");
+  EXPECT_EQ(exec(host, other, use).out, "UNAUTHENTICATED\n");
+  EXPECT_EQ(exec(host, one, use).out, "UNAUTHENTICATED\n") << "nor in another process of the same";
+}
+
+}  // namespace
+}  // namespace sallyport::testing
