@@ -79,6 +79,7 @@ Result<Prepared> prepare(const Context& context, const RunArguments& arguments) 
                                             containers::host_home(), variable}));
   spec.command = arguments.command;
   spec.explain = arguments.explain;
+  spec.scan_records = context.paths.scan_records();
   if (here == spec.workspace || here.starts_with(spec.workspace + "/")) spec.directory = here;
   // Also where nothing may be reached: whoever tries is told, and the user hears of it at the end. The proxy itself is
   // only started when somebody does.
@@ -128,8 +129,10 @@ void summarize(const sandbox::ExitReport& report) {
     say("the host replaced " + escape_for_display(path) + " while it ran; its protection was put back");
   }
   for (const std::string& path : report.removed) say("the host removed " + escape_for_display(path) + " while it ran");
-  for (const std::string& path : report.quarantined) say("quarantined " + escape_for_display(path));
-  for (const std::string& path : report.suspicious) say("look at " + escape_for_display(path));
+  for (const std::string& sentence : report.missed) say(escape_for_display(sentence));
+  for (const std::string& path : report.scan.quarantined) say("quarantined " + escape_for_display(path));
+  for (const std::string& path : report.scan.suspicious) say("look at " + escape_for_display(path));
+  for (const std::string& sentence : report.scan.notes) say(escape_for_display(sentence));
   for (const std::string& path : report.findings.tracked_secrets) {
     say(escape_for_display(path) + " looks like a secret and is tracked by git: it was readable");
   }
@@ -162,8 +165,10 @@ void print_report(const sandbox::ExitReport& report, const RunEgress& egress) {
     writer.end_array().member("over_memory", report.was_over_memory).member("over_time", report.was_over_time);
     strings("lost_mounts", report.lost_mounts);
     strings("removed", report.removed);
-    strings("quarantined", report.quarantined);
-    strings("suspicious", report.suspicious);
+    strings("quarantined", report.scan.quarantined);
+    strings("suspicious", report.scan.suspicious);
+    strings("not_searched", report.scan.notes);
+    strings("missed", report.missed);
     strings("tracked_secrets", report.findings.tracked_secrets);
     egress.tally().write(writer.key("net"));
     writer.end_object();

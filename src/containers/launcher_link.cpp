@@ -16,13 +16,18 @@ namespace sallyport::containers {
 namespace {
 
 constexpr Millis kPauseBeforeRestart{100};
-constexpr int kMsToEnd = 2000;
+constexpr Millis kToEnd{10'000};  // most of it for the scans at exit of all containers
+
+int ms_until(std::chrono::steady_clock::time_point deadline) {
+  const auto left = std::chrono::duration_cast<Millis>(deadline - std::chrono::steady_clock::now()).count();
+  return left < 0 ? 0 : static_cast<int>(left);
+}
 
 // One that does not end is killed, and what it made dies with it.
-void await_end(pid_t launcher) {
+void await_end(pid_t launcher, std::chrono::steady_clock::time_point deadline) {
   const UniqueFd process{static_cast<int>(::syscall(SYS_pidfd_open, launcher, 0))};
   pollfd ended{process.get(), POLLIN, 0};
-  if (!process || ::poll(&ended, 1, kMsToEnd) <= 0) ::kill(launcher, SIGKILL);
+  if (!process || ::poll(&ended, 1, ms_until(deadline)) <= 0) ::kill(launcher, SIGKILL);
   while (::waitpid(launcher, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
@@ -51,10 +56,19 @@ LauncherLink::~LauncherLink() { close(); }
 
 void LauncherLink::close() {
   if (std::exchange(state_->is_closed, true) || !state_->watch) return;
-  // The end of the socket is the end of the launcher and all it made.
-  ::shutdown(state_->watch->fd(), SHUT_RDWR);
+  // The end of the socket is the end of the launcher and all it made; what it found then is still heard.
+  const auto deadline = std::chrono::steady_clock::now() + kToEnd;
+  const int socket = state_->watch->fd();
+  ::shutdown(socket, SHUT_WR);
   state_->watch->cancel();
-  await_end(state_->pid);
+  for (pollfd heard{socket, POLLIN, 0}; ::poll(&heard, 1, ms_until(deadline)) > 0;) {
+    auto packet = os::receive_packet(socket, MSG_DONTWAIT);
+    if (!packet || packet->bytes.empty()) break;
+    if (auto notice = sandbox::decode_notice(packet->bytes.view())) {
+      state_->on_notice(std::move(*notice), std::move(packet->fds));
+    }
+  }
+  await_end(state_->pid, deadline);
 }
 
 pid_t LauncherLink::pid() const { return state_->pid; }

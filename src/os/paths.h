@@ -18,6 +18,7 @@ struct Paths {
   std::string profiles_dir() const { return config_file.substr(0, config_file.rfind('/')) + "/profiles"; }
   std::string control_socket() const { return runtime_dir + "/warden.sock"; }
   std::string loopback_file() const { return runtime_dir + "/warden.json"; }  // address and token of the TCP door
+  std::string scan_records() const { return state_dir + "/scans"; }           // see sandbox/scan_record.h
   std::string log_file() const { return state_dir + "/warden.log"; }
 };
 

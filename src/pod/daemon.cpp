@@ -10,7 +10,6 @@
 
 #include "pod/limits.h"
 #include "pod/service.h"
-#include "sandbox/exit_scan.h"
 
 namespace sallyport::pod {
 namespace {
@@ -76,6 +75,7 @@ Status Daemon::launch(sandbox::WorkerEntry worker) {
   options.worker = worker;
   TRY(sandbox::Running running, sandbox::launch(startup_.spec, options));
   protections_ = running.protections().to_json();
+  for (const std::string& sentence : running.missed()) log_.warn(sentence);
   running_.emplace(std::move(running));
   terminal.slave.reset();
   TRY(master_, ipc::Watch::open(loop_, std::move(terminal.master)));
@@ -290,16 +290,13 @@ void Daemon::drained() {
   if (egress_) loop_.after(kLastReports, [this] { egress_->close(); });
   if (violations_watch_) violations_.serve(violations_watch_->fd());
   if (violations_.total() > 0) log_.info("refused calls", {{"count", violations_.total()}});
-  std::vector<std::string> quarantined, suspicious;
-  const sandbox::Spec& spec = startup_.spec;
-  const sandbox::Findings findings = running_->findings();
   covers_.reset();
+  running_->kill();
+  const sandbox::ScanReport found = running_->scan();
   running_.reset();
-  if (!spec.workspace.empty() && spec.is_workspace_writable && spec.protect_workspace) {
-    sandbox::scan_at_exit(spec.workspace, findings, quarantined, suspicious);
-  }
-  for (const std::string& path : quarantined) log_.warn("quarantined", {{"path", path}});
-  for (const std::string& path : suspicious) log_.warn("look at", {{"path", path}});
+  for (const std::string& path : found.quarantined) log_.warn("quarantined", {{"path", path}});
+  for (const std::string& path : found.suspicious) log_.warn("look at", {{"path", path}});
+  for (const std::string& sentence : found.notes) log_.warn(sentence);
   if (is_told_to_end_) return end(false);
   loop_.after(startup_.keep, [this] { end(true); });
   end_if_done();

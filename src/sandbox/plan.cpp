@@ -250,11 +250,14 @@ Status add_workspace(const Spec& spec, const Machine& machine, RootTree& tree, P
   tree.bind(*real, *real, spec.is_workspace_writable, 0);
   if (plan.directory.empty()) plan.directory = *real;
   plan.workspace = *real;
-  if (plan.is_weak) return ok();
   WalkBounds bounds = machine.bounds;
   if (!spec.deny_names.empty()) bounds.time *= kPatience;
   plan.findings =
       find_protected(*real, spec.home, spec.is_workspace_writable && spec.protect_workspace, spec.deny_names, bounds);
+  if (plan.is_weak) {
+    drop_covers(plan.findings);
+    return ok();
+  }
   if (plan.findings.was_cut && !spec.deny_names.empty()) {
     return Error::make(Code::unavailable,
                        "the workspace is too large to find every file that fs.deny names: move large directories out "

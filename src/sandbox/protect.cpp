@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
+#include <ctime>
 #include <optional>
 #include <set>
 
@@ -38,13 +40,21 @@ class Finder {
   Finder(const std::string& workspace, const std::string& home, bool is_writable,
          const std::vector<std::string>& deny_names)
       : workspace_(workspace), deny_names_(deny_names) {
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    found_.taken_at = now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
+    found_.workspace = workspace_;
+    found_.workspace_id = file_id(workspace_);
+    found_.needs_scan = is_writable;
     if (is_writable) repositories_.emplace(workspace_, home, found_);
   }
 
   Findings find(const WalkBounds& bounds) {
     if (repositories_) repositories_->add_top();
     const WalkResult walked = walk(workspace_, bounds, [&](const WalkEntry& entry) { return visit(entry); });
-    found_.was_cut = walked.was_cut || (repositories_ && repositories_->has_more());
+    found_.was_cut = found_.was_cut || walked.was_cut;
+    found_.has_more = repositories_ && repositories_->has_more();
+    found_.is_partial = found_.was_cut || found_.has_more;
     found_.entries_seen = walked.entries;
     // What is in there is unknown, and one chmod inside would open it again.
     for (const std::string& path : walked.unreadable) hide(path);
@@ -60,6 +70,11 @@ class Finder {
  private:
   bool visit(const WalkEntry& entry) {
     const char* name = entry.name.data();
+    if (entry.path.size() >= PATH_MAX) {
+      found_.was_cut = true;  // no mount can be made there
+      return false;
+    }
+    if (entry.name == "HEAD" && repositories_) repositories_->add_bare(parent_of(entry.path));
     if (entry.name == ".git") {
       if (repositories_ && entry.path != workspace_ + "/.git") repositories_->add(entry.path, parent_of(entry.path));
       return false;
@@ -124,6 +139,15 @@ FileId file_id(const std::string& path) {
   struct stat info{};
   if (::lstat(path.c_str(), &info) != 0) return {};
   return {info.st_dev, info.st_ino};
+}
+
+void drop_covers(Findings& findings) {
+  for (auto* covers : {&findings.pin_writable, &findings.pins, &findings.masks, &findings.mask_directories}) {
+    covers->clear();
+  }
+  findings.is_partial = true;
+  if (!findings.placeholder.empty()) remove_placeholder(findings.placeholder);
+  findings.placeholder.clear();
 }
 
 Findings find_protected(const std::string& workspace, const std::string& home, bool is_writable,
