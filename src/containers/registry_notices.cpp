@@ -142,6 +142,7 @@ void Registry::end(const std::shared_ptr<Container>& container, State state) {
   container->ended_unix_ms = clock_.unix_millis();
   container->handle = 0;
   container->pid_namespace = {};
+  const bool was_adopted = static_cast<bool>(container->maker);
   for (UniqueFd* fd : {&container->held_namespace, &container->process, &container->maker}) fd->reset();
   container->proxy_listener.reset();
   container->listener.reset();
@@ -153,6 +154,8 @@ void Registry::end(const std::shared_ptr<Container>& container, State state) {
   publish(ended.event, *container);
   hooks_.on_incident(ended);
   save(*container);
+  // Whoever supervised it may have been killed.
+  if (was_adopted && !is_closed_) make_up_scans();
   for (const auto& work : std::exchange(container->on_end, {})) work();
 }
 

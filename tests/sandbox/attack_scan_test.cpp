@@ -59,11 +59,14 @@ TEST_P(ScanAttack, ExchangesADirectoryForALinkToTheHostWhileAnotherSandboxIsScan
     swapper.command = {
         "bash", "-c",
         "cd " + here +
-            "; until [ -e started ]; do sleep 0.01; done; for i in $(seq 60); do "
-            "mkdir -p p/h$i/.git/hooks q/h$i/.git p/g$i/.git q/g$i; echo evil > p/h$i/.git/hooks/pre-commit; "
-            "printf '[core]\\nfsmonitor = evil\\n' > p/g$i/.git/config; ln -s " +
-            victim + " q/h$i/.git/hooks; ln -s " + victim + " q/g$i/.git; done; touch built; exec " + probe_ +
-            " exchange-for-long p q enough"};
+            "; until [ -e started ]; do sleep 0.01; done; "
+            "mkdir -p p/h{1..60}/.git/hooks q/h{1..60}/.git p/g{1..60}/.git q/g{1..60}; for i in {1..60}; do "
+            "echo evil > p/h$i/.git/hooks/pre-commit; printf '[core]\\nfsmonitor = evil\\n' > p/g$i/.git/config; done; "
+            "ln -s " +
+            victim +
+            " link; for i in {1..60}; do cp -P link q/h$i/.git/hooks; cp -P link q/g$i/.git; done; "
+            "touch built; exec " +
+            probe_ + " exchange-for-long p q enough"};
     const pid_t other = ::fork();
     if (other == 0) {
       run(swapper);
@@ -180,15 +183,15 @@ TEST_P(ScanAttack, LeavesAConfigurationTooLargeToBeRead) {
 
 TEST_P(ScanAttack, MakesPathsTooLongAndRepositoriesTooMany) {
   host_long_ago(
-      "for i in $(seq 40); do git init -q r$i; echo mine > r$i/.git/hooks/pre-push; git -C r$i config alias.m '!ls'; "
+      "for i in $(seq 36); do git init -q r$i; echo mine > r$i/.git/hooks/pre-push; git -C r$i config alias.m '!ls'; "
       "done");
   const std::string name(200, 'x');
   shell("for i in $(seq 25); do mkdir " + name + " && cd " + name + "; done; echo deep > f");
   const Outcome outcome = shell(
-      "git init -q new && echo evil > new/.git/hooks/pre-commit; for i in $(seq 40); do "
+      "git init -q new && echo evil > new/.git/hooks/pre-commit; for i in $(seq 36); do "
       "echo evil > r$i/.git/hooks/pre-commit; git -C r$i config user.name x; done; true");
   EXPECT_TRUE(outcome.reports("quarantined " + workspace_ + "/new/.git/hooks/pre-commit"));
-  for (int i = 1; i <= 40; ++i) {
+  for (int i = 1; i <= 36; ++i) {
     const std::string git = workspace_ + "/r" + std::to_string(i) + "/.git";
     EXPECT_FALSE(exists(git + "/hooks/pre-commit")) << i;
     EXPECT_TRUE(exists(git + "/hooks/pre-push")) << i;
