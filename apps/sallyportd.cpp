@@ -8,6 +8,8 @@
 #include <string_view>
 
 #include "os/process.h"
+#include "policy/profile.h"
+#include "warden/config.h"
 #include "warden/warden.h"
 
 #ifdef SALLYPORT_FAULTS
@@ -26,6 +28,7 @@ constexpr const char* kUsage =
     "  --log-format FORMAT text (default) or json\n"
     "  --log-level LEVEL   debug, info (default), warn or error\n"
     "  --no-spin           always sleep while waiting, even when the next request is imminent\n"
+    "  --check-config      read the configuration and the profiles, name the first fault, and end\n"
     "  --ready-fd N        write a byte to this descriptor once the doors are open\n"
     "  --version, --help\n";
 
@@ -34,6 +37,7 @@ struct Arguments {
   LogFormat log_format = LogFormat::text;
   LogLevel log_level = LogLevel::info;
   int ready_fd = -1;
+  bool only_checks = false;
   bool is_done = false;  // --help or --version was answered
 };
 
@@ -49,6 +53,8 @@ Result<Arguments> parse(int argc, char** argv) {
       arguments.options.with_loopback = true;
     } else if (option == "--stdio") {
       arguments.options.with_stdio = true;
+    } else if (option == "--check-config") {
+      arguments.only_checks = true;
     } else if (option == "--no-spin") {
       arguments.options.spin = Spinner::Mode::never;
     } else if (option == "--log-format" && (value == "text" || value == "json")) {
@@ -84,6 +90,15 @@ void keep_freed_memory() {
   ::mallopt(M_MMAP_THRESHOLD, 8 << 20);
   ::mallopt(M_TRIM_THRESHOLD, 32 << 20);
 #endif
+}
+
+int check_config(const os::Paths& paths) {
+  const auto config = warden::load_config(paths.config_file);
+  const auto profiles = policy::Profiles::load(paths.profiles_dir());
+  for (const Error* fault : {config ? nullptr : &config.error(), profiles ? nullptr : &profiles.error()}) {
+    if (fault != nullptr) std::fprintf(stderr, "%s\n", fault->message.c_str());
+  }
+  return config && profiles ? 0 : 1;
 }
 
 int serve(const Arguments& arguments) {
@@ -122,6 +137,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "sallyportd: %s\n", paths.error().message.c_str());
     return 2;
   }
+  if (arguments->only_checks) return check_config(*paths);
   arguments->options.paths = std::move(*paths);
   arguments->options.version = SALLYPORT_VERSION;
 #ifdef SALLYPORT_FAULTS

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""build_wheel.py [DIRECTORY]: makes the wheel with nothing but Python, for machines without a network.
+"""Makes the wheel with nothing but Python, for machines without a network, and prints its path.
 The same every time: `pip wheel .` makes an equal one where setuptools is there."""
+import argparse
 import base64
 import hashlib
 import pathlib
 import re
-import sys
 import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -17,7 +17,9 @@ def record(name, data):
 
 
 def main():
-    out = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "dist")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", nargs="?", default="dist", type=pathlib.Path, help="where it goes (default: dist)")
+    out = parser.parse_args().directory
     out.mkdir(parents=True, exist_ok=True)
     project = (HERE / "pyproject.toml").read_text()
 

@@ -8,7 +8,6 @@ namespace {
 
 constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
 constexpr const char* kSchema =
-    "PRAGMA synchronous=NORMAL;"
     "CREATE TABLE IF NOT EXISTS cache(seq INTEGER PRIMARY KEY AUTOINCREMENT, tenant TEXT NOT NULL, space TEXT NOT NULL,"
     " key TEXT NOT NULL, value BLOB NOT NULL, ends INTEGER NOT NULL, UNIQUE(tenant, space, key));";
 
@@ -18,7 +17,7 @@ using ledger::Statement;
 class CacheStore {
  public:
   CacheStore(const std::string& directory, const Clock& clock)
-      : store_(directory, "cache.sqlite", kSchema), clock_(clock) {}
+      : store_(directory, "cache.sqlite", kSchema, Database::Access::write_lazily), clock_(clock) {}
 
   Status open() {
     TRY(Database * database, store_.open());

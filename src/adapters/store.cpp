@@ -14,9 +14,8 @@ Error store_error(const Error& error) {
 Result<ledger::Database*> Store::open() {
   if (database_) return database_.get();
   TRY(const UniqueFd directory, os::open_private_directory(directory_));
-  auto opened = ledger::Database::open(directory_ + "/" + name_, ledger::Database::Access::write);
+  auto opened = ledger::Database::open(directory_ + "/" + name_, access_);
   if (!opened) return store_error(opened.error());
-  // A commit survives the process at once and the machine with the next fold: enough for what can be made anew.
   if (const Status made = (*opened)->execute(schema_); !made) return store_error(made.error());
   database_ = std::move(*opened);
   return database_.get();

@@ -15,8 +15,8 @@ Error store_error(const Error& error);
 class Store {
  public:
   // `schema` creates what is missing; it must be a literal.
-  Store(std::string directory, std::string name, const char* schema)
-      : directory_(std::move(directory)), name_(std::move(name)), schema_(schema) {}
+  Store(std::string directory, std::string name, const char* schema, ledger::Database::Access access)
+      : directory_(std::move(directory)), name_(std::move(name)), schema_(schema), access_(access) {}
 
   Result<ledger::Database*> open();
   // All of `work` or nothing of it.
@@ -37,6 +37,7 @@ class Store {
   static constexpr int kFoldPages = 1000;
   std::string directory_, name_;
   const char* schema_;
+  ledger::Database::Access access_;
   std::unique_ptr<ledger::Database> database_;
 };
 

@@ -14,7 +14,6 @@ using ledger::Database;
 using ledger::Statement;
 
 constexpr const char* kSchema =
-    "PRAGMA synchronous=NORMAL;"
     "CREATE TABLE IF NOT EXISTS vectors(tenant TEXT NOT NULL, space TEXT NOT NULL, id TEXT NOT NULL,"
     " vector BLOB NOT NULL, metadata TEXT NOT NULL, UNIQUE(tenant, space, id));";
 
@@ -27,7 +26,8 @@ bool is_worse(const VectorMatch& a, const VectorMatch& b) { return a.score > b.s
 
 }  // namespace
 
-VectorStore::VectorStore(const std::string& directory) : store_(directory, "vectors.sqlite", kSchema) {}
+VectorStore::VectorStore(const std::string& directory)
+    : store_(directory, "vectors.sqlite", kSchema, Database::Access::write) {}
 
 Status VectorStore::open() {
   TRY(store_.open());

@@ -7,6 +7,7 @@ namespace sallyport {
 namespace {
 
 constexpr std::string_view kHex = "0123456789abcdef";
+constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr std::string_view kBase64Url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 int hex_digit(char c) {
@@ -46,6 +47,50 @@ std::optional<std::string> from_hex(std::string_view text) {
     if (high < 0 || low < 0) return std::nullopt;
     bytes += static_cast<char>(high * 16 + low);
   }
+  return bytes;
+}
+
+std::string to_base64(std::string_view bytes) {
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  const auto at = [&](std::size_t i) -> unsigned {
+    return i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0;
+  };
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const unsigned bits = (at(i) << 16) | (at(i + 1) << 8) | at(i + 2);
+    text += kBase64[bits >> 18];
+    text += kBase64[(bits >> 12) & 63];
+    text += i + 1 < bytes.size() ? kBase64[(bits >> 6) & 63] : '=';
+    text += i + 2 < bytes.size() ? kBase64[bits & 63] : '=';
+  }
+  return text;
+}
+
+std::optional<std::string> from_base64(std::string_view text) {
+  if (text.size() % 4 != 0) return std::nullopt;
+  static constexpr auto kValues = [] {
+    std::array<std::int8_t, 256> values{};
+    values.fill(-1);
+    for (std::size_t i = 0; i < kBase64.size(); ++i)
+      values[static_cast<unsigned char>(kBase64[i])] = static_cast<std::int8_t>(i);
+    return values;
+  }();
+  const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
+  std::string bytes;
+  bytes.reserve(text.size() / 4 * 3);
+  unsigned bits = 0;
+  int count = 0;
+  for (const char c : text.substr(0, text.size() - padding)) {
+    const std::int8_t value = kValues[static_cast<unsigned char>(c)];
+    if (value < 0) return std::nullopt;
+    bits = (bits << 6) | static_cast<unsigned>(value);
+    count += 6;
+    if (count >= 8) {
+      count -= 8;
+      bytes += static_cast<char>((bits >> count) & 255);
+    }
+  }
+  if ((bits & ((1U << count) - 1)) != 0) return std::nullopt;
   return bytes;
 }
 

@@ -82,8 +82,10 @@ class Bytes {
 };
 
 std::string to_hex(ByteView bytes);
-std::optional<std::string> from_hex(std::string_view text);  // lower or upper case, even length
-std::string to_base64url(ByteView bytes);                    // no padding
+std::optional<std::string> from_hex(std::string_view text);     // lower or upper case, even length
+std::string to_base64(std::string_view bytes);                  // RFC 4648, with padding
+std::optional<std::string> from_base64(std::string_view text);  // strict: one spelling per value
+std::string to_base64url(ByteView bytes);                       // no padding
 std::optional<std::string> from_base64url(std::string_view text);
 
 }  // namespace sallyport

@@ -149,11 +149,12 @@ void add_approval_commands(CLI::App& app, Context& context) {
   on_run(show_command, context, [&context, arguments] { return show(context, arguments->id); });
   auto* approve_command = group->add_subcommand("approve", "Say yes");
   approve_command->add_option("ID", arguments->id, "The question")->required();
-  approve_command->add_option("--sha256", arguments->sha256, "Only if this is the payload's hash, as show tells it");
+  approve_command->add_option("--sha256", arguments->sha256, "Only if this is the payload's hash, as show tells it")
+      ->type_name("HASH");
   on_run(approve_command, context, [&context, arguments] { return answer(context, *arguments, "approval.approve"); });
   auto* deny_command = group->add_subcommand("deny", "Say no");
   deny_command->add_option("ID", arguments->id, "The question")->required();
-  deny_command->add_option("--why", arguments->why, "The reason, for the requester");
+  deny_command->add_option("--why", arguments->why, "For the requester")->type_name("REASON");
   on_run(deny_command, context, [&context, arguments] { return answer(context, *arguments, "approval.deny"); });
 }
 

@@ -201,28 +201,37 @@ void add_audit_commands(CLI::App& app, Context& context) {
 
   auto* tail_command = audit->add_subcommand("tail", "Show the last records");
   const auto tail_arguments = std::make_shared<TailArguments>();
-  tail_command->add_option("-n,--lines", tail_arguments->lines, "How many")->capture_default_str();
+  tail_command->add_option("-n,--lines", tail_arguments->lines, "How many")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber.description(""));
   tail_command->add_flag("-f,--follow", tail_arguments->follows, "And those that come");
   on_run(tail_command, context, [&context, tail_arguments] { return tail(context, *tail_arguments); });
 
   auto* query_command = audit->add_subcommand("query", "Find records");
   const auto wanted = std::make_shared<QueryArguments>();
-  query_command->add_option("--since", wanted->since, "10m, 2h, 7d ago, or a date such as 2026-03-01T12:00:00Z");
-  query_command->add_option("--until", wanted->until, "The same");
-  query_command->add_option("--principal", wanted->principal, "host, container/ID, or a prefix with *");
-  query_command->add_option("--decision", wanted->decision, "allow, deny, or a code such as POLICY_DENIED");
-  query_command->add_option("--method", wanted->method, "fs.read, or a prefix with *");
-  query_command->add_option("--limit", wanted->limit, "At most so many");
+  query_command->add_option("--since", wanted->since, "10m, 2h, 7d ago, or a date such as 2026-03-01T12:00:00Z")
+      ->type_name("TIME");
+  query_command->add_option("--until", wanted->until, "The same")->type_name("TIME");
+  query_command->add_option("--principal", wanted->principal, "host, container/ID, or a prefix with *")
+      ->type_name("WHO");
+  query_command->add_option("--decision", wanted->decision, "allow, deny, or a code such as POLICY_DENIED")
+      ->type_name("WHAT");
+  query_command->add_option("--method", wanted->method, "fs.read, or a prefix with *")->type_name("NAME");
+  query_command->add_option("--limit", wanted->limit, "At most so many")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber.description(""));
   on_run(query_command, context, [&context, wanted] { return query(context, *wanted); });
 
   auto* verify_command = audit->add_subcommand("verify", "Find what was changed, removed, reordered or cut off");
   const auto against = std::make_shared<std::string>();
-  verify_command->add_option("--against", *against, "A checkpoint that was kept elsewhere: finds a roll-back too");
+  verify_command->add_option("--against", *against, "A checkpoint that was kept elsewhere: finds a roll-back too")
+      ->type_name("FILE");
   on_run(verify_command, context, [&context, against] { return verify(context, *against); });
 
   auto* checkpoint_command = audit->add_subcommand("checkpoint", "Sign the end of the log, to be kept elsewhere");
   const auto output = std::make_shared<std::string>();
-  checkpoint_command->add_option("--output", *output, "Write it to a file");
+  checkpoint_command->add_option("--output", *output, "Write it to a file")->type_name("FILE");
   on_run(checkpoint_command, context, [&context, output] { return checkpoint(context, *output); });
 }
 

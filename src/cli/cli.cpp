@@ -28,15 +28,17 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
   return row[b.size()];
 }
 
-// "did you mean" for a word that is no command of `app`.
-std::string nearest_command(const CLI::App& app, const std::string& word) {
+// "did you mean" for a word that is none of these.
+std::string nearest(const std::vector<HelpEntry>& entries, const std::string& word) {
   std::string nearest;
   std::size_t best = 3;
-  for (const HelpEntry& command : commands_of(app)) {
-    const std::size_t distance = edit_distance(word, command.name);
+  for (const HelpEntry& entry : entries) {
+    // Also one that was not written to its end.
+    const bool is_begun = word.size() > 3 && entry.name.starts_with(word);
+    const std::size_t distance = is_begun ? 2 : edit_distance(word, entry.name);
     if (distance < best) {
       best = distance;
-      nearest = command.name;
+      nearest = entry.name;
     }
   }
   return nearest;
@@ -47,23 +49,61 @@ const CLI::App* find_command(const CLI::App& app, const std::string& name) {
   return found.empty() ? nullptr : found.front();
 }
 
-int usage_error(const CLI::App& program, const std::string& problem, const std::vector<std::string>& words) {
-  // As far as the words name commands.
-  const CLI::App* app = &program;
-  std::string path = "sallyport", unknown;
-  for (const std::string& word : words) {
-    if (word.starts_with('-')) continue;
-    const CLI::App* next = find_command(*app, word);
-    if (next == nullptr) {
-      if (!commands_of(*app).empty()) unknown = word;
-      break;
+// As far as words are understood.
+struct Reading {
+  const CLI::App* app;
+  std::string path = "sallyport", unknown_command = {}, unknown_option = {};
+};
+
+const CLI::Option* find_option(const CLI::App* app, const std::string& name) {
+  const CLI::Option* found = nullptr;
+  for (; app != nullptr && found == nullptr; app = app->get_parent()) found = app->get_option_no_throw(name);
+  return found;
+}
+
+Reading read_words(const CLI::App& program, const std::vector<std::string>& words) {
+  Reading reading{&program};
+  for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    const std::string& word = words[i];
+    if (word.starts_with('-') && word.size() > 1) {
+      const std::string name = word.starts_with("--") ? word.substr(0, word.find('=')) : word.substr(0, 2);
+      const CLI::Option* option = find_option(reading.app, name);
+      if (option == nullptr) {
+        reading.unknown_option = name;
+        return reading;
+      }
+      const bool has_value = option->get_items_expected_max() > 0;
+      if (has_value && name.size() == word.size()) ++i;
+      continue;
     }
-    app = next;
-    path += " " + word;
+    if (commands_of(*reading.app).empty()) continue;
+    const CLI::App* next = find_command(*reading.app, word);
+    if (next == nullptr) {
+      reading.unknown_command = word;
+      return reading;
+    }
+    reading.app = next;
+    reading.path += " " + word;
   }
-  const std::string nearest = unknown.empty() ? "" : nearest_command(*app, unknown);
-  std::string text = unknown.empty() ? problem : "unknown command: " + unknown;
-  if (!nearest.empty()) text += "\nDid you mean: " + path + " " + nearest;
+  return reading;
+}
+
+int usage_error(const CLI::App& program, const std::string& problem, const std::vector<std::string>& words) {
+  const auto [app, path, unknown, option] = read_words(program, words);
+  std::string text = problem, meant;
+  if (!unknown.empty()) {
+    text = "unknown command: " + unknown;
+    meant = nearest(commands_of(*app), unknown);
+  } else if (!option.empty()) {
+    text = "unknown option: " + option;
+    for (const CLI::App* each = app; each != nullptr && meant.empty(); each = each->get_parent()) {
+      meant = nearest(options_of(*each), option);
+    }
+  } else if (problem == "A subcommand is required") {  // the library's words
+    text = "which command? One of:";
+    for (const HelpEntry& command : commands_of(*app)) text += " " + command.name;
+  }
+  if (!meant.empty()) text += "\nDid you mean: " + path + " " + meant;
   text += "\nSee: " + path + " --help";
   // The words were not understood, so what they ask for is looked up; those behind -- are somebody else's.
   const auto own_end = std::find(words.begin(), words.end(), "--");
@@ -79,11 +119,28 @@ int usage_error(const CLI::App& program, const std::string& problem, const std::
 
 }  // namespace
 
+// Where somebody sees what there is, for one who named what is not: the warden does not know what they use to ask it.
+static std::string where_to_look(const CLI::App& command, const Error& error) {
+  if (error.message.find("see: ") != std::string::npos) return "";
+  if (error.message.starts_with("no profile ")) return "; see: sallyport policy show";
+  if (error.message.starts_with("no such container")) return "; see: sallyport container ls";
+  const bool is_of_its_group = error.code == Code::not_found && error.message.find("no such ") != std::string::npos;
+  for (const char* list : {"ls", "status"}) {
+    const CLI::App* group = command.get_parent();
+    if (is_of_its_group && find_command(*group, list) != nullptr) {
+      return "; see: sallyport " + (group->get_parent() == nullptr ? "" : group->get_name() + " ") + list;
+    }
+  }
+  return "";
+}
+
 void on_run(CLI::App* command, Context& context, std::function<Status()> work) {
-  command->callback([&context, work = std::move(work)] {
+  command->callback([command, &context, work = std::move(work)] {
     const Status status = work();
     if (status) return;
-    const Exit exit = report(context, status.error());
+    Error error = status.error();
+    error.message += where_to_look(*command, error);
+    const Exit exit = report(context, error);
     if (context.exit_code == 0) context.exit_code = static_cast<int>(exit);
   });
 }

@@ -1,10 +1,13 @@
 // sallyport container create | ls | inspect | exec | stop | rm
+#include <poll.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <tuple>
 
 #include "cli/command.h"
 #include "cli/warden_link.h"
@@ -12,6 +15,7 @@
 namespace sallyport::cli {
 namespace {
 
+constexpr int kLookAgain = 1000;  // ms; something may have come already
 constexpr Millis kAsLongAsItTakes{24 * 60 * 60 * 1000};
 
 std::string named(const std::string& container) {
@@ -82,6 +86,45 @@ Status call_named(const Context& context, const char* method, const std::string&
 struct ExecArguments {
   std::string container;
   std::vector<std::string> command;
+  bool with_input = false;
+};
+
+// Our standard input on its way to the command. Never waits: its output may have to be taken first.
+class Input {
+ public:
+  explicit Input(Client& client) : client_(client) {}
+
+  Status open() {
+    TRY(stream_, client_.open_stream());
+    is_open_ = true;
+    return ok();
+  }
+  std::uint32_t stream() const { return stream_; }
+  // Waits for input, where there is room for it, or for the warden.
+  void wait() const {
+    std::array<pollfd, 2> events = {
+        {{client_.fd(), POLLIN, 0}, {is_open_ && client_.writable(stream_) > 0 ? STDIN_FILENO : -1, POLLIN, 0}}};
+    ::poll(events.data(), events.size(), kLookAgain);
+  }
+  Status pass_on() {
+    pollfd event{STDIN_FILENO, POLLIN, 0};
+    std::array<std::uint8_t, 64 << 10> bytes;
+    const std::size_t room = std::min(bytes.size(), client_.writable(stream_));
+    if (!is_open_ || room == 0 || ::poll(&event, 1, 0) <= 0) return ok();
+    const ssize_t count = ::read(STDIN_FILENO, bytes.data(), room);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) return ok();
+    if (count > 0) {
+      TRY(client_.write_stream(stream_, {bytes.data(), static_cast<std::size_t>(count)}));
+      return ok();
+    }
+    is_open_ = false;
+    return client_.finish_stream(stream_);
+  }
+
+ private:
+  Client& client_;
+  std::uint32_t stream_ = 0;
+  bool is_open_ = false;
 };
 
 // Copies what came on a stream so far to a descriptor; true at the stream's end.
@@ -113,16 +156,22 @@ Status exec(Context& context, ExecArguments arguments) {
     err = static_cast<std::uint32_t>(event.params.get("stderr").get("$stream").as_int().value_or(0));
   });
   std::optional<Result<Answer>> answer;
+  Input input(client);
+  if (arguments.with_input) TRY(input.open());
   const std::string params = wire::to_json([&](wire::JsonWriter& json) {
     json.begin_object().member("container", arguments.container);
     write_words(json, "command", arguments.command);
+    if (arguments.with_input) json.key("stdin").begin_object().member("$stream", input.stream()).end_object();
     json.end_object();
   });
   TRY(client.start("container.exec", params, [&](Result<Answer> came) { answer.emplace(std::move(came)); },
                    {.deadline = kAsLongAsItTakes, .token = {}}));
   bool is_out_done = false, is_err_done = false;
   while (!answer) {
-    TRY(client.dispatch(Millis(1000)));
+    input.wait();
+    TRY(client.dispatch(Millis(0)));
+    // What a command does not want to read is not missed.
+    if (out != 0 && !answer) std::ignore = input.pass_on();
     if (out != 0 && !is_out_done) {
       TRY(is_out_done, drain(client, out, STDOUT_FILENO));
     }
@@ -131,6 +180,8 @@ Status exec(Context& context, ExecArguments arguments) {
     }
   }
   if (!*answer) return answer->error();
+  // Standard output is the command's own, as it is with `run`.
+  if (context.wants_json) std::fprintf(stderr, "%s\n", std::string((*answer)->json()).c_str());
   context.exit_code = static_cast<int>((*answer)->value().get("exit_code").as_int().value_or(1));
   return ok();
 }
@@ -143,11 +194,14 @@ void add_container_commands(CLI::App& app, Context& context) {
 
   auto* command = group->add_subcommand("create", "Make a container; with CMD it runs that, else it waits for exec");
   const auto wanted = std::make_shared<CreateArguments>();
-  auto* profile = command->add_option("--profile", wanted->profile, "What it may do")->capture_default_str();
-  command->add_option("--name", wanted->name, "A name, from which its id is made");
+  auto* profile =
+      command->add_option("--profile", wanted->profile, "What it may do")->type_name("NAME")->capture_default_str();
+  command->add_option("--name", wanted->name, "A name, from which its id is made")->type_name("NAME");
   auto* workspace =
-      command->add_option("--workspace", wanted->workspace, "The directory it works in (default: this one)");
-  auto* group_name = command->add_option("--group", wanted->group, "The group it belongs to, which says both");
+      command->add_option("--workspace", wanted->workspace, "The directory it works in (default: this one)")
+          ->type_name("DIR");
+  auto* group_name =
+      command->add_option("--group", wanted->group, "The group it belongs to, which says both")->type_name("NAME");
   group_name->excludes(profile)->excludes(workspace);
   command->add_flag("--restart", wanted->restart, "Start it again when a warden finds it lost");
   command->add_option("CMD", wanted->command, "The command and its arguments, behind --");
@@ -171,6 +225,7 @@ void add_container_commands(CLI::App& app, Context& context) {
   auto* run = group->add_subcommand("exec", "Run a command in a container; exits with its status");
   const auto arguments = std::make_shared<ExecArguments>();
   run->add_option("CONTAINER", arguments->container, "Its id")->required();
+  run->add_flag("-i,--stdin", arguments->with_input, "Pass standard input on; without it the command has none");
   run->add_option("CMD", arguments->command, "The command and its arguments, behind --")->required();
   run->positionals_at_end();
   on_run(run, context, [&context, arguments] { return exec(context, *arguments); });

@@ -15,7 +15,11 @@
 #include "cli/command.h"
 #include "cli/warden_link.h"
 #include "os/files.h"
+#include "os/paths.h"
 #include "os/peer.h"
+#include "os/spawn.h"
+
+extern char** environ;
 
 namespace sallyport::cli {
 namespace {
@@ -28,6 +32,9 @@ struct Finding {
   std::string found;
   std::string advice;  // empty when all is well
 };
+
+// Below the first a warden cannot make its first sandbox; the second is what its default limits would use.
+constexpr rlim_t kFewestFiles = 256, kManyFiles = 16'384;
 
 Finding check_kernel() {
   utsname name{};
@@ -105,14 +112,56 @@ Finding check_open_files() {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   const std::string found = std::to_string(limit.rlim_max);
-  if (limit.rlim_max >= 16'384) return {"open files", Health::good, found, ""};
-  return {"open files", Health::weak, found, "for many connections raise the hard limit: ulimit -Hn 65536"};
+  if (limit.rlim_max >= kManyFiles) return {"open files", Health::good, found, ""};
+  const bool is_few = limit.rlim_max < kFewestFiles;
+  return {"open files", is_few ? Health::bad : Health::weak, found,
+          std::string(is_few ? "too few for a warden with a sandbox" : "enough for some hundred connections") +
+              ": raise the hard limit (nofile in /etc/security/limits.conf, or LimitNOFILE= of the service that starts "
+              "it), for instance to 65536"};
 }
 
-Finding check_runtime_directory(const os::Paths& paths) {
-  const auto directory = os::open_private_directory(paths.runtime_dir);
-  if (directory) return {"runtime directory", Health::good, paths.runtime_dir, ""};
-  return {"runtime directory", Health::bad, directory.error().message, "see SALLYPORT_RUNTIME_DIR"};
+Finding check_directory(const char* name, const std::string& path, const char* variable) {
+  const auto directory = os::open_private_directory(path);
+  if (directory) return {name, Health::good, path, ""};
+  return {name, Health::bad, directory.error().message,
+          "no warden starts with it; another can be named by " + std::string(variable)};
+}
+
+// What a program of ours says on stderr, if it fails.
+Status run_quietly(const std::string& name, const std::string& option) {
+  TRY(const std::string program, os::sibling_program(name));
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return Error::from_errno("cannot make a pipe", errno);
+  const UniqueFd read_end{ends[0]};
+  UniqueFd write_end{ends[1]};
+  os::SpawnPlan plan(os::SpawnPlan::Place::own_group);
+  plan.give(write_end.get(), STDERR_FILENO);
+  TRY(const pid_t pid, plan.spawn(program, {program, option}, environ));
+  write_end.reset();
+  std::string said;
+  std::array<char, 1024> piece{};
+  for (;;) {
+    const ssize_t count = ::read(read_end.get(), piece.data(), piece.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    said.append(piece.data(), static_cast<std::size_t>(count));
+  }
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return ok();
+  while (said.ends_with('\n')) said.pop_back();
+  return Error::make(Code::invalid_params, said.empty() ? name + " does not run" : said);
+}
+
+Finding check_configuration(const os::Paths& paths) {
+  if (const Status checked = run_quietly("sallyportd", "--check-config"); !checked) {
+    return {"configuration", Health::bad, checked.error().message,
+            "no warden starts with it, and one that runs keeps what it had; another can be named by SALLYPORT_CONFIG"};
+  }
+  const bool is_there = ::access(paths.config_file.c_str(), F_OK) == 0;
+  return {"configuration", Health::good,
+          is_there ? paths.config_file : "the defaults; " + paths.config_file + " would be read", ""};
 }
 
 Finding check_warden(const os::Paths& paths) {
@@ -154,15 +203,18 @@ void show(const Context& context, const std::vector<Finding>& findings) {
 
 void add_doctor_command(CLI::App& app, Context& context) {
   app.add_subcommand("doctor", "Check what this machine offers, and how to mend what is missing")->callback([&context] {
-    const std::vector<Finding> findings = {check_kernel(),
-                                           check_peer_identity(),
-                                           check_user_namespaces(),
-                                           check_landlock(),
-                                           check_seccomp(),
-                                           check_cgroups(),
-                                           check_open_files(),
-                                           check_runtime_directory(context.paths),
-                                           check_warden(context.paths)};
+    const std::vector<Finding> findings = {
+        check_kernel(),
+        check_peer_identity(),
+        check_user_namespaces(),
+        check_landlock(),
+        check_seccomp(),
+        check_cgroups(),
+        check_open_files(),
+        check_directory("runtime directory", context.paths.runtime_dir, "SALLYPORT_RUNTIME_DIR"),
+        check_directory("state directory", context.paths.state_dir, "SALLYPORT_STATE_DIR"),
+        check_configuration(context.paths),
+        check_warden(context.paths)};
     show(context, findings);
     for (const Finding& finding : findings) {
       if (finding.health == Health::bad) context.exit_code = static_cast<int>(Exit::failed);

@@ -83,14 +83,14 @@ void add_mailbox_commands(CLI::App& app, Context& context) {
 
   CLI::App* show = mailbox->add_subcommand("status", "Requests that wait, and what was refused with the reasons");
   const auto container = std::make_shared<std::string>();
-  show->add_option("container", *container, "Only this container's");
+  show->add_option("CONTAINER", *container, "Only this container's");
   on_run(show, context, [&context, container] { return status(context, *container); });
 
   CLI::App* settle = mailbox->add_subcommand("resolve", "Say what came of a request whose action a crash cut short");
   const auto arguments = std::make_shared<ResolveArguments>();
-  settle->add_option("container", arguments->container)->required();
-  settle->add_option("request", arguments->request)->required();
-  settle->add_option("outcome", arguments->outcome, "done or failed")
+  settle->add_option("CONTAINER", arguments->container, "Whose it is")->required();
+  settle->add_option("REQUEST", arguments->request, "Its id, as status shows it")->required();
+  settle->add_option("OUTCOME", arguments->outcome, "done or failed")
       ->required()
       ->check(CLI::IsMember({"done", "failed"}));
   on_run(settle, context, [&context, arguments] { return resolve(context, *arguments); });

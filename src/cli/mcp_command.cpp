@@ -1,5 +1,8 @@
 // sallyport mcp: for MCP clients, which start it and speak with it on stdin and stdout.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <filesystem>
 
 #include "cli/command.h"
@@ -18,7 +21,11 @@ struct McpArguments {
 Status serve_mcp(const Context& context, const McpArguments& arguments) {
   std::error_code failed;
   const auto workspace = std::filesystem::canonical(arguments.workspace, failed);
-  if (failed) return Error::make(Code::not_found, "the workspace " + arguments.workspace + " is not there");
+  if (failed || !std::filesystem::is_directory(workspace, failed)) {
+    return Error::make(Code::not_found, "the workspace '" + arguments.workspace +
+                                            (failed ? "' is not there" : "' is no directory") +
+                                            "; name one with --workspace");
+  }
   TRY(const policy::Profile profile, policy::Profiles::load_one(context.paths.profiles_dir(), arguments.profile));
   mcp::BridgeOptions options;
   options.place = {arguments.profile, workspace.string(), arguments.is_read_only};
@@ -29,6 +36,10 @@ Status serve_mcp(const Context& context, const McpArguments& arguments) {
     TRY(Started warden, ensure_warden(context.paths));
     return std::move(warden.client);
   };
+  if (::isatty(STDIN_FILENO) != 0) {
+    std::fputs("sallyport: this speaks MCP on its standard streams and is started by a client; see sallyport-mcp(1)\n",
+               stderr);
+  }
   return mcp::Bridge(connect, options).run();
 }
 
@@ -37,8 +48,11 @@ Status serve_mcp(const Context& context, const McpArguments& arguments) {
 void add_mcp_command(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand("mcp", "Serve an MCP client: tools for files and commands, in a sandbox");
   const auto arguments = std::make_shared<McpArguments>();
-  command->add_option("--profile", arguments->profile, "What the sandbox may do")->capture_default_str();
-  command->add_option("--workspace", arguments->workspace, "The directory it works in (default: this one)");
+  command->add_option("--profile", arguments->profile, "What the sandbox may do")
+      ->type_name("NAME")
+      ->capture_default_str();
+  command->add_option("--workspace", arguments->workspace, "The directory it works in (default: this one)")
+      ->type_name("DIR");
   command->add_flag("--read-only", arguments->is_read_only, "Only tools that change nothing; the workspace too");
   on_run(command, context, [&context, arguments] { return serve_mcp(context, *arguments); });
 }

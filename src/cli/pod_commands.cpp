@@ -267,9 +267,10 @@ void add_pod_commands(CLI::App& app, Context& context) {
   auto* command =
       group->add_subcommand("new", "Start a command in a sandbox with a terminal of its own; prints its name");
   const auto wanted = std::make_shared<NewArguments>();
-  command->add_option("--name", wanted->name, "Its name (default: a new one)");
-  command->add_option("--profile", wanted->profile, "What it may do")->capture_default_str();
-  command->add_option("--workspace", wanted->workspace, "The directory it works in (default: this one)");
+  command->add_option("--name", wanted->name, "Its name (default: a new one)")->type_name("NAME");
+  command->add_option("--profile", wanted->profile, "What it may do")->type_name("NAME")->capture_default_str();
+  command->add_option("--workspace", wanted->workspace, "The directory it works in (default: this one)")
+      ->type_name("DIR");
   command->add_option("--env", wanted->env, "A variable to set, or to pass on")
       ->type_name("K[=V]")
       ->expected(1)
@@ -289,6 +290,7 @@ void add_pod_commands(CLI::App& app, Context& context) {
   attaching->add_flag("--view", attached->is_view, "Only watch");
   attaching->add_flag("--take", attached->takes, "Take control from whoever has it");
   attaching->add_option("--escape", attached->escape, "The character that begins ~. ~t ~r ~?, or none")
+      ->type_name("CHAR")
       ->capture_default_str();
   on_run(attaching, context, [&context, attached] { return attach(context, *attached); });
 
@@ -303,7 +305,7 @@ void add_pod_commands(CLI::App& app, Context& context) {
   const auto killed = std::make_shared<std::string>();
   const auto signal = std::make_shared<std::string>("KILL");
   killing->add_option("POD", *killed, "Its name")->required();
-  killing->add_option("--signal,-s", *signal, "By name or number")->capture_default_str();
+  killing->add_option("--signal,-s", *signal, "By name or number")->type_name("SIGNAL")->capture_default_str();
   on_run(killing, context, [&context, killed, signal]() -> Status {
     TRY(const int number, signal_number(*signal));
     return call_pod(context, "pod.signal", *killed, "signal", number);
@@ -314,8 +316,9 @@ void add_pod_commands(CLI::App& app, Context& context) {
   const auto grace = std::make_shared<double>(static_cast<double>(pod::kDefaultGrace.count()) / 1000);
   stopping->add_option("POD", *stopped, "Its name")->required();
   stopping->add_option("--grace", *grace, "Seconds until it is killed")
+      ->type_name("SECONDS")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 600.0));
+      ->check(CLI::Range(0.0, 600.0).description(""));
   on_run(stopping, context, [&context, stopped, grace] {
     return call_pod(context, "pod.stop", *stopped, "grace_ms", static_cast<std::int64_t>(*grace * 1000));
   });

@@ -2,8 +2,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "cli/command.h"
 #include "cli/warden_link.h"
@@ -17,11 +15,15 @@ namespace {
 
 using policy::Profile;
 
+constexpr std::size_t kMaxFileBytes = 1U << 20;
+
 Status check(const Context& context, const std::string& file) {
-  std::ifstream input(file, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(input), {});
-  if (!input) return Error::make(Code::io_error, "cannot read " + file);
-  TRY(const policy::PolicyFile found, policy::parse_policy_file(text, file));
+  std::error_code fault;
+  const std::string real = std::filesystem::canonical(file, fault);
+  const auto text = fault ? Result<std::string>(Error::make(Code::not_found, fault.message()))
+                          : os::read_small_file(real, kMaxFileBytes);
+  if (!text) return Error::make(text.error().code, "cannot read " + file + ": " + text.error().message);
+  TRY(const policy::PolicyFile found, policy::parse_policy_file(*text, file));
   if (context.wants_json) {
     const auto names = [](wire::JsonWriter& json, const char* key, const auto& list, const auto& name) {
       json.key(key).begin_array();
@@ -149,7 +151,7 @@ struct ShowArguments {
 Status show(const Context& context, const ShowArguments& arguments) {
   TRY(const auto profiles, policy::Profiles::load(context.paths.profiles_dir()));
   std::vector<policy::Rule> rules;
-  if (const auto text = os::read_small_file(context.paths.config_file, 1U << 20)) {
+  if (const auto text = os::read_small_file(context.paths.config_file, kMaxFileBytes)) {
     TRY(rules, policy::parse_rules(*text, context.paths.config_file));
   }
   if (arguments.profile.empty()) {
@@ -241,12 +243,13 @@ void add_policy_commands(CLI::App& app, Context& context) {
   on_run(check_command, context, [&context, file] { return check(context, *file); });
   auto* show_command = group->add_subcommand("show", "Show the profiles, or what one comes to here");
   const auto arguments = std::make_shared<ShowArguments>();
-  show_command->add_option("--profile", arguments->profile, "The profile");
-  show_command->add_option("--workspace", arguments->workspace, "The workspace (default: this directory)");
+  show_command->add_option("--profile", arguments->profile, "The profile")->type_name("NAME");
+  show_command->add_option("--workspace", arguments->workspace, "The workspace (default: this directory)")
+      ->type_name("DIR");
   on_run(show_command, context, [&context, arguments] { return show(context, *arguments); });
   auto* explain_command = group->add_subcommand("explain", "Say which rule decides about a method or signal, and why");
   const auto asked = std::make_shared<ExplainArguments>();
-  explain_command->add_option("--container", asked->container, "Who would ask (default: the host)");
+  explain_command->add_option("--container", asked->container, "Who would ask (default: the host)")->type_name("ID");
   explain_command->add_option("METHOD", asked->method, "A method's or signal's name")->required();
   explain_command->add_option("JSON", asked->params, "Its parameters or payload");
   on_run(explain_command, context, [&context, asked] { return explain(context, *asked); });

@@ -1,6 +1,8 @@
 // sallyport run: a command in a sandbox of its own, on the caller's terminal.
 #include <unistd.h>
 
+#include <cerrno>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -57,6 +59,16 @@ void apply_environment(policy::Profile& profile, const std::vector<std::string>&
   }
 }
 
+// A profile may name what only some machines have; who names a path here means it.
+Status add_paths(std::vector<std::string>& to, const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    to.push_back(absolute(path));
+    const bool is_pattern = path.find_first_of("*?[") != std::string::npos;
+    if (!is_pattern && ::access(to.back().c_str(), F_OK) != 0) return Error::from_errno("cannot allow", errno, path);
+  }
+  return ok();
+}
+
 struct Prepared {
   sandbox::Spec spec;
   policy::NetPolicy net;
@@ -66,8 +78,8 @@ Result<Prepared> prepare(const Context& context, const RunArguments& arguments) 
   TRY(policy::Profile profile, policy::Profiles::load_one(context.paths.profiles_dir(), arguments.profile));
   TRY(apply_limits(profile, arguments.limits));
   apply_environment(profile, arguments.env);
-  for (const std::string& path : arguments.read) profile.fs_read.push_back(absolute(path));
-  for (const std::string& path : arguments.write) profile.fs_write.push_back(absolute(path));
+  TRY(add_paths(profile.fs_read, arguments.read));
+  TRY(add_paths(profile.fs_write, arguments.write));
   profile.allow_weak |= arguments.allow_weak;
   TRY(const auto hosts, allowed_hosts(context, arguments.allow_net));
   profile.net_allow.insert(profile.net_allow.end(), hosts.begin(), hosts.end());
@@ -133,6 +145,7 @@ void summarize(const sandbox::ExitReport& report) {
   for (const std::string& path : report.scan.quarantined) say("quarantined " + escape_for_display(path));
   for (const std::string& path : report.scan.suspicious) say("look at " + escape_for_display(path));
   for (const std::string& sentence : report.scan.notes) say(escape_for_display(sentence));
+  for (const std::string& what : report.restored) say("put back " + what);
   for (const std::string& path : report.findings.tracked_secrets) {
     say(escape_for_display(path) + " looks like a secret and is tracked by git: it was readable");
   }
@@ -169,6 +182,7 @@ void print_report(const sandbox::ExitReport& report, const RunEgress& egress) {
     strings("suspicious", report.scan.suspicious);
     strings("not_searched", report.scan.notes);
     strings("missed", report.missed);
+    strings("restored", report.restored);
     strings("tracked_secrets", report.findings.tracked_secrets);
     egress.tally().write(writer.key("net"));
     writer.end_object();
@@ -288,8 +302,9 @@ void run(Context& context, const RunArguments& arguments) {
 void add_run_command(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand("run", "Run a command in a sandbox; this directory is its workspace");
   const auto arguments = std::make_shared<RunArguments>();
-  command->add_option("--profile", arguments->profile, "What it may do")->capture_default_str();
-  command->add_option("--workspace", arguments->workspace, "The directory it works in (default: this one)");
+  command->add_option("--profile", arguments->profile, "What it may do")->type_name("NAME")->capture_default_str();
+  command->add_option("--workspace", arguments->workspace, "The directory it works in (default: this one)")
+      ->type_name("DIR");
   command->add_option("--read", arguments->read, "Also readable")->type_name("PATH");
   command->add_option("--write", arguments->write, "Also writable")->type_name("PATH");
   command->add_option("--env", arguments->env, "A variable to set, or to pass on")->type_name("K[=V]");

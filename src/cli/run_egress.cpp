@@ -3,10 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-
-#include <cerrno>
-#include <csignal>
 
 #include "egress/link.h"
 #include "os/packets.h"
@@ -32,7 +28,7 @@ void RunEgress::start() {
   auto spawned = egress::spawn_proxy(hosts_file_);
   Status handed = ok();
   if (spawned) {
-    pid_ = spawned->pid;
+    proxy_ = std::move(spawned->child);
     const auto order = egress::encode(egress::Serve{kName, policy_, tally_.used()});
     handed =
         order ? os::send_packet(spawned->socket.get(), *order, {listener_.get()}, MSG_DONTWAIT) : Status(order.error());
@@ -78,11 +74,7 @@ void RunEgress::finish() {
 
 void RunEgress::reap() {
   socket_.reset();
-  if (pid_ <= 0) return;
-  ::kill(pid_, SIGKILL);
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  pid_ = -1;
+  proxy_.end();
 }
 
 }  // namespace sallyport::cli

@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "egress/tally.h"
+#include "os/spawn.h"
 #include "policy/net.h"
 
 namespace sallyport::cli {
@@ -38,7 +39,7 @@ class RunEgress {
   policy::NetPolicy policy_;
   std::string hosts_file_, fault_;
   UniqueFd listener_, socket_;
-  pid_t pid_ = -1;
+  os::Child proxy_;
   int deaths_ = 0;
   wire::Decoder decoder_;
   egress::Tally tally_;

@@ -150,9 +150,11 @@ void add_warden_commands(CLI::App& app, Context& context) {
   command->add_option("METHOD", arguments->method, "For example warden.hello")->required();
   command->add_option("JSON", arguments->params, "Parameters, an object; - reads them from stdin");
   command->add_option("--deadline-ms", arguments->deadline_ms, "How long the call may take")
-      ->check(CLI::Range(1, 24 * 60 * 60 * 1000))
+      ->type_name("MS")
+      ->check(CLI::Range(1, 24 * 60 * 60 * 1000).description(""))
       ->capture_default_str();
-  command->add_option("--token", arguments->token, "A capability token, where the method needs one");
+  command->add_option("--token", arguments->token, "A capability token, where the method needs one")
+      ->type_name("TOKEN");
   on_run(command, context, [&context, arguments] { return call(context, *arguments); });
 }
 

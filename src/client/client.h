@@ -102,6 +102,8 @@ class Client {
   // A stream of ours; name it as {"$stream":n} in the params of a call that is started after this.
   Result<std::uint32_t> open_stream() { return book_.open(); }
   Status write_stream(std::uint32_t stream, ByteView bytes);  // waits for credit
+  // What can be written without waiting; 0 also if it is over.
+  std::size_t writable(std::uint32_t stream) const { return book_.sendable(stream); }
   Status finish_stream(std::uint32_t stream);
   // The next bytes of a stream that an answer named; empty at its good end. The peer is granted as much again: who
   // uses them up slowly takes no more than `most` at once.

@@ -32,6 +32,7 @@ struct Config {
   bool should_restart = false;         // started again by a warden that finds it lost
   std::string replaces;                // the lost one that was started again as this one; or empty
   bool is_temporary = false;           // forgotten when it is over and nothing of it is left to answer
+  Millis idle{0};                      // stopped after so long without work where the profile says nothing; 0: never
 };
 
 enum class State : std::uint8_t {

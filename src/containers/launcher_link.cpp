@@ -2,12 +2,6 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <csignal>
 
 #include "os/packets.h"
 #include "os/spawn.h"
@@ -16,20 +10,11 @@ namespace sallyport::containers {
 namespace {
 
 constexpr Millis kPauseBeforeRestart{100};
-constexpr Millis kToEnd{10'000};  // most of it for the scans at exit of all containers
+constexpr Millis kTimeToEnd{5000};  // for the scans at exit too; the next launcher makes up for the rest
 
 int ms_until(std::chrono::steady_clock::time_point deadline) {
   const auto left = std::chrono::duration_cast<Millis>(deadline - std::chrono::steady_clock::now()).count();
   return left < 0 ? 0 : static_cast<int>(left);
-}
-
-// One that does not end is killed, and what it made dies with it.
-void await_end(pid_t launcher, std::chrono::steady_clock::time_point deadline) {
-  const UniqueFd process{static_cast<int>(::syscall(SYS_pidfd_open, launcher, 0))};
-  pollfd ended{process.get(), POLLIN, 0};
-  if (!process || ::poll(&ended, 1, ms_until(deadline)) <= 0) ::kill(launcher, SIGKILL);
-  while (::waitpid(launcher, nullptr, 0) < 0 && errno == EINTR) {
-  }
 }
 
 }  // namespace
@@ -40,7 +25,7 @@ struct LauncherLink::State {
   OnNotice on_notice;
   OnLost on_lost;
   std::unique_ptr<ipc::Watch> watch;
-  pid_t pid = -1;
+  os::Child launcher = {};
   bool is_closed = false;
 };
 
@@ -57,7 +42,7 @@ LauncherLink::~LauncherLink() { close(); }
 void LauncherLink::close() {
   if (std::exchange(state_->is_closed, true) || !state_->watch) return;
   // The end of the socket is the end of the launcher and all it made; what it found then is still heard.
-  const auto deadline = std::chrono::steady_clock::now() + kToEnd;
+  const auto deadline = std::chrono::steady_clock::now() + kTimeToEnd;
   const int socket = state_->watch->fd();
   ::shutdown(socket, SHUT_WR);
   state_->watch->cancel();
@@ -68,14 +53,15 @@ void LauncherLink::close() {
       state_->on_notice(std::move(*notice), std::move(packet->fds));
     }
   }
-  await_end(state_->pid, deadline);
+  // One that does not end is killed, and what it made dies with it.
+  state_->launcher.end(Millis(ms_until(deadline)));
 }
 
-pid_t LauncherLink::pid() const { return state_->pid; }
+pid_t LauncherLink::pid() const { return state_->launcher.pid(); }
 
 Status LauncherLink::spawn(State& state) {
   TRY(os::Spawned spawned, os::spawn_helper("sallyport-launcher"));
-  state.pid = spawned.pid;
+  state.launcher = std::move(spawned.child);
   TRY(state.watch, ipc::Watch::open(state.loop, std::move(spawned.socket)));
   return ok();
 }
@@ -102,19 +88,17 @@ Fire LauncherLink::listen(std::shared_ptr<State> state) {
       }
     }
     // Dead, or talking nonsense, which is as good as dead.
-    ::kill(state->pid, SIGKILL);
-    while (::waitpid(state->pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    state->log.error("the launcher died; its containers have ended", {{"pid", state->launcher.pid()}});
+    state->launcher.end();
     state->watch.reset();
-    state->log.error("the launcher died; its containers have ended", {{"pid", state->pid}});
     Status restarted = spawn(*state);
     while (!restarted && !state->is_closed) {
       state->log.error("cannot restart the launcher", {{"error", restarted.error().describe()}});
       co_await state->loop.sleep(kPauseBeforeRestart);
-      restarted = spawn(*state);
+      if (!state->is_closed) restarted = spawn(*state);
     }
     if (state->is_closed) co_return;
-    state->log.info("a new launcher serves", {{"pid", state->pid}});
+    state->log.info("a new launcher serves", {{"pid", state->launcher.pid()}});
     state->on_lost();
   }
 }

@@ -247,7 +247,7 @@ Task<Status> Registry::launch(std::shared_ptr<Container> container, sandbox::Spe
   spec.command = container->config.command;
   append_pairs(spec.environment, container->config.environment);
   container->environment = spec.environment;
-  container->idle_limit = spec.limits.idle;
+  container->idle_limit = spec.limits.idle.count() != 0 ? spec.limits.idle : container->config.idle;
   container->handle = ++last_handle_;
   const auto launched = std::make_shared<ipc::OneShot<Status>>();
   launching_.emplace(container->handle, launched);

@@ -82,6 +82,7 @@ std::shared_ptr<Workers::Slot> Workers::slot_of(const std::shared_ptr<Container>
 
 Task<Result<Workers::Turn>> Workers::turn(ipc::Call& call, std::shared_ptr<Container> container) {
   if (!is_serving(*container)) co_return unavailable("the container has no file worker in its state");
+  container->last_activity = std::chrono::steady_clock::now();
   const std::shared_ptr<Slot> slot = slot_of(container);
   if (slot->has_room()) {
     ++slot->turns;

@@ -1,10 +1,6 @@
 #include "egress/link.h"
 
 #include <sys/socket.h>
-#include <sys/wait.h>
-
-#include <cerrno>
-#include <csignal>
 
 #include "os/packets.h"
 
@@ -35,7 +31,7 @@ struct Link::State {
   wire::Decoder decoder;
   std::map<std::string, Kept> containers;
   std::unique_ptr<ipc::Watch> watch;
-  pid_t pid = -1;
+  os::Child proxy = {};
   bool is_closed = false;
   bool is_restarting = false;
   bool is_denying = false;
@@ -50,18 +46,11 @@ struct Link::State {
   }
   // A proxy that cannot be told what changed must not go on with what it knows.
   void must_send(const ToProxy& order) {
-    if (!watch) return;  // the next one is told all of it
+    if (is_closed || !watch) return;  // there is none; the next one is told all of it
     if (const Status sent = send(order); !sent) {
       log.error("the egress proxy does not take orders and is replaced", {{"error", sent.error().describe()}});
-      ::kill(pid, SIGKILL);
+      proxy.kill();
     }
-  }
-  void reap() {
-    if (pid <= 0) return;
-    ::kill(pid, SIGKILL);
-    while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
-    pid = -1;
   }
 };
 
@@ -73,16 +62,16 @@ Link::~Link() { close(); }
 void Link::close() {
   if (std::exchange(state_->is_closed, true)) return;
   if (state_->watch) state_->watch->cancel();
-  state_->reap();
+  state_->proxy.end();
 }
 
-pid_t Link::pid() const { return state_->pid; }
+pid_t Link::pid() const { return state_->proxy.pid(); }
 
 const std::string& Link::hosts_file() const { return state_->hosts_file; }
 
 Status Link::start(const std::shared_ptr<State>& state) {
   TRY(os::Spawned spawned, spawn_proxy(state->hosts_file));
-  state->pid = spawned.pid;
+  state->proxy = std::move(spawned.child);
   TRY(state->watch, ipc::Watch::open(state->loop, std::move(spawned.socket)));
   return ok();
 }
@@ -143,8 +132,8 @@ Fire Link::listen(std::shared_ptr<State> state) {
     }
     // Dead, or talking nonsense, which is as good as dead.
     state->watch.reset();
-    state->log.error("the egress proxy died; its connections have ended", {{"pid", state->pid}});
-    state->reap();
+    state->log.error("the egress proxy died; its connections have ended", {{"pid", state->proxy.pid()}});
+    state->proxy.end();
     state->is_restarting = true;
     // One that dies as soon as it lives must not keep the warden busy.
     co_await state->loop.sleep(kPauseBeforeRestart);
@@ -162,7 +151,7 @@ Fire Link::listen(std::shared_ptr<State> state) {
                          {{"container", container}, {"error", handed.error().describe()}});
       }
     }
-    state->log.info("a new egress proxy serves", {{"pid", state->pid}});
+    state->log.info("a new egress proxy serves", {{"pid", state->proxy.pid()}});
   }
 }
 

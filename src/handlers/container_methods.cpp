@@ -24,7 +24,11 @@ Task<Result<std::shared_ptr<Container>>> start_container(Host& host, containers:
   container->denied_names = spec.deny_names;
   set_policy(host, *container);
   container->on_end.emplace_back([&host, weak = std::weak_ptr(container)] {
-    if (const auto over = weak.lock()) set_policy(host, *over);
+    const auto over = weak.lock();
+    if (!over) return;
+    set_policy(host, *over);
+    // Not while it is ending: others are still to be told.
+    if (over->config.is_temporary) host.sessions.loop().post([&host, id = over->id] { remove_when_idle(host, id); });
   });
   CO_TRY(co_await host.containers.launch(container, std::move(spec)));
   if (has_proxy) {
@@ -37,6 +41,10 @@ Task<Result<std::shared_ptr<Container>>> start_container(Host& host, containers:
     }
   }
   co_return container;
+}
+
+void remove_when_idle(Host& host, const std::string& id) {
+  host.mailbox.when_idle(id, [&host, id] { [[maybe_unused]] const Status removed = host.containers.remove(id); });
 }
 
 Result<std::map<std::string, std::string>> text_map(wire::Value object, std::string_view field, bool are_variables) {
@@ -192,8 +200,7 @@ Reply adopt_new(Call& call, Host& host) {
     if (const auto adopted = host.containers.find(id)) {
       host.containers.release(*adopted, adopted->wait_status.value_or(SIGKILL));
     }
-    // What it dropped just before it ended is still answered.
-    host.mailbox.when_idle(id, [&host, id] { [[maybe_unused]] const Status removed = host.containers.remove(id); });
+    remove_when_idle(host, id);
   });
   call.session().set_never_idle(true);
   return call.result([&](JsonWriter& json) {

@@ -24,6 +24,8 @@ constexpr std::string_view kShutdown = "worker.shutdown";
 constexpr std::string_view kNotForTheWorker[] = {"container", "workspace", "profile"};
 // Of a container that was made for a directory: which one.
 constexpr const char* kLabel = "files";
+// How long it is kept for the next call, which would wait a few milliseconds for another.
+constexpr Millis kKeptWarm = std::chrono::minutes(10);
 
 // A directory by what it is, not by how it is spelled, and the profile of its worker.
 Result<std::string> identify(const std::string& directory, const std::string& profile) {
@@ -80,6 +82,8 @@ Task<Result<std::shared_ptr<Container>>> choose(Call& call, const RequestContext
   config.workspace = std::filesystem::canonical(text(workspace), failure);
   if (failure) co_return Error::from_errno("workspace", failure.value(), text(workspace));
   config.labels.emplace(kLabel, identity);
+  config.is_temporary = true;
+  config.idle = kKeptWarm;
   co_return co_await start_container(host, std::move(config));
 }
 

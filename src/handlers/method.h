@@ -103,6 +103,8 @@ struct Method {
 // Makes a container as container.create does; also for those that a restarted warden finds lost, and for
 // scheduled runs.
 Task<Result<std::shared_ptr<containers::Container>>> start_container(Host& host, containers::Config config);
+// Forgets one that is over as soon as nothing that it dropped before waits to be answered.
+void remove_when_idle(Host& host, const std::string& id);
 Status narrow_profile(policy::Profile& profile, wire::Value overrides);
 // What container.create and pod.create take as `profile`.
 inline constexpr wire::Field kNetOverrides[] = {{.name = "allow", .type = wire::Type::string_array},

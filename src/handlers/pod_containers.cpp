@@ -15,7 +15,7 @@ containers::Registry::Adopted place_of(const pod::Record& record) {
 
 void forget(Host& host, const std::string& id) {
   if (const auto container = host.containers.find(id)) host.containers.record_loss(*container);
-  host.mailbox.when_idle(id, [&host, id] { [[maybe_unused]] const Status removed = host.containers.remove(id); });
+  remove_when_idle(host, id);
 }
 
 }  // namespace

@@ -16,9 +16,9 @@ namespace {
 
 constexpr int kBusyMillis = 5'000;
 
-// Commits are synced by the writer thread when they happen; folding is done by hand, after the answers.
+// Folding is done by hand, after the answers.
 constexpr const char* kWriterSetup =
-    "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0;"
+    "PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0;"
     "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY;";
 constexpr const char* kReaderSetup = "PRAGMA query_only=ON; PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON;";
 
@@ -132,7 +132,7 @@ bool Statement::is_null(int column) const { return ::sqlite3_column_type(stateme
 
 Result<std::unique_ptr<Database>> Database::open(const std::string& path, Access access, const std::string& vfs) {
   TRY(const std::string real, real_path(path));
-  const bool writes = access == Access::write;
+  const bool writes = access != Access::read, is_lazy = access == Access::write_lazily;
   if (writes) {
     TRY(create_private(real));
   } else if (::access(real.c_str(), F_OK) != 0) {
@@ -141,14 +141,21 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path, Access
   sqlite3* handle = nullptr;
   const int flags =
       (writes ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
-  TRY(const std::string over, register_log_vfs(vfs));
-  const int code = ::sqlite3_open_v2(real.c_str(), &handle, flags, over.c_str());
+  // What gathers a commit until it is synced is not for those that are not.
+  std::string over = vfs;
+  if (!is_lazy) {
+    TRY(over, register_log_vfs(vfs));
+  }
+  const int code = ::sqlite3_open_v2(real.c_str(), &handle, flags, over.empty() ? nullptr : over.c_str());
   std::unique_ptr<Database> database(new Database(handle));
   if (code != SQLITE_OK) return database->fail(code, "cannot open the ledger");
   ::sqlite3_extended_result_codes(handle, 1);
   ::sqlite3_busy_timeout(handle, kBusyMillis);
   ::sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  TRY(database->execute(writes ? kWriterSetup : kReaderSetup));
   if (writes) {
+    TRY(database->execute(is_lazy ? "PRAGMA synchronous=NORMAL" : "PRAGMA synchronous=FULL"));
+    // Behind the setup: wal_autocheckpoint takes the only hook for itself.
     ::sqlite3_wal_hook(
         handle,
         [](void* self, sqlite3*, const char*, int pages) {
@@ -157,7 +164,6 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path, Access
         },
         database.get());
   }
-  TRY(database->execute(writes ? kWriterSetup : kReaderSetup));
   database->take_fault();
   return database;
 }

@@ -54,10 +54,11 @@ class Statement {
 
 class Database {
  public:
-  enum class Access : std::uint8_t { read, write };
+  enum class Access : std::uint8_t { read, write, write_lazily };
 
   // To write: creates the file (0600) if absent, in WAL mode with synchronous=FULL, so that what is
-  // committed is on the disk. To read: changes nothing and works beside a writer; NOT_FOUND if there is
+  // committed is on the disk. Lazily: what is committed survives the process, and a crash of the machine only when the
+  // log was folded. To read: changes nothing and works beside a writer; NOT_FOUND if there is
   // none. Does not follow a symlink at `path`. `vfs` names another SQLite VFS, for tests.
   static Result<std::unique_ptr<Database>> open(const std::string& path, Access access, const std::string& vfs = {});
   ~Database();

@@ -35,6 +35,10 @@ std::string for_reason(std::string_view reason) {
   if (reason == "not_unique") return "Nothing was changed.";
   if (reason == "stale") return "Somebody changed the file: read it again, then decide.";
   if (reason == "changed") return "The file changed meanwhile: call again.";
+  if (reason == "not_regular")
+    return "It is a FIFO, a socket or a device (see stat): only exec can do something with it.";
+  if (reason == "root") return "Name something in the directory; the directory itself stays.";
+  if (reason == "no_sandbox") return "No tool works until the user has mended this: tell them, and do not try again.";
   if (reason == "exists") return "Choose another name, or set overwrite if it may be replaced.";
   return "";
 }
@@ -61,6 +65,8 @@ std::string for_code(Code code, std::string_view tool, std::string_view workspac
     case Code::unavailable:
       return "The sandbox ended while this was done; it may or may not have happened. Look, then call again: "
              "a new sandbox is made.";
+    case Code::io_error:
+      return tool == "exec" ? "Check its directory with list." : "";
     default:
       return "";
   }
@@ -73,6 +79,7 @@ std::string explain(const Error& error, std::string_view tool, std::string_view 
   const auto parsed = decoder.parse(error.details_json.empty() ? "{}" : error.details_json);
   const Value details = parsed ? parsed->root() : Value();
   std::string text = error.message;
+  if (text.starts_with("params.")) text.erase(0, 7);  // for the caller of a tool there are none
   if (!text.empty() && text.back() != '.') text += '.';
   const std::string near = nearest(details);
   text += near;

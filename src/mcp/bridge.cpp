@@ -48,8 +48,8 @@ Bridge::Bridge(Place::Connect connect, const BridgeOptions& options)
 void Bridge::call(std::shared_ptr<ToolCall> call) {
   last_call_ = std::chrono::steady_clock::now();
   if (call->name() == "exec") {
-    if (auto operation = start_exec(call, place_, workspace_)) operations_.push_back(std::move(operation));
-    return;
+    waiting_commands_.push_back(std::move(call));
+    return start_commands();
   }
   const auto tools = file_tools();
   const auto tool =
@@ -57,7 +57,22 @@ void Bridge::call(std::shared_ptr<ToolCall> call) {
   if (const Status checked = check_arguments(tool->arguments, call->arguments()); !checked) {
     return call->finish_text(true, explain(checked.error(), call->name(), workspace_));
   }
-  operations_.push_back(start_file_tool(*tool, std::move(call), place_, workspace_));
+  if (auto operation = start_file_tool(*tool, std::move(call), place_, workspace_)) {
+    operations_.push_back(std::move(operation));
+  }
+}
+
+void Bridge::start_commands() {
+  std::erase_if(commands_, [](const auto& command) { return command->is_over(); });
+  while (!waiting_commands_.empty() && commands_.size() < kMaxCommands) {
+    const std::shared_ptr<ToolCall> call = std::move(waiting_commands_.front());
+    waiting_commands_.pop_front();
+    if (call->is_over()) continue;  // cancelled meanwhile
+    if (auto operation = start_exec(call, place_, workspace_)) {
+      operations_.push_back(operation);
+      commands_.push_back(std::move(operation));
+    }
+  }
 }
 
 Status Bridge::run() {
@@ -68,17 +83,14 @@ Status Bridge::run() {
   ::fcntl(out_, F_SETPIPE_SZ, kPipeBytes);
   // While client and server agree on a revision the container is made.
   place_.open();
-  SteadyTime until_end = SteadyTime::max();
   for (;;) {
     Status placed = place_.turn(expects_answer() ? kAnswerWait : Millis(0));
     const SteadyTime next = turn_operations();
     write_output();
     if (!placed && !place_.has_been_ready()) return placed;
-    const SteadyTime now = std::chrono::steady_clock::now();
-    if (has_input_ended_ && until_end == SteadyTime::max()) until_end = now + kDrainTime;
     const bool is_done = has_input_ended_ && operations_.empty() && server_.output().empty();
-    if (is_client_gone_ || is_done || now >= until_end) return ok();
-    wait(std::min(next, until_end));
+    if (is_client_gone_ || is_done) return ok();
+    wait(next);
     read_input();
   }
 }
@@ -90,6 +102,7 @@ SteadyTime Bridge::turn_operations() {
   const SteadyTime now = std::chrono::steady_clock::now();
   for (const auto& operation : std::vector(operations_)) next = std::min(next, operation->turn(now));
   std::erase_if(operations_, [](const auto& operation) { return operation->is_over(); });
+  start_commands();
   return next;
 }
 
@@ -106,9 +119,13 @@ bool Bridge::expects_answer() const {
 }
 
 void Bridge::wait(SteadyTime until) {
-  std::array<pollfd, 3> events = {{{has_input_ended_ || is_behind() ? -1 : in_, POLLIN, 0},
-                                   {server_.output().empty() ? -1 : out_, POLLOUT, 0},
-                                   {is_behind() ? -1 : place_.fd(), POLLIN, 0}}};
+  // Somebody who only ended their input, like a pipe from printf, still reads. Once they do not, nothing that still
+  // runs is of use to anybody.
+  const bool wants_out = !server_.output().empty();
+  std::array<pollfd, 3> events = {
+      {{has_input_ended_ || is_behind() ? -1 : in_, POLLIN, 0},
+       {wants_out || has_input_ended_ ? out_ : -1, static_cast<short>(wants_out ? POLLOUT : 0), 0},
+       {is_behind() ? -1 : place_.fd(), POLLIN, 0}}};
   int timeout = -1;
   if (until != SteadyTime::max()) {
     const auto left = std::chrono::ceil<Millis>(until - std::chrono::steady_clock::now()).count();
@@ -116,6 +133,7 @@ void Bridge::wait(SteadyTime until) {
   }
   spinner_.wait([&] { return ::poll(events.data(), events.size(), 0) != 0; },
                 [&] { ::poll(events.data(), events.size(), timeout); });
+  if (has_input_ended_ && (events[1].revents & (POLLERR | POLLHUP)) != 0) is_client_gone_ = true;
 }
 
 void Bridge::read_input() {
@@ -125,9 +143,10 @@ void Bridge::read_input() {
   if (count < 0 && (errno == EINTR || errno == EAGAIN)) return;
   if (count <= 0) {
     has_input_ended_ = true;
-    return;
+    server_.input().feed(as_bytes("\n"));  // a last line may lack its end
+  } else {
+    server_.input().commit(static_cast<std::size_t>(count));
   }
-  server_.input().commit(static_cast<std::size_t>(count));
   server_.handle_input();
 }
 

@@ -1,6 +1,7 @@
 // The bridge: MCP on two descriptors, and a container in which every tool does its work.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,7 +24,8 @@ class Bridge final : public Tools {
  public:
   Bridge(Place::Connect connect, const BridgeOptions& options);
 
-  // Serves until the client ends its input. The error is why there is no container.
+  // Serves until the client ends its input and everything that it asked is answered, or until nobody is there to read
+  // the answers. The error is why there is no container.
   Status run();
 
   const std::vector<Tool>& list() const override { return tools_; }
@@ -31,6 +33,7 @@ class Bridge final : public Tools {
 
  private:
   // Each does what can be done without waiting.
+  void start_commands();
   void read_input();
   void write_output();
   SteadyTime turn_operations();
@@ -45,7 +48,8 @@ class Bridge final : public Tools {
   std::vector<Tool> tools_;
   Place place_;
   mutable Server server_;
-  std::vector<std::shared_ptr<Operation>> operations_;
+  std::vector<std::shared_ptr<Operation>> operations_, commands_;  // the second are some of the first
+  std::deque<std::shared_ptr<ToolCall>> waiting_commands_;
   SteadyTime last_call_;
   bool has_input_ended_ = false, is_client_gone_ = false;
 };

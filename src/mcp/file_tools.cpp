@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "mcp/advice.h"
 #include "mcp/limits.h"
 
 namespace sallyport::mcp {
@@ -257,22 +258,32 @@ std::span<const FileTool> file_tools() { return kTools; }
 
 std::shared_ptr<Operation> start_file_tool(const FileTool& tool, std::shared_ptr<ToolCall> call, Place& place,
                                            const std::string& workspace) {
-  const Value given = call->arguments(), content = given.get("content");
-  // Text that does not fit a frame follows as a stream; base64 must be decoded in one piece.
-  const bool is_long = content.as_string().value_or("").size() > kMaxInlineBytes &&
-                       given.get("encoding").as_string().value_or("utf8") == "utf8";
+  const Value given = call->arguments();
+  // What does not fit a frame follows as a stream, which carries bytes as they are.
+  const std::string_view content = given.get("content").as_string().value_or("");
+  const bool is_long = content.size() > kMaxInlineBytes;
+  std::string streamed;
+  if (is_long && given.get("encoding").as_string() == "base64") {
+    auto decoded = from_base64(content);
+    if (!decoded) {
+      call->finish_text(true, explain(Error::invalid_param("content", "is not base64"), tool.name, workspace));
+      return nullptr;
+    }
+    streamed = std::move(*decoded);
+  } else if (is_long) {
+    streamed = content;
+  }
   std::string params = wire::to_json([&](JsonWriter& json) {
     json.begin_object();
     for (const auto& [name, value] : given.members()) {
       // Checked: nothing in here can pass for a stream's name.
-      if (!is_long || name != "content") json.member(name, value);
+      if (!is_long || (name != "content" && name != "encoding")) json.member(name, value);
     }
     if (tool.method == "fs.write") json.member("create_dirs", true);
     // Only who wants to see it pays for it.
     if (tool.method == "fs.read" && !given.get("sha256")) json.member("sha256", false);
     json.end_object();
   });
-  std::string streamed = is_long ? std::string(*content.as_string()) : std::string();
   auto operation = std::make_shared<FileOperation>(tool, std::move(call), place, workspace);
   operation->start(std::string(tool.method), std::move(params), std::move(streamed));
   return operation;

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstddef>
 
+#include "wire/limits.h"
+
 namespace sallyport::mcp {
 
 // One line is one message. Room for writing a file of a few megabytes; more belongs into several edits.
@@ -12,6 +14,8 @@ inline constexpr std::size_t kMaxLineBytes = 8U << 20;
 inline constexpr std::size_t kMaxInlineBytes = 128U << 10;
 // Calls in flight. Clients run a handful at once; each holds its arguments.
 inline constexpr std::size_t kMaxCalls = 64;
+// Commands that run at once; more wait for their turn. Each needs two of the streams of our one connection.
+inline constexpr std::size_t kMaxCommands = wire::kMaxOpenStreams / 2;
 // Messages of one batch (revision 2025-03-26 only).
 inline constexpr std::size_t kMaxBatch = 64;
 inline constexpr std::size_t kMaxIdBytes = 256;
@@ -38,7 +42,5 @@ inline constexpr std::chrono::milliseconds kAnswerWait{1};
 // wants no progress: clients give up after 60 s.
 inline constexpr std::chrono::milliseconds kReminderInterval{10'000};
 inline constexpr std::chrono::milliseconds kSilentWait{45'000};
-// After the end of input: what is in flight may still be answered. Clients send SIGTERM after 2 s.
-inline constexpr std::chrono::milliseconds kDrainTime{1'500};
 
 }  // namespace sallyport::mcp

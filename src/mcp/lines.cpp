@@ -1,11 +1,14 @@
 #include "mcp/lines.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace sallyport::mcp {
 namespace {
 
 constexpr std::size_t kReadBytes = 64U << 10;
+// Of either end of a line that is too long: enough to find its id.
+constexpr std::size_t kKeptBytes = 1U << 10;
 
 ByteView trim(ByteView text) {
   while (!text.empty() && (text.back() == '\r' || text.back() == ' ' || text.back() == '\t')) {
@@ -40,29 +43,34 @@ void LineReader::feed(ByteView bytes) {
   }
 }
 
+void LineReader::skip(ByteView part) {
+  const std::string_view text = as_text(part);
+  if (!is_skipping_) head_ = text.substr(0, kKeptBytes), tail_.clear();
+  is_skipping_ = true;
+  tail_ += text.substr(text.size() - std::min(text.size(), kKeptBytes));
+  tail_.erase(0, tail_.size() - std::min(tail_.size(), kKeptBytes));
+}
+
 std::optional<LineReader::Line> LineReader::next() {
   for (;;) {
     const void* end = filled_ > scanned_ ? std::memchr(buffer_.data() + scanned_, '\n', filled_ - scanned_) : nullptr;
     if (end == nullptr) {
       scanned_ = filled_;
-      if (!is_skipping_ && filled_ - from_ <= most_) return std::nullopt;
-      // Not kept: only its end is waited for.
-      const bool is_news = !is_skipping_;
-      is_skipping_ = true;
-      from_ = scanned_ = filled_ = 0;
-      if (is_news) return Line{{}, true};
+      if (is_skipping_ || filled_ - from_ > most_) {
+        skip({buffer_.data() + from_, filled_ - from_});
+        from_ = scanned_ = filled_ = 0;
+      }
       return std::nullopt;
     }
     const auto stop = static_cast<std::size_t>(static_cast<const std::uint8_t*>(end) - buffer_.data());
     const ByteView text = trim({buffer_.data() + from_, stop - from_});
     from_ = scanned_ = stop + 1;
-    if (is_skipping_) {
+    if (is_skipping_ || text.size() > most_) {
+      skip(text);
       is_skipping_ = false;
-    } else if (text.size() > most_) {
-      return Line{{}, true};
-    } else if (!text.empty()) {
-      return Line{text, false};
+      return Line{{}, true, head_, tail_};
     }
+    if (!text.empty()) return Line{text, false, as_text(text), as_text(text)};
   }
 }
 

@@ -48,11 +48,18 @@ void Place::narrow(const Answer& created) {
   if (!asked) fail(asked.error());
 }
 
+// What is wrong is not what was asked, so whoever asked is told that too.
+static Error no_sandbox(Error error) {
+  error.message.insert(0, "No sandbox can be made here: ");
+  error.details_json = R"({"reason":"no_sandbox"})";
+  return error;
+}
+
 void Place::fail(const Error& error) {
   failure_ = error;
   for (const auto& request : std::exchange(waiting_, {})) {
     request->is_over = true;
-    request->on_answer(error);
+    request->on_answer(no_sandbox(error));
   }
 }
 
@@ -61,7 +68,7 @@ void Place::send(std::shared_ptr<Request> request) {
   if (is_ready_) return start(request);
   if (!client_) {
     request->is_over = true;
-    return request->on_answer(*failure_);
+    return request->on_answer(no_sandbox(*failure_));
   }
   waiting_.push_back(std::move(request));
 }

@@ -1,5 +1,6 @@
 #include "mcp/render.h"
 
+#include <algorithm>
 #include <array>
 
 namespace sallyport::mcp {
@@ -10,6 +11,20 @@ using wire::Value;
 
 std::string text(Value value) { return std::string(value.as_string().value_or("")); }
 std::string number(Value value) { return value.as_int() ? std::to_string(*value.as_int()) : "?"; }
+
+// A name with a newline in it would pass for two, and one with other such signs for something else.
+std::string shown_path(Value value) {
+  const std::string path = text(value);
+  const bool has_controls = std::any_of(path.begin(), path.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; });
+  return has_controls ? value.to_json() : path;
+}
+
+// Why there is nothing to see.
+std::string about_nothing(Value result) {
+  if (result.get("size").as_int() == 0) return "[The file is empty.]";
+  const Value lines = result.get("lines");
+  return lines ? "[The file ends before that: it has " + number(lines) + " lines.]" : "";
+}
 
 void write_text(JsonWriter& json, std::string_view content) {
   json.begin_object().member("type", "text").member("text", content).end_object();
@@ -81,6 +96,9 @@ void render_read(ToolCall& call, Value result) {
       write_text(json, content);
     }
     if (!is_whole) write_text(json, more(result));
+    if (const std::string why = content.empty() && is_whole ? about_nothing(result) : ""; !why.empty()) {
+      write_text(json, why);
+    }
     if (call.arguments().get("sha256").as_bool().value_or(false)) {
       write_text(json, "[sha256: " + text(result.get("sha256")) + "]");
     }
@@ -90,7 +108,7 @@ void render_read(ToolCall& call, Value result) {
 
 void render_glob(ToolCall& call, Value result) {
   std::string lines;
-  for (const Value path : result.get("paths").items()) lines += text(path) + "\n";
+  for (const Value path : result.get("paths").items()) lines += shown_path(path) + "\n";
   if (lines.empty()) lines = "No path matches." + skipped(result) + "\n";
   finish_lines(call, std::move(lines), result);
 }
@@ -99,11 +117,11 @@ void render_grep(ToolCall& call, Value result) {
   std::string lines;
   for (const Value hit : result.get("matches").items()) {
     const char* mark = hit.get("context") ? "-" : ":";
-    lines += text(hit.get("path")) + mark + number(hit.get("line")) + mark + text(hit.get("text")) + "\n";
+    lines += shown_path(hit.get("path")) + mark + number(hit.get("line")) + mark + text(hit.get("text")) + "\n";
   }
-  for (const Value file : result.get("files").items()) lines += text(file) + "\n";
+  for (const Value file : result.get("files").items()) lines += shown_path(file) + "\n";
   for (const Value file : result.get("counts").items()) {
-    lines += text(file.get("path")) + ":" + number(file.get("count")) + "\n";
+    lines += shown_path(file.get("path")) + ":" + number(file.get("count")) + "\n";
   }
   if (lines.empty()) {
     lines = "No line matches in " + number(result.get("searched")) + " files." + skipped(result) + "\n";

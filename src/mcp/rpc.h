@@ -40,6 +40,11 @@ struct RpcFault {
 // other members.
 std::variant<RpcMessage, RpcFault> read_message(wire::Value value);
 
+// The id, as JSON text, of a message that cannot be parsed, given both its ends (which may be all of it): whoever
+// sent it would wait for an answer for ever. "null" where it is not found for certain: an id that is neither among the
+// first members nor the last one, or no plain string or integer.
+std::string find_id(std::string_view head, std::string_view tail);
+
 // Each appends one message without a newline.
 void write_result(Bytes& out, std::string_view id, const std::function<void(wire::JsonWriter&)>& members);
 void write_fault(Bytes& out, const RpcFault& fault);

@@ -79,17 +79,23 @@ bool Server::has_structured_content() const { return revision_ >= kStructuredSin
 void Server::handle_input() {
   while (const auto line = reader_.next()) {
     if (line->is_too_long) {
-      refuse("null", RpcCode::invalid_request,
+      refuse(id_to_refuse(*line), RpcCode::invalid_request,
              "Invalid request: a message of more than " + std::to_string(kMaxLineBytes) + " bytes");
     } else {
-      handle_line(line->text);
+      handle_line(*line);
     }
   }
 }
 
-void Server::handle_line(ByteView text) {
-  auto parsed = decoder_.parse(text);
-  if (!parsed) return refuse("null", RpcCode::parse_error, "Parse error: " + parsed.error().message);
+std::string Server::id_to_refuse(const LineReader::Line& line) const {
+  std::string id = find_id(line.head, line.tail);
+  // Whoever waits for the first of that id would take this for its answer.
+  return calls_.contains(id) || batched_.contains(id) ? "null" : id;
+}
+
+void Server::handle_line(const LineReader::Line& line) {
+  auto parsed = decoder_.parse(line.text);
+  if (!parsed) return refuse(id_to_refuse(line), RpcCode::parse_error, "Parse error: " + parsed.error().message);
   const auto document = std::make_shared<wire::Document>(std::move(*parsed));
   const Value root = document->root();
   if (!root.is_array()) return handle_message(document, root, nullptr);

@@ -92,7 +92,8 @@ class Server {
     std::size_t awaited = 0;
   };
 
-  void handle_line(ByteView text);
+  void handle_line(const LineReader::Line& line);
+  std::string id_to_refuse(const LineReader::Line& line) const;  // of one that cannot be parsed
   void handle_batch(const std::shared_ptr<wire::Document>& document, wire::Value messages);
   void handle_message(const std::shared_ptr<wire::Document>& document, wire::Value value,
                       const std::shared_ptr<Batch>& batch);

@@ -20,7 +20,9 @@ std::string variable(const char* name) {
 Result<std::string> choose(const char* name, std::string fallback) {
   std::string value = variable(name);
   if (value.empty()) value = std::move(fallback);
-  if (value[0] != '/') return Error::make(Code::invalid_params, std::string(name) + " must be an absolute path");
+  if (value[0] != '/') {
+    return Error::make(Code::invalid_params, std::string(name) + " must be an absolute path, not '" + value + "'");
+  }
   while (value.size() > 1 && value.back() == '/') value.pop_back();
   return value;
 }

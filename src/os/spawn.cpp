@@ -1,5 +1,10 @@
 #include "os/spawn.h"
 
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -46,13 +51,33 @@ Result<pid_t> SpawnPlan::spawn(const std::string& program, std::vector<std::stri
   return pid;
 }
 
+Child& Child::operator=(Child&& other) noexcept {
+  end();
+  pid_ = std::exchange(other.pid_, -1);
+  return *this;
+}
+
+void Child::kill() const {
+  if (pid_ > 0) ::kill(pid_, SIGKILL);
+}
+
+void Child::end(Millis patience) {
+  if (pid_ <= 0) return;
+  const UniqueFd process{static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0))};
+  pollfd ended{process.get(), POLLIN, 0};
+  if (!process || ::poll(&ended, 1, static_cast<int>(patience.count())) <= 0) kill();
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = -1;
+}
+
 Result<Spawned> spawn_helper(const std::string& name, HelperOptions options) {
   TRY(const std::string program, sibling_program(name));
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, options.socket_type | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return Error::from_errno("cannot make a socket pair", errno);
   }
-  Spawned spawned{-1, UniqueFd(ends[0])};
+  Spawned spawned{Child(), UniqueFd(ends[0])};
   const UniqueFd theirs{ends[1]};
   enlarge_buffers(spawned.socket.get());
   enlarge_buffers(theirs.get());
@@ -60,7 +85,8 @@ Result<Spawned> spawn_helper(const std::string& name, HelperOptions options) {
   plan.give(theirs.get(), kHelperSocket);
   options.arguments.insert(options.arguments.begin(), program);
   options.environment.push_back(nullptr);
-  TRY(spawned.pid, plan.spawn(program, std::move(options.arguments), options.environment.data()));
+  TRY(const pid_t pid, plan.spawn(program, std::move(options.arguments), options.environment.data()));
+  spawned.child = Child(pid);
   return spawned;
 }
 

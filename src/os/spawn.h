@@ -7,8 +7,10 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 
@@ -39,9 +41,30 @@ class SpawnPlan {
   posix_spawnattr_t attributes_;
 };
 
+// A child that was not waited for yet, so that its number is its own. Never anybody else: one that is over, or was
+// never started, is not signalled.
+class Child {
+ public:
+  Child() = default;
+  explicit Child(pid_t pid) : pid_(pid) {}
+  Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, -1)) {}
+  Child& operator=(Child&& other) noexcept;
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() { end(); }
+
+  pid_t pid() const { return pid_; }  // -1: there is none, or none any more
+  void kill() const;
+  // Waits for its end; killed if that takes longer.
+  void end(Millis patience = Millis(0));
+
+ private:
+  pid_t pid_ = -1;
+};
+
 // A program of ours that this one talks to.
 struct Spawned {
-  pid_t pid = -1;
+  Child child;
   UniqueFd socket;  // our end
 };
 

@@ -1,14 +1,10 @@
 #include "platform/adapters_link.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <set>
 
-#include "os/spawn.h"
 #include "platform/limits.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration)
@@ -71,14 +67,10 @@ Task<Result<std::shared_ptr<ipc::Session>>> AdaptersLink::session() {
 Status AdaptersLink::spawn() {
   TRY(os::Spawned spawned, os::spawn_helper("sallyport-adapters", {.environment = named_variables(config_),
                                                                    .socket_type = SOCK_STREAM | SOCK_NONBLOCK}));
-  pid_ = spawned.pid;
+  pid_ = spawned.child.pid();
   auto session =
       ipc::Session::open(sessions_, std::move(spawned.socket), UniqueFd(), wire::Side::connecting, "adapters");
-  if (!session) {
-    ::kill(pid_, SIGKILL);
-    reap(pid_);
-    return std::move(session).error();
-  }
+  if (!session) return std::move(session).error();
   session_ = *session;
   // Answers must always be read, however much is on its way out: else both sides could wait for each other.
   session_->set_capacity({.unsent_bytes = SIZE_MAX, .streams = kLinkStreams});
@@ -86,7 +78,7 @@ Status AdaptersLink::spawn() {
   session_->on_event([this](const wire::Message& event) {
     if (event.method == "adapters.connection" && place_.on_connection) place_.on_connection(event.params);
   });
-  listen(session_, pid_);
+  listen(session_, std::move(spawned.child));
   return ok();
 }
 
@@ -106,7 +98,8 @@ Task<Status> AdaptersLink::configure(std::shared_ptr<ipc::Session> session) {
 }
 
 // The adapters only answer; a request from them is a fault, and is told so.
-Fire AdaptersLink::listen(std::shared_ptr<ipc::Session> session, pid_t pid) {
+Fire AdaptersLink::listen(std::shared_ptr<ipc::Session> session, os::Child adapters) {
+  const pid_t pid = adapters.pid();
   while (co_await session->receive()) {
     while (const auto request = session->next_request()) {
       session->send_error(request->id, Error::make(Code::method_not_found, "no such method"));
@@ -116,16 +109,10 @@ Fire AdaptersLink::listen(std::shared_ptr<ipc::Session> session, pid_t pid) {
   const bool was_expected = session_ != session;
   if (!was_expected) session_.reset();
   session->close();
-  reap(pid);
-  if (!was_expected) sessions_.log().error("the adapters ended; the next call starts them again", {{"pid", pid}});
-}
-
-void AdaptersLink::reap(pid_t pid) {
   // Whatever it still does, nobody hears of it any more.
-  ::kill(pid, SIGKILL);
-  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  adapters.end();
   if (pid_ == pid) pid_ = -1;
+  if (!was_expected) sessions_.log().error("the adapters ended; the next call starts them again", {{"pid", pid}});
 }
 
 }  // namespace sallyport::platform

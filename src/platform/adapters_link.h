@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "ipc/ipc.h"
+#include "os/spawn.h"
 #include "platform/admission.h"
 #include "platform/config.h"
 
@@ -43,8 +44,7 @@ class AdaptersLink {
  private:
   Status spawn();
   Task<Status> configure(std::shared_ptr<ipc::Session> session);
-  Fire listen(std::shared_ptr<ipc::Session> session, pid_t pid);
-  void reap(pid_t pid);
+  Fire listen(std::shared_ptr<ipc::Session> session, os::Child adapters);
 
   ipc::Sessions& sessions_;
   Config config_;

@@ -247,25 +247,32 @@ Status ProfileLimits::set(const std::string& name, const std::string& value) {
     if (error == std::errc() && end == value.data() + value.size()) return parsed;
     return Error::make(Code::invalid_params, "is no whole number: " + value);
   };
+  // What the kernel takes for no limit, or nothing can start with, is a mistake.
+  const auto size = [&](std::uint64_t least, const char* in_words) -> Result<std::uint64_t> {
+    TRY(const std::uint64_t parsed, parse_size(value));
+    if (parsed >= least) return parsed;
+    return Error::make(Code::invalid_params, std::string("must be at least ") + in_words + ": " + value);
+  };
   if (name == "memory") {
-    TRY(memory, parse_size(value));
+    TRY(memory, size(4U << 20, "4MiB"));
   } else if (name == "file_size") {
-    TRY(file_size, parse_size(value));
+    TRY(file_size, size(1, "1 byte"));
   } else if (name == "scratch") {
-    TRY(scratch, parse_size(value));
+    TRY(scratch, size(64U << 10, "64KiB"));
   } else if (name == "duration") {
     TRY(duration, parse_duration(value));
   } else if (name == "idle") {
     TRY(idle, parse_duration(value));
   } else if (name == "open_files") {
     TRY(open_files, number());
+    if (open_files < 16) return Error::make(Code::invalid_params, "must be at least 16");
   } else if (name == "pids") {
     TRY(const std::uint64_t count, number());
     if (count < 1 || count > 4'000'000) return Error::make(Code::invalid_params, "must be from 1 to 4000000");
     pids = static_cast<std::uint32_t>(count);
   } else if (name == "cpu") {
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), cpu);
-    if (error != std::errc() || end != value.data() + value.size() || cpu < 0) {
+    if (error != std::errc() || end != value.data() + value.size() || !(cpu > 0) || cpu > 1e6) {
       return Error::make(Code::invalid_params, "is no number of CPUs such as 1.5: " + value);
     }
   } else {

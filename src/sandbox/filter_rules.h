@@ -8,6 +8,7 @@
 #pragma once
 
 #include <linux/sched.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -45,8 +46,11 @@ constexpr ArgTest is_not(unsigned index, std::uint64_t value) { return {Compare:
 constexpr ArgTest above(unsigned index, std::uint64_t value) { return {Compare::greater, index, value, 0}; }
 // The kernel reads only 32 bits of an ioctl request; so must we, or the upper half hides it.
 constexpr ArgTest is_request(std::uint64_t request) { return {Compare::masked, 1, 0xffffffff, request}; }
+// So it is with a process's number.
+constexpr ArgTest is_process(unsigned index, std::uint64_t pid) { return {Compare::masked, index, 0xffffffff, pid}; }
 
 constexpr std::uint64_t kNewTime = 0x80;
+constexpr std::uint64_t kIoprioProcess = 1;
 constexpr std::uint64_t kMemfdNoExecSeal = 0x8;
 constexpr std::uint64_t kSetUid = 04000;
 constexpr std::uint64_t kSetGid = 02000;
@@ -149,8 +153,18 @@ inline constexpr auto kCommandRules = std::to_array<FilterRule>({
     {SYS_ioctl, "ioctl", EPERM, true, "terminal", is_request(kTiocLinux)},
     {SYS_ioctl, "ioctl", EPERM, true, "terminal", is_request(kTiocCons)},
     {SYS_ioctl, "ioctl", EPERM, true, "terminal", is_request(kTiocSetd)},
-    // Pid 1 and the file worker belong to the same user: nobody else's limits are to be changed.
+    // Pid 1 and the file worker belong to the same user: nobody else's limits are to be changed, and pid 1, which
+    // watches the limits of all, is to run as soon as it wants to.
     {SYS_prlimit64, "prlimit64", EPERM, true, "limits", is_not(0, 0), is_not(2, 0)},
+    {SYS_sched_setscheduler, "sched_setscheduler", EPERM, true, "limits", is_process(0, 1)},
+    {SYS_sched_setparam, "sched_setparam", EPERM, true, "limits", is_process(0, 1)},
+    {SYS_sched_setattr, "sched_setattr", EPERM, true, "limits", is_process(0, 1)},
+    {SYS_sched_setaffinity, "sched_setaffinity", EPERM, true, "limits", is_process(0, 1)},
+    // Of a whole group or user pid 1 may be part.
+    {SYS_setpriority, "setpriority", EPERM, true, "limits", is_not(0, PRIO_PROCESS)},
+    {SYS_setpriority, "setpriority", EPERM, true, "limits", is_process(1, 1)},
+    {SYS_ioprio_set, "ioprio_set", EPERM, true, "limits", is_not(0, kIoprioProcess)},
+    {SYS_ioprio_set, "ioprio_set", EPERM, true, "limits", is_process(1, 1)},
     // Only unix, inet, inet6, and of netlink only the route protocol (tools read addresses by it).
     {SYS_socket, "socket", EAFNOSUPPORT, true, "sockets", above(0, AF_NETLINK)},
     {SYS_socket, "socket", EAFNOSUPPORT, true, "sockets", is(0, AF_UNSPEC)},

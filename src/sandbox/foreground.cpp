@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -100,7 +101,10 @@ class Supervisor {
                            {listener, POLLIN, 0},
                            {covers_.poll_fd(), POLLPRI, 0},
                            {options_.other_fd ? options_.other_fd() : -1, POLLIN, 0}};
-      if (::poll(watched, 5, timeout()) < 0 && errno != EINTR) break;
+      if (::poll(watched, 5, timeout()) < 0 && errno != EINTR) {
+        report.wait_status = SIGKILL;
+        break;
+      }
       if (watched[4].revents != 0) options_.on_other();
       if (watched[2].revents != 0 && !violations_.serve(listener)) listener = -1;
       if (watched[3].revents != 0 || (covers_.next_look() && Clock::now() >= *covers_.next_look())) {
@@ -191,6 +195,33 @@ class Supervisor {
   std::optional<Clock::time_point> deadline_;
 };
 
+// The streams are the caller's own: whoever has them may change the mode of what they lead to, a terminal's for good.
+class StreamModes {
+ public:
+  StreamModes() {
+    for (int fd = 0; fd < kStreams; ++fd) is_known_.at(fd) = ::fstat(fd, &before_.at(fd)) == 0;
+  }
+  void restore(std::vector<std::string>& restored) const {
+    constexpr std::array<const char*, kStreams> kNames = {"input", "output", "error"};
+    constexpr mode_t kMode = 07777;
+    for (int fd = 0; fd < kStreams; ++fd) {
+      struct stat now{};
+      const struct stat& old = before_.at(fd);
+      const bool is_same =
+          is_known_.at(fd) && ::fstat(fd, &now) == 0 && now.st_dev == old.st_dev && now.st_ino == old.st_ino;
+      if (!is_same || ((now.st_mode ^ old.st_mode) & kMode) == 0) continue;
+      if (::fchmod(fd, old.st_mode & kMode) == 0) {
+        restored.push_back(std::string("the mode of its standard ") + kNames.at(fd));
+      }
+    }
+  }
+
+ private:
+  static constexpr int kStreams = 3;
+  std::array<struct stat, kStreams> before_{};
+  std::array<bool, kStreams> is_known_{};
+};
+
 }  // namespace
 
 bool ExitReport::was_signalled() const { return WIFSIGNALED(wait_status); }
@@ -200,6 +231,7 @@ int ExitReport::exit_code() const { return was_signalled() ? 128 + WTERMSIG(wait
 Result<ExitReport> run_foreground(const Spec& spec, const ForegroundOptions& options) {
   SignalReader signals;
   Terminal terminal;  // given back before SIGTTOU could stop us for it
+  const StreamModes streams;
   LaunchOptions launch_options = options.launch;
   launch_options.terminal = choose_mode(terminal, launch_options.machine);
   TRY(Running running, launch(spec, launch_options));
@@ -210,6 +242,7 @@ Result<ExitReport> run_foreground(const Spec& spec, const ForegroundOptions& opt
   report.missed = running.missed();
   Supervisor(running, spec, terminal, launch_options.terminal, signals, options).run(report);
   running.let_go();
+  streams.restore(report.restored);
   report.scan = running.scan();
   return report;
 }

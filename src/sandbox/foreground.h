@@ -33,6 +33,7 @@ struct ExitReport {
   std::vector<std::string> removed;      // covered files that the host removed
   ScanReport scan;                       // what was found at exit
   std::vector<std::string> missed;       // and before the start, left by sandboxes that were killed
+  std::vector<std::string> restored;     // what of the caller's own it had changed
 
   bool was_signalled() const;
   int exit_code() const;  // 128 + signal for a command that was killed by one, as shells do

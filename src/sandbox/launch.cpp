@@ -91,6 +91,13 @@ std::string joined(const std::vector<std::string>& parts) {
   return text;
 }
 
+Error not_accepted(const Machine& machine, const std::string& why) {
+  return Error::make(
+      Code::unavailable,
+      "user namespaces are not available" + why +
+          "; a weak sandbox (--allow-weak) was not accepted, in which would be lost: " + joined(weak_losses(machine)));
+}
+
 }  // namespace
 
 std::string_view to_string(Force force) {
@@ -293,10 +300,7 @@ Result<Running> launch(const Spec& spec, const LaunchOptions& options) {
   if (options.faults.fail_at == Step::plan) return Error::from_errno("cannot plan the sandbox", options.faults.error);
   TRY(check_streams(options));
   auto state = std::make_unique<Running::State>();
-  if (!options.machine.has_user_namespaces && !spec.allow_weak) {
-    return Error::make(Code::unavailable, "user namespaces are not available; a weak sandbox was not accepted",
-                       "would be lost: " + joined(weak_losses(options.machine)));
-  }
+  if (!options.machine.has_user_namespaces && !spec.allow_weak) return not_accepted(options.machine, {});
   state->missed = make_up_missed(spec);
   TRY(state->plan, make_plan(spec, options.machine));
   Plan& plan = state->plan;
@@ -355,9 +359,11 @@ Result<Running> launch(const Spec& spec, const LaunchOptions& options) {
       state.reset();
       return launch(spec, weak);
     }
+    if (is_forbidden && !plan.is_weak) {
+      return not_accepted(options.machine, ": " + errno_name(error) + ", see /proc/sys/user/max_*_namespaces");
+    }
     Error failed = Error::from_errno("cannot start the sandbox: " + std::string(to_string(Step::clone)), error);
     failed.code = Code::unavailable;
-    if (is_forbidden && !plan.is_weak) failed.detail = "user namespaces are refused here; see max_user_namespaces";
     return failed;
   }
   state->pid = static_cast<pid_t>(pid);

@@ -49,20 +49,33 @@ int attach(int tree, int at, const char* target) {
   return ::move_mount(tree, "", at, target, flags);
 }
 
-int make_file_system(const char* type, const char* key, const char* value, const char* key2, const char* value2,
-                     unsigned attributes) {
+struct Option {
+  const char* key;
+  const char* value;
+};
+
+int make_file_system(const char* type, std::initializer_list<Option> options, unsigned attributes) {
   const int context = ::fsopen(type, FSOPEN_CLOEXEC);
   if (context < 0) return -1;
+  bool is_set = true;
+  for (const Option& option : options) {
+    is_set = is_set && ::fsconfig(context, FSCONFIG_SET_STRING, option.key, option.value, 0) == 0;
+  }
   int made = -1;
-  if ((key == nullptr || ::fsconfig(context, FSCONFIG_SET_STRING, key, value, 0) == 0) &&
-      (key2 == nullptr || ::fsconfig(context, FSCONFIG_SET_STRING, key2, value2, 0) == 0) &&
-      ::fsconfig(context, FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) == 0) {
+  if (is_set && ::fsconfig(context, FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) == 0) {
     made = ::fsmount(context, FSMOUNT_CLOEXEC, attributes);
   }
   const int error = errno;
   ::close(context);
   errno = error;
   return made;
+}
+
+// Files without content take memory too.
+int make_private(const Plan& plan, const char* mode, unsigned attributes) {
+  return make_file_system(
+      "tmpfs", {{"size", plan.scratch_size.c_str()}, {"nr_inodes", plan.scratch_files.c_str()}, {"mode", mode}},
+      attributes);
 }
 
 void bind_host_path(const Item& item, std::size_t index, int root, const Reporter& reporter) {
@@ -75,9 +88,8 @@ void bind_host_path(const Item& item, std::size_t index, int root, const Reporte
 }
 
 void make_scratch(const Plan& plan, const Item& item, std::size_t index, int root, const Reporter& reporter) {
-  const int tree = item.action == Action::own_scratch
-                       ? clone_tree(root, item.target.c_str(), false)
-                       : make_file_system("tmpfs", "size", plan.scratch_options_size.c_str(), "mode", "0700", 0);
+  const int tree =
+      item.action == Action::own_scratch ? clone_tree(root, item.target.c_str(), false) : make_private(plan, "0700", 0);
   reporter.must(Step::scratch, tree, index);
   reporter.must(Step::scratch, set_attributes(tree, item.attributes, false), index);
   reporter.must(Step::scratch, attach(tree, root, item.target.c_str()), index);
@@ -124,13 +136,13 @@ void add_devices(const Plan& plan, int root, const Reporter& reporter) {
 void add_own_file_systems(const Plan& plan, int root, const Reporter& reporter) {
   constexpr unsigned kBare = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
   const unsigned proc_attributes = kBare | (plan.is_proc_read_only ? MOUNT_ATTR_RDONLY : 0U);
-  const int proc = make_file_system("proc", nullptr, nullptr, nullptr, nullptr, proc_attributes);
+  const int proc = make_file_system("proc", {}, proc_attributes);
   reporter.must(Step::proc, proc);
   reporter.must(Step::proc, ::mkdirat(root, "proc", 0555));
   reporter.must(Step::proc, attach(proc, root, "proc"));
   ::close(proc);
   const int terminals =
-      make_file_system("devpts", "ptmxmode", "0666", "mode", "620", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+      make_file_system("devpts", {{"ptmxmode", "0666"}, {"mode", "620"}}, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
   reporter.must(Step::terminals, terminals);
   reporter.must(Step::terminals, ::mkdirat(root, "dev/pts", 0755));
   reporter.must(Step::terminals, attach(terminals, root, "dev/pts"));
@@ -173,8 +185,7 @@ void build_root(const Plan& plan, const Reporter& reporter) {
 
   // One tmpfs is the root and, through mounts of its own directories, all private places: a mount
   // costs far less than a file system, and one size bounds them together.
-  const int root = make_file_system("tmpfs", "size", plan.scratch_options_size.c_str(), "mode", "0755",
-                                    MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+  const int root = make_private(plan, "0755", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
   reporter.must(Step::root, root);
   reporter.must(Step::root, attach(root, AT_FDCWD, "/"));
   ::umask(0);

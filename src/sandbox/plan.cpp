@@ -28,6 +28,9 @@ namespace {
 
 namespace landlock = os::landlock;
 
+// Each takes about a kilobyte of the kernel's memory.
+constexpr std::uint64_t kBytesPerScratchFile = 8192, kLeastScratchFiles = 4096;
+
 constexpr std::uint64_t kSafe = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 
 // Directories that a merged /usr turns into links; elsewhere they are directories of their own.
@@ -443,6 +446,11 @@ Result<Plan> make_plan(const Spec& spec, const Machine& machine) {
     return Error::make(Code::unavailable,
                        "this machine offers neither user namespaces nor Landlock: nothing can be confined");
   }
+  if (plan.landlock_abi < 2 && !spec.exec.empty() && !spec.allow_weak) {
+    return Error::make(Code::unavailable,
+                       "the profile lists what may be executed, and this kernel has no Landlock (ABI 2) to hold it to "
+                       "that; --allow-weak runs it without");
+  }
   if (plan.is_weak && spec.has_proxy) {
     return Error::make(Code::unavailable,
                        "a sandbox without user namespaces has no network of its own to allow hosts in");
@@ -452,7 +460,8 @@ Result<Plan> make_plan(const Spec& spec, const Machine& machine) {
   const std::string gid = std::to_string(::getegid());
   plan.uid_map = uid + " " + uid + " 1";
   plan.gid_map = gid + " " + gid + " 1";
-  plan.scratch_options_size = std::to_string(spec.limits.scratch_bytes);
+  plan.scratch_size = std::to_string(spec.limits.scratch_bytes);
+  plan.scratch_files = std::to_string(std::max(kLeastScratchFiles, spec.limits.scratch_bytes / kBytesPerScratchFile));
   plan.hostname = spec.hostname;
   plan.directory = spec.directory;
   // Files such as /proc/sys/kernel/core_pattern belong to the host's root, capabilities or not.

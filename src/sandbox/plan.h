@@ -48,7 +48,7 @@ struct ExecRule {
 
 struct Plan {
   bool is_weak = false;
-  std::string uid_map, gid_map, scratch_options_size, hostname, directory, path_list, workspace;
+  std::string uid_map, gid_map, scratch_size, scratch_files, hostname, directory, path_list, workspace;
   bool is_proc_read_only = false;
   std::span<char> command_line;
   std::vector<Item> items;

@@ -51,7 +51,7 @@ void ViolationLog::add(Violation violation) {
 }
 
 bool ViolationLog::serve(int listener) {
-  for (;;) {
+  for (int served = 0; served < kMostAtOnce; ++served) {
     pollfd waiting{listener, POLLIN, 0};
     if (::poll(&waiting, 1, 0) < 0) return errno == EINTR;
     if ((waiting.revents & POLLIN) == 0) return (waiting.revents & (POLLHUP | POLLERR)) == 0;
@@ -70,6 +70,7 @@ bool ViolationLog::serve(int listener) {
          rule != nullptr ? rule->rule : "unknown", -answer.error,
          std::chrono::duration_cast<std::chrono::milliseconds>(now).count()});
   }
+  return true;
 }
 
 }  // namespace sallyport::sandbox

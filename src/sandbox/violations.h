@@ -24,10 +24,12 @@ struct Violation {
 class ViolationLog {
  public:
   static constexpr std::size_t kMaxEntries = 256;
+  static constexpr int kMostAtOnce = 64;
 
   // Counts one that was seen elsewhere.
   void add(Violation violation);
-  // Answers what is waiting on the listener, without blocking. False: the sandbox is gone.
+  // Answers what is waiting on the listener, without blocking, and not for ever: there are others to serve. False: the
+  // sandbox is gone.
   bool serve(int listener);
 
   const std::vector<Violation>& entries() const { return entries_; }

@@ -81,7 +81,7 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
            .clock = clock,
            .log = log,
            .launch = [this](containers::Config wanted) { return handlers::start_container(host_, std::move(wanted)); },
-           .forget = [this](const std::string& id) { remove_when_idle(id); },
+           .forget = [this](const std::string& id) { handlers::remove_when_idle(host_, id); },
            .publish = publisher()}),
       signal_host_{.loop = loop_,
                    .registry = containers_,
@@ -182,7 +182,7 @@ Status Warden::open_containers() {
     const bool may_come = pods_.is_starting(container->config.pod);
     if (!container->config.is_temporary || !containers::is_over(container->state) || may_come) continue;
     containers_.record_loss(*container);
-    remove_when_idle(id);
+    handlers::remove_when_idle(host_, id);
   }
   mailbox_.start();
   for (const auto& container : lost) restart(container);
@@ -212,16 +212,12 @@ void Warden::take_up_mailbox(const containers::Container& container) {
   }
 }
 
-void Warden::remove_when_idle(const std::string& id) {
-  mailbox_.when_idle(id, [this, id] { [[maybe_unused]] const Status removed = containers_.remove(id); });
-}
-
 // The record said that it should run: under a new id, with the same configuration. The old one goes when
 // nothing of it is left to answer.
 Fire Warden::restart(std::shared_ptr<containers::Container> lost) {
   containers::Config config = lost->config;
   config.replaces = lost->id;
-  remove_when_idle(lost->id);
+  handlers::remove_when_idle(host_, lost->id);
   const auto restarted = co_await handlers::start_container(host_, config);
   // The next warden's to do.
   if (!restarted && is_stopping_) co_return;

@@ -72,7 +72,6 @@ class Warden {
   Status open_containers();
   void open_container_connection(UniqueFd connection, const std::shared_ptr<containers::Container>& container);
   void take_up_mailbox(const containers::Container& container);
-  void remove_when_idle(const std::string& id);
   void record(const containers::Incident& incident);
   Fire restart(std::shared_ptr<containers::Container> lost);
   Fire open_scheduler();

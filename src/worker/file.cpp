@@ -137,7 +137,7 @@ const FileCalls& FileCalls::real() {
 Result<UniqueFd> open_at(const Roots& roots, const Place& place, int flags) {
   if (place.name.empty()) return path_error("open", EISDIR);
   UniqueFd fd(::openat(place.dir.get(), place.name.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  if (!fd && errno == ENXIO) return Error::make(Code::policy_denied, "not a regular file");
+  if (!fd && errno == ENXIO) return not_regular();
   if (!fd) return path_error("open", errno);
   struct stat status{};
   if (::fstat(fd.get(), &status) != 0) return path_error("stat", errno);

@@ -88,6 +88,12 @@ Error path_error(std::string_view doing, int error_number) {
   return error;
 }
 
+Error not_regular() {
+  Error error = Error::make(Code::policy_denied, "not a regular file");
+  error.details_json = R"({"reason":"not_regular"})";
+  return error;
+}
+
 Result<Roots> Roots::open(const std::vector<std::string>& directories, Options options) {
   if (directories.empty()) return Error::make(Code::invalid_params, "a worker needs at least one root");
   Roots roots;
@@ -157,7 +163,7 @@ Result<UniqueFd> Roots::open_beneath(std::string_view path, int flags) const {
 
 Status Roots::check_regular(const struct stat& status) const {
   if (S_ISDIR(status.st_mode)) return path_error("open", EISDIR);
-  if (!S_ISREG(status.st_mode)) return Error::make(Code::policy_denied, "not a regular file");
+  if (!S_ISREG(status.st_mode)) return not_regular();
   if (options_.refuse_hard_links && status.st_nlink > 1) {
     return Error::make(Code::policy_denied, "the file has more than one name, which this profile refuses");
   }
@@ -169,13 +175,13 @@ Result<UniqueFd> Roots::open_file(std::string_view path, int flags) const {
   // because it means nothing for the regular files that get past the check.
   auto fd = open_beneath(path, flags | O_NONBLOCK | O_NOCTTY);
   if (!fd && fd.error().details_json.find("ENXIO") != std::string::npos) {
-    return Error::make(Code::policy_denied, "not a regular file");
+    return not_regular();
   }
   if (!fd) return fd;
   struct stat status{};
   if (::fstat(fd->get(), &status) != 0) return path_error("stat", errno);
   TRY(check_regular(status));
-  if (is_memory(fd->get(), status)) return Error::make(Code::policy_denied, "not a regular file");
+  if (is_memory(fd->get(), status)) return not_regular();
   return fd;
 }
 

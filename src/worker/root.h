@@ -81,5 +81,7 @@ class Roots {
 
 // IO_ERROR with the errno, or POLICY_DENIED where the walls themselves said no.
 Error path_error(std::string_view doing, int error_number);
+// A FIFO, a socket, a device: reading one could wait for ever, or do something.
+Error not_regular();
 
 }  // namespace sallyport::worker

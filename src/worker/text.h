@@ -1,4 +1,4 @@
-// Bytes of files and their names as text in JSON: escaped size, base64, cursors.
+// Bytes of files and their names as text in JSON: escaped size, cursors.
 #pragma once
 
 #include <cstddef>
@@ -32,9 +32,6 @@ constexpr std::size_t escaped_cost(char byte) {
 std::size_t shown_size(std::string_view bytes);
 // How many bytes of text fit into `room` once escaped, never splitting a character.
 std::size_t fitting_prefix(std::string_view text, std::size_t room);
-
-std::string to_base64(std::string_view bytes);                  // RFC 4648, with padding
-std::optional<std::string> from_base64(std::string_view text);  // strict: one spelling per value
 
 // A file's name as a cursor carries it. Names are bytes, JSON is UTF-8: bytes that are none, and %, become %XX.
 std::string spell_name(std::string_view name);

@@ -26,8 +26,10 @@ Error exists_already() {
 
 // The parts of a path that a root is cannot be copied, moved or removed from under the worker.
 Status check_not_root(const Place& place) {
-  if (place.name.empty()) return Error::make(Code::policy_denied, "this is the directory itself, not something in it");
-  return ok();
+  if (!place.name.empty()) return ok();
+  Error error = Error::make(Code::policy_denied, "this is the directory itself, not something in it");
+  error.details_json = R"({"reason":"root"})";
+  return error;
 }
 
 UniqueFd open_directory_at(int parent, const char* name) {

@@ -44,6 +44,12 @@ TEST(Encoding, RefusesASecondSpellingOfTheSameBytes) {
   EXPECT_FALSE(from_hex("zz"));
 }
 
+TEST(Encoding, Base64GoesThereAndBackAndIsStrict) {
+  for (const std::string text : {"", "f", "fo", "foo", "foob"}) EXPECT_EQ(from_base64(to_base64(text)), text);
+  EXPECT_EQ(to_base64("foob"), "Zm9vYg==");
+  for (const char* bad : {"Zg", "Zh==", "Z===", "Zg==Zg==", "Z g="}) EXPECT_FALSE(from_base64(bad)) << bad;
+}
+
 TEST(Log, AFieldCannotStartANewLineOrMoveTheCursor) {
   const SystemClock clock;
   const Log log(-1, LogFormat::text, LogLevel::info, clock);

@@ -46,6 +46,58 @@ class Help(unittest.TestCase):
             self.assertIn(f"Did you mean: {wanted}\n", ran.stderr)
         self.assertNotIn("Did you mean", run(SALLYPORT, "quite-another-thing").stderr)
 
+    def test_an_unknown_option_is_named_and_suggests_the_nearest(self):
+        for words, option, wanted in [(["--nosuch"], "--nosuch", None), (["--jsn"], "--jsn", "sallyport --json"),
+                                      (["run", "--allow-ne", "x", "--", "true"], "--allow-ne", "sallyport run --allow-net"),
+                                      (["run", "--work=.", "--", "true"], "--work", "sallyport run --workspace"),
+                                      (["container", "create", "--name", "run", "--restrt"], "--restrt",
+                                       "sallyport container create --restart"),
+                                      (["audit", "tail", "-n5", "-x"], "-x", None)]:
+            with self.subTest(words):
+                ran = run(SALLYPORT, *words)
+                self.assertEqual(ran.returncode, 2)
+                self.assertTrue(ran.stderr.startswith(f"sallyport: unknown option: {option}\n"), ran.stderr)
+                self.assertEqual(re.findall("^Did you mean: (.*)$", ran.stderr, re.M), [wanted] if wanted else [])
+
+    def test_a_command_that_is_missing_is_asked_for_with_the_choice(self):
+        self.assertIn("which command? One of: run container", run(SALLYPORT).stderr)
+        ran = run(SALLYPORT, "schedule")
+        self.assertEqual((ran.returncode, ran.stderr),
+                         (2, "sallyport: which command? One of: ls rm\nSee: sallyport schedule --help\n"))
+
+    def test_who_names_what_is_not_there_hears_where_to_look(self):
+        with tempfile.TemporaryDirectory(prefix="sallyport-help-") as home:
+            environment = {"PATH": os.environ["PATH"], "HOME": home, "SALLYPORT_RUNTIME_DIR": home + "/run",
+                           "SALLYPORT_STATE_DIR": home + "/state", "SALLYPORT_CONFIG": home + "/sallyport.toml"}
+            self.addCleanup(run, SALLYPORT, "down", env=environment)
+            for words, wanted in [("container stop x", "sallyport container ls"), ("container exec x -- true", "sallyport container ls"),
+                                  ("pod stop x", "sallyport pod ls"), ("schedule rm x", "sallyport schedule ls"),
+                                  ("group inspect x", "sallyport group ls"), ("approvals show x", "sallyport approvals ls"),
+                                  ("mailbox resolve a b done", "sallyport mailbox status"),
+                                  ("container create --profile x", "sallyport policy show")]:
+                ran = run(SALLYPORT, *words.split(), env=environment, cwd=home)
+                self.assertEqual(ran.returncode, 1, words)
+                self.assertTrue(ran.stderr.endswith(f"; see: {wanted}\n"), words + ": " + ran.stderr)
+            run(SALLYPORT, "down", env=environment)
+
+    def test_faults_are_told_with_their_reason(self):
+        for words, status, wanted in [("policy check /nowhere", 1, "cannot read /nowhere: No such file or directory"),
+                                      ("policy check /", 1, "cannot read /: "),
+                                      ("run --read /nowhere -- true", 2, "cannot allow: No such file or directory (/nowhere)"),
+                                      ("run --write nowhere/x -- true", 2, "cannot allow: No such file or directory (nowhere/x)"),
+                                      ("audit query --limit -1", 2, "--limit: "), ("audit tail -n -1", 2, "--lines: ")]:
+            ran = run(SALLYPORT, *words.split())
+            self.assertEqual(ran.returncode, status, words + ran.stderr)
+            self.assertIn(wanted, ran.stderr)
+            self.assertNotIn("basic_filebuf", ran.stderr)
+
+    def test_says_of_every_word_what_it_is(self):
+        for path, page in commands():
+            with self.subTest(" ".join(path)):
+                self.assertNotRegex(page, r"\b(TEXT|U?INT|FLOAT)\b")
+                for line in page.splitlines()[3:]:
+                    self.assertRegex(line, r"^ +\S+.*  \S|^ {4}|^Options: ")
+
     def test_a_fault_of_usage_is_json_where_that_is_asked_for(self):
         for words in (["--json", "audit", "verfy"], ["audit", "--json", "verfy"], ["audit", "verify", "--no-such", "--json"]):
             ran = run(SALLYPORT, *words)

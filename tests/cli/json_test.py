@@ -41,6 +41,10 @@ class Json(unittest.TestCase):
                      "approvals", "approvals ls"):
             with self.subTest(text):
                 self.ask(text)
+        # Standard output is the command's own.
+        ran = self.sallyport("--json", "container", "exec", name, "--", "sh", "-c", "echo out; echo err >&2; exit 3")
+        self.assertEqual((ran.returncode, ran.stdout), (3, "out\n"))
+        self.assertEqual([ran.stderr.splitlines()[0], json.loads(ran.stderr.splitlines()[1])], ["err", {"exit_code": 3}])
         self.ask("pod ls")
         self.ask(f"container stop {name}")
         self.ask(f"container rm {name}")

@@ -18,11 +18,11 @@ namespace {
 class CommandLine : public ::testing::Test {
  protected:
   // Runs `sallyport ARGUMENTS` with directories of this test's own.
-  Ran sallyport(const std::string& arguments) {
+  Ran sallyport(const std::string& arguments, const std::string& input = "/dev/null") {
     const std::string root = root_.path();
     const std::string command = "cd '" + root + "/project' && HOME='" + root + "/home' SALLYPORT_RUNTIME_DIR='" + root +
                                 "/run' SALLYPORT_STATE_DIR='" + root + "/state' SALLYPORT_CONFIG='" + root +
-                                "/sallyport.toml' " SALLYPORT_CLI " " + arguments + " 2>&1 </dev/null";
+                                "/sallyport.toml' " SALLYPORT_CLI " " + arguments + " 2>&1 <" + input;
     return run_shell(command);
   }
   void write(const std::string& name, const std::string& text) { std::ofstream(root_.path() + "/" + name) << text; }
@@ -128,9 +128,22 @@ TEST_F(CommandLine, ContainersAreMadeUsedAndForgotten) {
   made.output.pop_back();
   EXPECT_EQ(sallyport("container exec " + made.output + " -- sh -c 'echo hi; exit 4'").output, "hi\n");
   EXPECT_EQ(sallyport("container exec " + made.output + " -- sh -c 'exit 4'").status, 4);
+  // Both ways at once, far more than what may be under way; and a command that reads nothing of it.
+  const std::string through = "container exec -i " + made.output + " -- ", text(3'000'000, 'x');
+  write("text", text);
+  EXPECT_TRUE(sallyport(through + "cat", "../text").output == text);
+  EXPECT_EQ(sallyport(through + "sh -c 'exit 6'", "/dev/zero").status, 6);
   EXPECT_EQ(sallyport("container rm " + made.output).status, 1) << "it still runs";
   EXPECT_EQ(sallyport("container stop " + made.output).status, 0);
   EXPECT_EQ(sallyport("container rm " + made.output).status, 0);
+}
+
+TEST_F(CommandLine, APathThatIsNotThereIsNotAllowedInSilence) {
+  for (const char* option : {"--read", "--write"}) {
+    const Ran ran = sallyport(std::string("run --no-warden ") + option + " no/such/place -- true");
+    EXPECT_EQ(ran.status, 2) << ran.output;
+    EXPECT_NE(ran.output.find("no/such/place"), std::string::npos) << ran.output;
+  }
 }
 
 TEST_F(CommandLine, AFaultInAProfileNamesLineAndWordAndStartsNothing) {

@@ -324,6 +324,19 @@ TEST_F(PodsNet, ReachNamedHostsThroughAProxyOfTheirOwnThatEndsWithThem) {
   EXPECT_TRUE(eventually([&] { return !os::is_process_alive(second[0], *second_started); }));
 }
 
+// In a pid namespace of its own: what a pod's end leaves behind once was taken for everybody's number.
+TEST_F(PodsNet, ThatHaveEndedLeaveOthersAloneWhenTheirProfileIsReloaded) {
+  std::filesystem::create_directories(root_.path() + "/project");
+  std::ofstream(root_.path() + "/script")
+      << "sleep 1000 & neighbour=$!\n" SALLYPORT_CLI " up\n" SALLYPORT_CLI
+         " pod new --name over --allow-net web.test -- true\n" SALLYPORT_CLI
+         " call pod.wait '{\"pod\":\"over\"}'\n" SALLYPORT_CLI " call warden.reload\n" SALLYPORT_CLI
+         " pod ls\n" SALLYPORT_CLI " ping && kill -0 $neighbour && echo all are there\n" SALLYPORT_CLI " down\n";
+  const Ran ran = run_shell("cd '" + root_.path() + "/project' && " + environment() +
+                            "unshare --pid --fork --mount-proc bash ../script 2>&1 </dev/null");
+  EXPECT_TRUE(has(ran.output, "all are there")) << ran.output;
+}
+
 TEST_F(PodsNet, GoOnWithoutTheWardenAndTheNextOneRecordsIt) {
   make("web", script(), options());
   auto client = attach("web");

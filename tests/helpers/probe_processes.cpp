@@ -1,11 +1,13 @@
 // Other processes, their memory and environment; resources without end; what survives.
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/shm.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -54,6 +56,51 @@ int read_init(const Arguments& args) {
 int limit_init(const Arguments&) {
   const rlimit none{0, 0};
   return judge(long{::prlimit(1, RLIMIT_NOFILE, &none, nullptr)});
+}
+
+// Takes the processor from pid 1, which watches how much memory all of them use.
+int slow_init(const Arguments&) {
+  constexpr long kOther = 1L << 32;  // the kernel reads only the lower half
+  const int idle_class = 3 << 13;
+  sched_param none{};
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(0, &one);
+  for (const long pid : {1L, kOther | 1}) {
+    const long results[] = {::syscall(SYS_sched_setscheduler, pid, SCHED_IDLE, &none),
+                            ::syscall(SYS_sched_setparam, pid, &none),
+                            ::syscall(SYS_sched_setaffinity, pid, sizeof(one), &one),
+                            ::syscall(SYS_setpriority, PRIO_PROCESS, pid, 19),
+                            ::syscall(SYS_setpriority, PRIO_PGRP, pid, 19),
+                            ::syscall(SYS_setpriority, PRIO_USER, 0, 19),
+                            ::syscall(SYS_ioprio_set, 1, pid, idle_class),
+                            ::syscall(SYS_ioprio_set, 3, 0, idle_class)};
+    for (const long result : results) {
+      if (result == 0) return judge(0L);
+    }
+  }
+  return judge(-1L);
+}
+
+// What programs do with themselves.
+int schedule_itself(const Arguments&) {
+  cpu_set_t all;
+  sched_param none{};
+  const long thread = ::syscall(SYS_gettid);
+  const bool has_worked = ::sched_getaffinity(0, sizeof(all), &all) == 0 &&
+                          ::sched_setaffinity(static_cast<pid_t>(thread), sizeof(all), &all) == 0 &&
+                          ::setpriority(PRIO_PROCESS, 0, 5) == 0 && ::sched_setscheduler(0, SCHED_BATCH, &none) == 0;
+  return judge(has_worked);
+}
+
+// Asks for what is refused, in many processes, until it is killed.
+int flood(const Arguments& args) {
+  for (int i = std::atoi(args[0].c_str()); i > 0; --i) {
+    if (::fork() == 0) {
+      for (;;) ::unshare(CLONE_NEWNS);
+    }
+  }
+  for (;;) ::pause();
 }
 
 int has_variable(const Arguments& args) { return judge(std::getenv(args[0].c_str()) != nullptr); }
@@ -174,6 +221,9 @@ constexpr Attack kAttacks[] = {
     {"process-vm-readv", 1, read_memory},
     {"read-init", 1, read_init},
     {"limit-init", 0, limit_init},
+    {"slow-init", 0, slow_init},
+    {"schedule-itself", 0, schedule_itself},
+    {"flood", 1, flood},
     {"has-variable", 1, has_variable},
     {"extra-descriptors", 0, extra_descriptors},
     {"sysv-shm", 1, shared_memory},

@@ -1,13 +1,17 @@
 #include "ledger/ledger.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <thread>
 
 #include "fixture.h"
 #include "ledger/journal.h"
 #include "ledger/query.h"
+#include "support/daemon.h"
 
 namespace sallyport::ledger {
 namespace {
@@ -340,6 +344,48 @@ TEST_F(LedgerTest, AQueryFiltersAndPages) {
   EXPECT_EQ(second.records.size(), 7U);
   EXPECT_FALSE(second.has_more);
   EXPECT_EQ(ask({.method = "nothing'; DROP TABLE audit; --"}).records.size(), 0U);
+}
+
+// A log that is never folded grows without end, and makes every start slower.
+TEST(Database, KnowsHowLongItsLogIsAndFoldsIt) {
+  const sallyport::testing::TemporaryDirectory directory;
+  for (const auto access : {Database::Access::write, Database::Access::write_lazily}) {
+    const std::string path = directory.path() + (access == Database::Access::write ? "/synced" : "/lazy");
+    const auto database = Database::open(path, access);
+    ASSERT_TRUE(database) << database.error().describe();
+    ASSERT_TRUE((*database)->execute("CREATE TABLE t(x)"));
+    const int first = (*database)->log_pages();
+    EXPECT_GT(first, 0);
+    ASSERT_TRUE((*database)->execute("INSERT INTO t VALUES(zeroblob(100000))"));
+    EXPECT_GT((*database)->log_pages(), first + 20);
+    (*database)->fold_log();
+    EXPECT_EQ((*database)->log_pages(), 0);
+    // It begins anew instead of growing.
+    const auto log_bytes = [&] { return std::filesystem::file_size(path + "-wal"); };
+    const auto before = log_bytes();
+    ASSERT_TRUE((*database)->execute("INSERT INTO t VALUES(1)"));
+    EXPECT_EQ(log_bytes(), before);
+  }
+}
+
+TEST(Database, WhatIsCommittedLazilySurvivesTheProcess) {
+  const sallyport::testing::TemporaryDirectory directory;
+  const std::string path = directory.path() + "/lazy";
+  const pid_t writer = ::fork();
+  if (writer == 0) {
+    const auto database = Database::open(path, Database::Access::write_lazily);
+    const bool is_done = database && (*database)->execute("CREATE TABLE t(x); INSERT INTO t VALUES(7)");
+    ::kill(::getpid(), is_done ? SIGKILL : SIGTERM);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(writer, &status, 0), writer);
+  ASSERT_EQ(WTERMSIG(status), SIGKILL);
+  const auto database = Database::open(path, Database::Access::read);
+  ASSERT_TRUE(database) << database.error().describe();
+  auto row = (*database)->prepare("SELECT x FROM t");
+  ASSERT_TRUE(row);
+  EXPECT_TRUE(*row->step());
+  EXPECT_EQ(row->integer(0), 7);
 }
 
 }  // namespace

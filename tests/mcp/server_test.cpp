@@ -123,9 +123,42 @@ TEST_F(Mcp, ALineBeyondTheLimitIsNeitherKeptNorTheEnd) {
     server_.input().feed(as_bytes(piece));
     server_.handle_input();
   }
-  EXPECT_TRUE(has(heard(), "-32600"));
-  EXPECT_EQ(say("the rest of it"), "");
+  EXPECT_EQ(heard(), "");
+  EXPECT_TRUE(has(say("the rest of it"), R"("id":null,"error":{"code":-32600,)"));
   EXPECT_TRUE(has(say(R"({"jsonrpc":"2.0","id":2,"method":"ping"})"), "result"));
+}
+
+TEST_F(Mcp, ALineBeyondTheLimitIsRefusedUnderItsIdAtEitherEnd) {
+  const std::string params = R"("params":{"id":9,"x":")" + std::string(kMaxLineBytes, 'x') + R"("})";
+  EXPECT_TRUE(has(say(R"({"jsonrpc":"2.0","id":7,)" + params + "}"), R"("id":7,"error":{"code":-32600,)"));
+  EXPECT_TRUE(has(say("{" + params + R"(,"jsonrpc":"2.0","id":"a-1" })"), R"("id":"a-1","error":{"code":-32600,)"));
+  EXPECT_TRUE(has(say("{" + params + "}"), R"("id":null,)")) << "the one inside is not the message's";
+}
+
+TEST_F(Mcp, WhatCannotBeParsedIsRefusedUnderItsIdWhereThatIsCertain) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {R"({"jsonrpc":"2.0","id":5,"params":{"n":99999999999999999999}})", "5"},
+      {R"({"params":{"n":1e999,"id":6},"id" : "x" })", R"("x")"},
+      {R"({"a":"}\",\"id\":3,","id":-4,"b":[[}})", "-4"},
+      {R"({"params":{"n":99999999999999999999,"id":6}})", "null"},
+      {R"({"params":[99999999999999999999,{"id":6}]})", "null"},
+      {R"({"n":99999999999999999999,"x\"id":6})", "null"},
+      {R"({"n":99999999999999999999,"x":"\"id\":\"6"})", "null"},
+      {R"({"id":99999999999999999999})", "null"},
+      {R"({"id":007})", "null"},
+      {R"({"n":99999999999999999999,"id":"a\"b"})", "null"},
+      {R"({"n":99999999999999999999,"id":{}})", "null"},
+      {R"([{"n":99999999999999999999,"id":1}])", "null"},
+      {R"({"id":1)", "null"},
+      {"}", "null"},
+      {"\"}", "null"},
+  };
+  for (const auto& [line, id] : kCases) {
+    EXPECT_TRUE(has(say(line), std::string(R"({"jsonrpc":"2.0","id":)") + id + R"(,"error":{"code":-32700,)")) << line;
+  }
+  initialize();
+  say(R"({"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"tool0"}})");
+  EXPECT_TRUE(has(say(kCases[0].first), R"("id":null,)")) << "the id is in flight";
 }
 
 TEST_F(Mcp, BytesMayComeOneByOneAndLinesMayEndAsOnWindows) {

@@ -96,7 +96,7 @@ test("errors tell the model what to do next", async () => {
     ["grep", { pattern: "x", mode: "all" }, /content\|files\|count/],
     ["grep", { pattern: "(a)\\1" }, /pattern/],
     ["move", { from: "twice.txt", to: "two.txt" }, /overwrite/],
-    ["remove", { path: "." }, /sandbox/],
+    ["remove", { path: "." }, /Name something in the directory/],
   ];
   for (const [name, args, pattern] of cases) {
     const result = await call(name, args);

@@ -142,6 +142,49 @@ TEST_F(PlatformData, VectorsAreFoundByLikenessAndFilter) {
   EXPECT_EQ(docs.search(query->vectors, 2, R"({"kind":{"regex":"x"}})").error().code, Code::invalid_params);
 }
 
+TEST_F(PlatformData, WhatWasAcknowledgedSurvivesTheAdaptersAndTheWarden) {
+  start_platform("[platform.adapters]\nvector = \"sqlite\"\ncache = \"sqlite\"\n");
+  auto platform = platform_of(make_container());
+  const std::vector<float> vector = {1, 2, 3};
+  const auto put = [&](const std::string& name) {
+    EXPECT_TRUE(platform->vectors("docs").upsert({name}, vector, 3));
+    EXPECT_TRUE(platform->cache("a").set(name, "kept"));
+  };
+  const auto has = [&](std::int64_t vectors, const std::string& name) {
+    const auto count = platform->vectors("docs").count();
+    const auto value = platform->cache("a").get(name);
+    return count && *count == vectors && value && *value == "kept";
+  };
+  put("first");
+  const pid_t adapters = adapters_pid();
+  ASSERT_GT(adapters, 0);
+  ASSERT_EQ(::kill(adapters, SIGKILL), 0);
+  EXPECT_TRUE(eventually([&] { return has(1, "first"); }));
+  put("second");
+  daemon().stop();
+  ASSERT_TRUE(daemon().start());
+  platform = platform_of(make_container());
+  EXPECT_TRUE(has(2, "second"));
+}
+
+// A log that is never folded into its database grows without end.
+TEST_F(PlatformData, WritingTheSameAgainDoesNotFillTheDisk) {
+  start_platform("[platform.adapters]\ncache = \"sqlite\"\n");
+  const auto platform = platform_of(make_container());
+  auto cache = platform->cache("a");
+  const std::string value(50'000, 'x');
+  for (int i = 0; i < 400; ++i) ASSERT_TRUE(cache.set("k", value));
+  const auto size = [&](const std::string& name) {
+    std::uintmax_t bytes = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(daemon().root())) {
+      if (entry.path().filename() == name) bytes = entry.file_size();
+    }
+    return bytes;
+  };
+  EXPECT_GT(size("cache.sqlite-wal"), 0U);
+  EXPECT_LT(size("cache.sqlite-wal"), 10U << 20);
+}
+
 TEST_F(PlatformData, OtherTenantsVectorsAreNotFound) {
   start_platform("[platform.adapters]\nvector = \"sqlite\"\n");
   write_profile("other", "permissions.adapters.vector = { namespaces = [\"*\"] }\n");

@@ -67,6 +67,88 @@ class Daemon(unittest.TestCase):
             self.assertEqual(raised.exception.code, "PAYLOAD_TOO_LARGE")
             self.assertTrue(client.call("test.ping")["pong"])
 
+    def test_what_cannot_be_sent_is_refused_here_and_hurts_no_other_call(self):
+        deep = circular = []
+        for _ in range(40):
+            deep = [deep]
+        circular.append(circular)
+        with sallyport.connect() as client:
+            waiting = sallyport.sync._loop.run(self.start_sleeping(client))
+            for params in ({"data": deep}, {"data": circular}, {"data": 1 << 64}, {"data": [-(1 << 63) - 1]},
+                           {"data": float("nan")}, {"data": float("inf")}, {"data": "\ud800"}, {"data": {"\udfff": 1}}):
+                with self.assertRaisesRegex(ValueError, "^this cannot be sent: "):
+                    client.call("test.echo", params)
+            for params in ({"data": {1: "a", "1": "b"}}, {"data": object()}, ["data"]):
+                with self.assertRaises(TypeError):
+                    client.call("test.echo", params)
+            for method, token in (("", ""), ("a b", ""), ("x" * 129, ""), ("test.ping", "a\nb"), ("test.ping", "x" * 4097)):
+                with self.assertRaises(ValueError):
+                    client.call(method, token=token)
+            just = [0] * 3
+            for _ in range(29):  # with the message, its params and this list: 32
+                just = [just]
+            for data in (just, (1 << 64) - 1, -(1 << 63), (1, 2)):
+                self.assertEqual(client.call("test.echo", {"data": data})["data"], list(data) if data == (1, 2) else data)
+            self.assertFalse(waiting._answer.done(), "the call that waited beside them")
+            self.assertEqual(client.call("warden.hello")["principal"], "host")
+
+    async def start_sleeping(self, client):
+        return client.aio.start("test.sleep", {"ms": 60000}, deadline=90)
+
+    def test_a_handlers_answer_that_cannot_be_sent_is_an_error_of_its_own(self):
+        async def work():
+            ours, theirs = socket.socketpair()
+            server = await aio.adopt(ours, is_connecting=False)
+            client = await aio.adopt(theirs, is_connecting=True)
+            server.serve("wide", lambda message: 1 << 64)
+            with self.assertRaises(sallyport.Error) as raised:
+                await client.call("wide")
+            self.assertEqual(raised.exception.code, "INTERNAL_ERROR")
+            await client.close()
+            await server.close()
+
+        asyncio.run(work())
+
+    def test_a_deadline_is_a_positive_number(self):
+        with sallyport.connect() as client:
+            for deadline in (0, -1, float("nan"), float("-inf")):
+                with self.assertRaisesRegex(ValueError, "positive number of seconds"):
+                    client.call("test.ping", deadline=deadline)
+            self.assertTrue(client.call("test.ping", deadline=float("inf"))["pong"])
+
+    def test_behind_a_fork_a_connection_is_refused_and_a_new_one_works(self):
+        program = (
+            "import os, sys, sallyport\n"
+            "client, pool = sallyport.connect(), sallyport.Pool(1)\n"
+            "client.call('test.ping'); pool.call('test.ping')\n"
+            "events = client.events('warden.*')\n"
+            "child = os.fork()\n"
+            "if child == 0:\n"
+            "    assert not client.is_open\n"
+            "    for use in (lambda: client.call('test.ping'), lambda: next(events)):\n"
+            "        try: use()\n"
+            "        except sallyport.Error as error: print(error.code, 'fork' in error.message)\n"
+            "    client.close()\n"
+            "    with sallyport.connect() as own: print(own.call('test.ping'), pool.call('test.ping'))\n"
+            "    sys.exit(0)\n"
+            "assert os.waitpid(child, 0)[1] == 0\n"
+            "print(client.call('test.ping'), pool.call('test.ping'))\n")
+        ended = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=60)
+        pong = "{'pong': True} {'pong': True}\n"
+        self.assertEqual((ended.stdout, ended.stderr), ("UNAVAILABLE True\n" * 2 + pong + pong, ""))
+
+    def test_a_path_longer_than_an_address_holds_is_connected_to_all_the_same(self):
+        directory = self.root / ("long-" * 20) / ("longer-" * 20)
+        directory.mkdir(parents=True)
+        (directory / "run").symlink_to(self.root / "run")
+        with sallyport.connect(str(directory / "run" / "warden.sock")) as client:
+            self.assertTrue(client.call("test.ping")["pong"])
+        for path in (str(directory / ("x" * 120)), str(self.root / "sallyport.toml" / "x")):
+            with self.assertRaises(sallyport.Error) as raised:
+                sallyport.connect(path)
+            self.assertEqual(raised.exception.code, "UNAVAILABLE")
+            self.assertIn(path, raised.exception.message)
+
     def test_a_deadline_is_kept_by_the_peer(self):
         with sallyport.connect() as client:
             with self.assertRaises(sallyport.Error) as raised:
@@ -290,6 +372,13 @@ class Daemon(unittest.TestCase):
 
 
 class Wheel(unittest.TestCase):
+    def test_help_makes_nothing(self):
+        with tempfile.TemporaryDirectory() as directory:
+            shown = subprocess.run([sys.executable, PACKAGE.parent / "build_wheel.py", "--help"], check=True, text=True,
+                                   capture_output=True, cwd=directory)
+            self.assertIn("usage: build_wheel.py", shown.stdout)
+            self.assertEqual(os.listdir(directory), [])
+
     def test_is_built_offline_installs_and_works_from_there(self):
         with tempfile.TemporaryDirectory() as directory:
             subprocess.run([sys.executable, PACKAGE.parent / "build_wheel.py", directory], check=True, capture_output=True)
@@ -297,6 +386,12 @@ class Wheel(unittest.TestCase):
             shown = subprocess.run([sys.executable, "-c", "import sallyport; print(sallyport.__file__)"], check=True,
                                    text=True, capture_output=True, cwd="/", env={**os.environ, "PYTHONPATH": str(wheel)})
             self.assertIn(".whl", shown.stdout)
+            subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--disable-pip-version-check",
+                            "--root-user-action=ignore", "--target", f"{directory}/installed", wheel], check=True, cwd="/")
+            shown = subprocess.run([sys.executable, "-c", "import sallyport; print(sallyport.__file__)"], check=True,
+                                   text=True, capture_output=True, cwd="/",
+                                   env={**os.environ, "PYTHONPATH": f"{directory}/installed"})
+            self.assertIn("/installed/sallyport/", shown.stdout)
             with zipfile.ZipFile(wheel) as opened:
                 names = opened.namelist()
                 for line in opened.read(names[-1]).decode().splitlines():

@@ -95,6 +95,40 @@ TEST_P(KernelAttack, ReadsTheLaunchersSecretsThroughPidOne) {
 
 TEST_P(KernelAttack, LowersTheLimitsOfPidOne) { EXPECT_TRUE(is_refused(attack({"limit-init"}))); }
 
+TEST_P(KernelAttack, TakesTheProcessorFromPidOne) {
+  EXPECT_TRUE(is_refused(attack({"slow-init"})));
+  EXPECT_EQ(attack({"schedule-itself"}).code, kProbeSucceeded);
+}
+
+// Whoever answers refused calls has other things to do too.
+TEST_P(KernelAttack, KeepsItsSupervisorBusyWithRefusedCalls) {
+  Spec attacked = spec();
+  attacked.command = {probe_, "flood", "100"};
+  attacked.limits.duration = std::chrono::milliseconds(300);
+  const Outcome outcome = run(attacked);
+  EXPECT_TRUE(outcome.reports("over time")) << outcome.error;
+}
+
+TEST_P(KernelAttack, FillsMemoryWithEmptyFiles) {
+  Spec attacked = spec();
+  attacked.limits.scratch_bytes = 16 << 20;
+  attacked.command = {"bash", "-c",
+                      "cd /tmp; i=0; while [ $i -lt 5000 ] && : > $i; do i=$((i+1)); done; test $i -lt 5000"};
+  EXPECT_EQ(run(attacked).code, 0);
+}
+
+TEST_P(KernelAttack, OpensWhatItWasGivenAsItsInputToEverybody) {
+  const std::string given = write("given", "x");
+  ASSERT_EQ(::chmod(given.c_str(), 0600), 0);
+  Spec attacked = spec();
+  attacked.command = {"chmod", "666", "/proc/self/fd/0"};
+  const Outcome outcome = run(attacked, [&] { ::dup2(::open(given.c_str(), O_RDONLY), 0); });
+  struct stat info{};
+  ASSERT_EQ(::stat(given.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600U);
+  EXPECT_EQ(outcome.code != 0, !outcome.reports("restored the mode of its standard input"));
+}
+
 TEST_P(KernelAttack, InheritsTheEnvironment) {
   Spec attacked = spec();
   attacked.command = {probe_, "has-variable", "LAUNCHER_SECRET"};

@@ -48,6 +48,7 @@ void write_report(const std::string& path, const Result<ExitReport>& result) {
   for (const auto& path_found : result->findings.tracked_secrets) out << "tracked " << path_found << "\n";
   if (result->was_over_memory) out << "over memory\n";
   if (result->was_over_time) out << "over time\n";
+  for (const std::string& what : result->restored) out << "restored " << what << "\n";
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "fixture.h"
@@ -217,8 +218,33 @@ TEST_P(WeakMode, IsRefusedUnlessAccepted) {
   Spec weak = spec();
   weak.command = {"true"};
   const Outcome outcome = run_weak(weak, false);
-  EXPECT_NE(outcome.error.find("a weak sandbox was not accepted"), std::string::npos) << outcome.error;
+  EXPECT_NE(outcome.error.find("a weak sandbox (--allow-weak) was not accepted"), std::string::npos) << outcome.error;
   EXPECT_NE(outcome.error.find("no private view of the file system"), std::string::npos) << outcome.error;
+}
+
+// The kernel itself says no.
+TEST_P(WeakMode, IsNamedWhereUserNamespacesAreForbidden) {
+  Spec wanted = spec();
+  wanted.command = {"true"};
+  const Outcome outcome = run(wanted, [] {
+    const std::string uid = std::to_string(::geteuid());
+    if (::unshare(CLONE_NEWUSER) != 0) ::_exit(90);
+    std::ofstream("/proc/self/uid_map") << uid << " " << uid << " 1";
+    std::ofstream("/proc/sys/user/max_user_namespaces") << "0";
+  });
+  EXPECT_NE(outcome.error.find("user namespaces are not available: ENOSPC"), std::string::npos) << outcome.error;
+  EXPECT_NE(outcome.error.find("--allow-weak"), std::string::npos) << outcome.error;
+}
+
+TEST_P(Launch, AnExecListThatTheKernelCannotEnforceIsAnError) {
+  Spec wanted = spec();
+  wanted.command = {"true"};
+  ASSERT_FALSE(wanted.exec.empty());
+  ForegroundOptions options;
+  options.launch.machine.landlock_abi = 0;
+  EXPECT_NE(run(wanted, options).error.find("this kernel has no Landlock"), std::string::npos);
+  wanted.allow_weak = Risk{"a test"};
+  EXPECT_EQ(run(wanted, options).code, 0);
 }
 
 TEST_P(WeakMode, StillRefusesFilesSocketsAndProcesses) {

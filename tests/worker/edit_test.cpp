@@ -166,11 +166,5 @@ TEST(Text, APrefixThatFitsNeverSplitsACharacter) {
   EXPECT_EQ(fitting_prefix(text, 7), 6U);
 }
 
-TEST(Text, Base64GoesThereAndBackAndIsStrict) {
-  for (const std::string text : {"", "f", "fo", "foo", "foob"}) EXPECT_EQ(from_base64(to_base64(text)), text);
-  EXPECT_EQ(to_base64("foob"), "Zm9vYg==");
-  for (const char* bad : {"Zg", "Zh==", "Z===", "Zg==Zg==", "Z g="}) EXPECT_FALSE(from_base64(bad)) << bad;
-}
-
 }  // namespace
 }  // namespace sallyport::worker

@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import secrets
+import socket
 from typing import Any, AsyncIterator, Awaitable, Callable, Dict, Optional, Union
 
 from . import wire
@@ -47,6 +48,7 @@ class InStream:
 
     async def read(self) -> bytes:
         """The next bytes; empty at the good end of the stream."""
+        self._client._require_own()
         while not self._buffer and not self._is_ended and self._error is None:
             self._news.clear()
             await self._news.wait()
@@ -91,6 +93,7 @@ class OutStream:
         self._news.set()
 
     async def write(self, data: bytes) -> None:
+        self._client._require_own()
         view = memoryview(data)
         while view:
             while self._credit == 0 and self._error is None:
@@ -167,6 +170,7 @@ class Client:
         self._next_stream = 1 if is_connecting else 2
         self._last_announced = 0
         self._failure: Optional[Error] = None
+        self._pid = os.getpid()
         self.on_event: Optional[Callable[[wire.Message], None]] = None
         self._task: "Optional[asyncio.Task[None]]" = None
 
@@ -182,9 +186,20 @@ class Client:
 
     @property
     def is_open(self) -> bool:
-        return self._failure is None
+        return self._failure is None and self._is_own
+
+    @property
+    def _is_own(self) -> bool:
+        return self._pid == os.getpid()
+
+    def _require_own(self) -> None:
+        """Behind a fork both processes would read from one socket, each what is meant for the other."""
+        if not self._is_own:
+            raise Error("UNAVAILABLE", "this connection belongs to the process that made it; after a fork, connect again")
 
     async def close(self) -> None:
+        if not self._is_own:
+            return
         self._fail(Error("UNAVAILABLE", "the connection was closed by this side"))
         if self._task is not None:
             self._task.cancel()
@@ -200,12 +215,17 @@ class Client:
 
     def start(self, method: str, params: Optional[Dict[str, Any]] = None, *, deadline: float = DEFAULT_DEADLINE_S,
               token: str = "") -> PendingCall:
-        """Sends a request without waiting. The deadline is in seconds."""
+        """Sends a request without waiting. The deadline is in seconds, at most a day. ValueError or TypeError for what
+        cannot be sent: that hurts no other call."""
+        self._require_own()
         if self._failure is not None:
             raise self._failure
+        if not deadline > 0:
+            raise ValueError(f"a deadline is a positive number of seconds, not {deadline!r}")
         self._last_id += 1
         id = str(self._last_id)
-        deadline_ms = max(1, min(int(deadline * 1000), wire.MAX_DEADLINE_MS))
+        deadline = min(deadline, wire.MAX_DEADLINE_MS / 1000)
+        deadline_ms = max(1, int(deadline * 1000))
         data = wire.encode_request(id, method, params, deadline_ms, token)
         call = self._pending[id] = PendingCall(self, id, deadline)
         self._send(data)
@@ -229,6 +249,7 @@ class Client:
 
         async def events() -> AsyncIterator[wire.Message]:
             while True:
+                self._require_own()
                 event = await queue.get()
                 if event.error is not None:
                     raise event.error
@@ -280,6 +301,7 @@ class Client:
     # ---- the connection ----
 
     def _send(self, data: bytes) -> None:
+        self._require_own()
         if self._failure is None:
             self._writer.write(data)
 
@@ -376,12 +398,33 @@ class Client:
 # ---- connecting ----
 
 
+async def _connect_unix(path: str) -> socket.socket:
+    """An address holds 107 bytes; through its directory's descriptor any path fits."""
+    directory = os.open(os.path.dirname(path) or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        address = f"/proc/self/fd/{directory}/{os.path.basename(path)}"
+        await asyncio.get_running_loop().sock_connect(sock, address)
+    except BaseException:
+        sock.close()
+        raise
+    finally:
+        os.close(directory)
+    return sock
+
+
 async def connect(path: Optional[str] = None) -> Client:
     """Connects to a Unix socket; by default the door of the container we are in, else the user's warden."""
+    path = path or door()
     try:
-        reader, writer = await asyncio.open_unix_connection(path or door(), limit=4 << 20)
+        sock = await _connect_unix(path)
     except (FileNotFoundError, ConnectionRefusedError):
-        raise Error("UNAVAILABLE", "no warden is running; start one with: sallyport up", True) from None
+        raise Error("UNAVAILABLE", f"no warden is running; start one with: sallyport up (nobody listens at {path})",
+                    True) from None
+    except OSError as problem:
+        raise Error("UNAVAILABLE", f"cannot connect to {path}: {problem.strerror or problem}") from None
+    reader, writer = await asyncio.open_unix_connection(sock=sock, limit=4 << 20)
     return Client(reader, writer)._begin()
 
 

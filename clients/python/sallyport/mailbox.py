@@ -6,7 +6,6 @@
 """
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import time
@@ -67,8 +66,9 @@ class Mailbox:
 
     # Written beside, then renamed: the host never sees a part of it.
     def _drop(self, message: Dict[str, Any]) -> None:
+        body = wire.dump(message)  # first: what cannot be written leaves no draft behind
         name = f"{time.time_ns():020d}-{secrets.token_hex(8)}.json"
         draft = os.path.join(self.directory, "in", "tmp", name)
         with open(draft, "xb") as file:
-            file.write(json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode())
+            file.write(body)
         os.rename(draft, os.path.join(self.directory, "in", "new", name))

@@ -3,7 +3,10 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import os
 import queue
+import select
+import selectors
 import threading
 from contextlib import contextmanager
 from typing import Any, Callable, Coroutine, Dict, Iterator, List, Optional, TypeVar
@@ -20,11 +23,25 @@ class _Loop:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: Optional[asyncio.AbstractEventLoop] = None
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """A fork leaves the thread behind: the child starts its own. What it inherited of the parent's may be taken down
+        without a trace there, because its epoll set, which both would share, is exchanged for an empty one."""
+        self._lock = threading.Lock()
+        if self._loop is None:
+            return
+        with select.epoll() as empty:
+            os.dup2(empty.fileno(), self._selector.fileno(), inheritable=False)
+        for task in asyncio.all_tasks(self._loop):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # it goes on, in the parent
+        self._loop = None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                self._selector = selectors.EpollSelector()
+                self._loop = asyncio.SelectorEventLoop(self._selector)
                 self._thread = threading.Thread(target=self._loop.run_forever, name="sallyport", daemon=True)
                 self._thread.start()
                 atexit.register(self._end)
@@ -43,9 +60,11 @@ class _Loop:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-        assert self._loop is not None
-        asyncio.run_coroutine_threadsafe(cancel_all(), self._loop).result(timeout=1)
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        loop, self._loop = self._loop, None
+        if loop is None:  # a child that made no connections, or one that inherited this call and made its own too
+            return
+        asyncio.run_coroutine_threadsafe(cancel_all(), loop).result(timeout=1)
+        loop.call_soon_threadsafe(loop.stop)
         self._thread.join(timeout=1)
 
 
@@ -167,24 +186,33 @@ def connect_loopback(state_file: str) -> Client:
 
 
 class Pool:
-    """At most `most` connections, opened when needed and kept for reuse. A lost one is replaced."""
+    """At most `most` connections, opened when needed and kept for reuse. A lost one is replaced, and behind a fork all."""
 
     def __init__(self, most: int = 8, path: Optional[str] = None):
-        self._path = path
+        if most < 1:
+            raise ValueError("a pool needs room for at least one connection")
+        self._path, self._most = path, most
+        self._fill()
+
+    def _fill(self) -> None:
+        self._pid = os.getpid()
         self._slots: "queue.LifoQueue[Optional[Client]]" = queue.LifoQueue()
-        for _ in range(most):
+        for _ in range(self._most):
             self._slots.put(None)
 
     @contextmanager
     def take(self) -> Iterator[Client]:
-        client = self._slots.get()
+        if self._pid != os.getpid():
+            self._fill()
+        slots = self._slots
+        client = slots.get()
         try:
             if client is None or not client.is_open:
                 client = None
                 client = connect(self._path)
             yield client
         finally:
-            self._slots.put(client if client is not None and client.is_open else None)
+            slots.put(client if client is not None and client.is_open else None)
 
     def call(self, method: str, params: Optional[Dict[str, Any]] = None, *,
              deadline: float = aio.DEFAULT_DEADLINE_S) -> Any:

@@ -95,7 +95,18 @@ class FrameReader:
 
 
 def dump(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8")
+    """ValueError or TypeError for what the peer would not read: it ends a connection that sends such, and with it
+    every other call that waits there."""
+    try:
+        _check(value, 0, [])
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError("this cannot be sent: a string with half of a surrogate pair") from None
+    except ValueError as problem:
+        raise ValueError(f"this cannot be sent: {problem}") from None
+
+
+_TOO_WIDE = "an integer that 64 bits cannot hold"
 
 
 def _pairs(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
@@ -110,8 +121,8 @@ def _no_constant(name: str) -> Any:
 
 
 def _integer(text: str) -> int:
-    if len(text) > 20 or not -(1 << 63) <= int(text) < (1 << 64):
-        raise ValueError("a number that 64 bits cannot hold")
+    if len(text) > 20:  # asked first: very long ones take very long
+        raise ValueError(_TOO_WIDE)
     return int(text)
 
 
@@ -125,10 +136,13 @@ def _float(text: str) -> float:
 def _check(value: Any, depth: int, streams: List[int]) -> None:
     if isinstance(value, str):
         value.encode("utf-8")  # a lone surrogate cannot be
-    elif isinstance(value, (dict, list)):
+    elif isinstance(value, int):
+        if not -(1 << 63) <= value < (1 << 64):
+            raise ValueError(_TOO_WIDE)
+    elif isinstance(value, (dict, list, tuple)):
         if depth >= MAX_DEPTH:
-            raise ValueError("nested too deeply")
-        if isinstance(value, list):
+            raise ValueError(f"nested more than {MAX_DEPTH} deep")
+        if not isinstance(value, dict):
             for item in value:
                 _check(item, depth + 1, streams)
             return
@@ -137,6 +151,8 @@ def _check(value: Any, depth: int, streams: List[int]) -> None:
             if 0 < number < 1 << 32:
                 streams.append(number)
         for key, item in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"this cannot be sent: the key {key!r} is no string")
             key.encode("utf-8")
             _check(item, depth + 1, streams)
 
@@ -217,8 +233,18 @@ def decode_message(body: bytes) -> Message:
     return message
 
 
+def _check_method(method: str, params: Optional[Dict[str, Any]]) -> None:
+    if not _is_name(method):
+        raise ValueError(f"a method is a name of 1 to {MAX_NAME_BYTES} printable characters, not {method!r:.200}")
+    if params is not None and not isinstance(params, dict):
+        raise TypeError("params must be a dict")
+
+
 def encode_request(id: str, method: str, params: Optional[Dict[str, Any]] = None, deadline_ms: Optional[int] = None,
                    token: str = "") -> bytes:
+    _check_method(method, params)
+    if token and not _is_name(token, MAX_TOKEN_BYTES):
+        raise ValueError(f"a token is a string of at most {MAX_TOKEN_BYTES} printable characters")
     value: Dict[str, Any] = {"id": id, "type": "request", "method": method}
     if params is not None:
         value["params"] = params
@@ -238,6 +264,7 @@ def encode_error(id: Optional[str], error: Error) -> bytes:
 
 
 def encode_event(method: str, params: Optional[Dict[str, Any]] = None, id: Optional[str] = None) -> bytes:
+    _check_method(method, params)
     value: Dict[str, Any] = {"id": id} if id else {}
     value.update(type="event", method=method)
     if params is not None:
