@@ -69,12 +69,13 @@ TEST_P(ScanAttack, ExchangesADirectoryForALinkToTheHostWhileAnotherSandboxIsScan
             probe_ + " exchange-for-long p q enough"};
     const pid_t other = ::fork();
     if (other == 0) {
-      run(swapper);
-      ::_exit(0);
+      ::_exit(run(swapper).code == kProbeSucceeded ? 0 : 1);
     }
     shell("cd " + here + "; touch started; until [ -e built ]; do sleep 0.01; done; sleep 0.05");
     write(std::string("workspace/round") + round + "/enough", "");
-    ::waitpid(other, nullptr, 0);
+    int status = 0;
+    ::waitpid(other, &status, 0);
+    EXPECT_EQ(status, 0) << "nothing was exchanged";
   }
   EXPECT_EQ(read(victim + "/authorized_keys"), "mine");
   EXPECT_EQ(read(victim + "/pre-commit"), "mine");
