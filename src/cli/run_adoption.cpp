@@ -56,7 +56,7 @@ Adoption::Adoption(const os::Paths* paths, const std::string& profile, sandbox::
   place.mailbox_dir = answer->value().get("mailbox").as_string().value_or("");
   place.session_dir = answer->value().get("session").as_string().value_or("");
   containers::Registry::add_door(place, spec);
-  id_ = place.id;
+  id_ = spec.name = place.id;
   client_ = std::move(*client);
 }
 

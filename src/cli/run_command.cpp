@@ -91,6 +91,7 @@ Result<Prepared> prepare(const Context& context, const RunArguments& arguments) 
                                             containers::host_home(), variable}));
   spec.command = arguments.command;
   spec.explain = arguments.explain;
+  spec.scan_records = context.paths.scan_records();
   // A profile that does not name the workspace has none, and then this directory is not there either.
   const bool has_workspace = !spec.workspace.empty();
   if (has_workspace && (here == spec.workspace || here.starts_with(spec.workspace + "/"))) spec.directory = here;
@@ -161,8 +162,10 @@ void summarize(const sandbox::ExitReport& report) {
     say("the host replaced " + escape_for_display(path) + " while it ran; its protection was put back");
   }
   for (const std::string& path : report.removed) say("the host removed " + escape_for_display(path) + " while it ran");
-  for (const std::string& path : report.quarantined) say("quarantined " + escape_for_display(path));
-  for (const std::string& path : report.suspicious) say("look at " + escape_for_display(path));
+  for (const std::string& sentence : report.missed) say(escape_for_display(sentence));
+  for (const std::string& path : report.scan.quarantined) say("quarantined " + escape_for_display(path));
+  for (const std::string& path : report.scan.suspicious) say("look at " + escape_for_display(path));
+  for (const std::string& sentence : report.scan.notes) say(escape_for_display(sentence));
   for (const std::string& what : report.restored) say("put back " + what);
   for (const std::string& remark : sandbox::remarks(report.findings)) say(escape_for_display(remark));
   for (const std::string& loss : report.protections.lost) say("weaker than usual: " + loss);
@@ -194,8 +197,10 @@ void print_report(const sandbox::ExitReport& report, const RunEgress& egress, co
     writer.end_array().member("over_memory", report.was_over_memory).member("over_time", report.was_over_time);
     strings("lost_mounts", report.lost_mounts);
     strings("removed", report.removed);
-    strings("quarantined", report.quarantined);
-    strings("suspicious", report.suspicious);
+    strings("quarantined", report.scan.quarantined);
+    strings("suspicious", report.scan.suspicious);
+    strings("not_searched", report.scan.notes);
+    strings("missed", report.missed);
     strings("restored", report.restored);
     strings("tracked_secrets", report.findings.tracked_secrets);
     strings("changed_secrets", report.findings.changed_secrets);

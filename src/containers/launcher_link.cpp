@@ -1,5 +1,6 @@
 #include "containers/launcher_link.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include "os/packets.h"
@@ -9,8 +10,12 @@ namespace sallyport::containers {
 namespace {
 
 constexpr Millis kPauseBeforeRestart{100};
-// One that does not end is killed, and what it made dies with it.
-constexpr Millis kTimeToEnd{2000};
+constexpr Millis kTimeToEnd{5000};  // for the scans at exit too; the next launcher makes up for the rest
+
+int ms_until(std::chrono::steady_clock::time_point deadline) {
+  const auto left = std::chrono::duration_cast<Millis>(deadline - std::chrono::steady_clock::now()).count();
+  return left < 0 ? 0 : static_cast<int>(left);
+}
 
 }  // namespace
 
@@ -36,10 +41,20 @@ LauncherLink::~LauncherLink() { close(); }
 
 void LauncherLink::close() {
   if (std::exchange(state_->is_closed, true) || !state_->watch) return;
-  // The end of the socket is the end of the launcher and all it made.
-  ::shutdown(state_->watch->fd(), SHUT_RDWR);
+  // The end of the socket is the end of the launcher and all it made; what it found then is still heard.
+  const auto deadline = std::chrono::steady_clock::now() + kTimeToEnd;
+  const int socket = state_->watch->fd();
+  ::shutdown(socket, SHUT_WR);
   state_->watch->cancel();
-  state_->launcher.end(kTimeToEnd);
+  for (pollfd heard{socket, POLLIN, 0}; ::poll(&heard, 1, ms_until(deadline)) > 0;) {
+    auto packet = os::receive_packet(socket, MSG_DONTWAIT);
+    if (!packet || packet->bytes.empty()) break;
+    if (auto notice = sandbox::decode_notice(packet->bytes.view())) {
+      state_->on_notice(std::move(*notice), std::move(packet->fds));
+    }
+  }
+  // One that does not end is killed, and what it made dies with it.
+  state_->launcher.end(Millis(ms_until(deadline)));
 }
 
 pid_t LauncherLink::pid() const { return state_->launcher.pid(); }

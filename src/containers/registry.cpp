@@ -89,7 +89,8 @@ void Registry::close() {
 }
 
 Result<std::vector<std::shared_ptr<Container>>> Registry::open() {
-  for (const std::string* path : {&directories_.doors, &directories_.mailboxes, &directories_.records}) {
+  for (const std::string* path :
+       {&directories_.doors, &directories_.mailboxes, &directories_.records, &directories_.scans}) {
     TRY(make_directory(*path));
   }
   TRY(launcher_, LauncherLink::start(
@@ -123,6 +124,7 @@ Result<std::vector<std::shared_ptr<Container>>> Registry::open() {
     if (container->config.pod.empty()) record_loss(*container);
     containers_.emplace(container->id, std::move(container));
   }
+  make_up_scans();
   for (const std::string& fault : faults) sessions_.log().warn("unreadable container record", {{"error", fault}});
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(directories_.mailboxes, ignored)) {
@@ -241,6 +243,7 @@ void Registry::drain_output(Container& container) {
 Task<Status> Registry::launch(std::shared_ptr<Container> container, sandbox::Spec spec) {
   add_door(*container, spec);
   spec.name = container->id;
+  spec.scan_records = directories_.scans;
   spec.command = container->config.command;
   append_pairs(spec.environment, container->config.environment);
   container->environment = spec.environment;

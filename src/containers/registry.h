@@ -22,6 +22,7 @@ namespace sallyport::containers {
 // written, so that a rename between them is one, and `out`, which cannot.
 struct Directories {
   std::string doors, mailboxes, records;
+  std::string scans;  // see sandbox/scan_record.h
 };
 
 // Where the session of a group is kept: it outlasts the group's containers.
@@ -59,7 +60,8 @@ class Registry {
   // Starts the launcher and reads what earlier wardens left. Containers to be started again are returned.
   Result<std::vector<std::shared_ptr<Container>>> open();
   // Ends the launcher, and with it all that runs. Whoever waits for a launch is told UNAVAILABLE, whoever waits for
-  // a command that it was killed. What should be running stays so in its record: the next warden finds it lost.
+  // a command that it was killed. What should be running stays so in its record, with what the scans at exit found:
+  // the next warden finds it lost.
   void close();
 
   // A record with a door and a mailbox, before anything runs. CONFLICT if the name is taken.
@@ -99,6 +101,8 @@ class Registry {
   std::shared_ptr<Container> find(const std::string& id) const;
   const std::map<std::string, std::shared_ptr<Container>>& all() const { return containers_; }
 
+  const std::string& scan_records() const { return directories_.scans; }
+
   // Binds and variables through which a sandbox reaches its door and mailbox.
   static void add_door(const Container& container, sandbox::Spec& spec);
 
@@ -112,6 +116,8 @@ class Registry {
   void on(const std::shared_ptr<Container>& container, sandbox::JobExited& exited, std::vector<UniqueFd>&);
   void on(const std::shared_ptr<Container>& container, sandbox::Violated& violated, std::vector<UniqueFd>&);
   void on(const std::shared_ptr<Container>& container, sandbox::Ended& ended, std::vector<UniqueFd>&);
+  void on_made_up(sandbox::MadeUp& made_up);
+  void make_up_scans();
   void settle_launch(sandbox::Handle handle, Status status);
   void on_launcher_lost();
   void fail_launches(const Error& error);

@@ -10,9 +10,15 @@
 namespace sallyport::containers {
 
 void Registry::on_notice(sandbox::FromLauncher notice, std::vector<UniqueFd> fds) {
+  if (auto* made_up = std::get_if<sandbox::MadeUp>(&notice)) return on_made_up(*made_up);
+  if (is_closed_ && !std::holds_alternative<sandbox::Ended>(notice)) return;
   const sandbox::Handle handle = std::visit([](const auto& message) { return message.container; }, notice);
   if (const auto container = by_handle(handle)) {
-    std::visit([&](auto& message) { on(container, message, fds); }, notice);
+    std::visit(
+        [&](auto& message) {
+          if constexpr (!std::is_same_v<decltype(message), sandbox::MadeUp&>) on(container, message, fds);
+        },
+        notice);
   }
 }
 
@@ -83,7 +89,24 @@ void Registry::on(const std::shared_ptr<Container>& container, sandbox::Ended& e
   container->was_over_memory = ended.was_over_memory;
   container->was_over_time = ended.was_over_time;
   container->reports.insert(container->reports.end(), ended.reports.begin(), ended.reports.end());
+  // Ended by the warden's own end: its record says so to the next one.
+  if (is_closed_) return save(*container);
   end(container, State::exited);
+}
+
+void Registry::make_up_scans() {
+  const Status asked = launcher_->send(sandbox::MakeUpRequest{0, directories_.scans});
+  if (!asked) sessions_.log().error("cannot make up for scans", {{"error", asked.error().describe()}});
+}
+
+void Registry::on_made_up(sandbox::MadeUp& made_up) {
+  for (const std::string& report : made_up.reports) {
+    sessions_.log().warn("left by a sandbox that was killed", {{"container", made_up.name}, {"report", report}});
+  }
+  const auto container = find(made_up.name);
+  if (!container) return;
+  container->reports.insert(container->reports.end(), made_up.reports.begin(), made_up.reports.end());
+  save(*container);
 }
 
 void Registry::settle_launch(sandbox::Handle handle, Status status) {
@@ -100,6 +123,7 @@ void Registry::on_launcher_lost() {
     if (container->handle != 0 && !is_over(container->state)) running.push_back(container);
   }
   for (const auto& container : running) end(container, State::lost);
+  make_up_scans();
 }
 
 void Registry::fail_launches(const Error& error) {
@@ -118,6 +142,7 @@ void Registry::end(const std::shared_ptr<Container>& container, State state) {
   container->ended_unix_ms = clock_.unix_millis();
   container->handle = 0;
   container->pid_namespace = {};
+  const bool was_adopted = static_cast<bool>(container->maker);
   for (UniqueFd* fd : {&container->held_namespace, &container->process, &container->maker}) fd->reset();
   container->proxy_listener.reset();
   container->listener.reset();
@@ -129,6 +154,8 @@ void Registry::end(const std::shared_ptr<Container>& container, State state) {
   publish(ended.event, *container);
   hooks_.on_incident(ended);
   save(*container);
+  // Whoever supervised it may have been killed.
+  if (was_adopted && !is_closed_) make_up_scans();
   for (const auto& work : std::exchange(container->on_end, {})) work();
 }
 

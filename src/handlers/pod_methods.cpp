@@ -88,6 +88,7 @@ Result<pod::Startup> read_startup(Host& host, const containers::Config& config, 
     startup.hosts_file = host.egress.hosts_file();
   }
   startup.spec.name = "pod-" + startup.name;
+  startup.spec.scan_records = host.containers.scan_records();
   startup.spec.command = config.command;
   startup.spec.directory = text(params.get("directory"));
   // Its own token must stay out of its sight, wherever the state directory is.

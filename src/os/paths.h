@@ -19,6 +19,7 @@ struct Paths {
   std::string control_socket() const { return runtime_dir + "/warden.sock"; }
   std::string lock_file() const { return runtime_dir + "/warden.lock"; }  // held by the warden; its pid and start time
   std::string loopback_file() const { return runtime_dir + "/warden.json"; }  // address and token of the TCP door
+  std::string scan_records() const { return state_dir + "/scans"; }           // see sandbox/scan_record.h
   std::string log_file() const { return state_dir + "/warden.log"; }
 };
 

@@ -11,7 +11,6 @@
 
 #include "pod/limits.h"
 #include "pod/service.h"
-#include "sandbox/exit_scan.h"
 
 namespace sallyport::pod {
 namespace {
@@ -85,6 +84,7 @@ Status Daemon::launch(sandbox::WorkerEntry worker) {
   options.worker = worker;
   TRY(sandbox::Running running, sandbox::launch(startup_.spec, options));
   protections_ = running.protections().to_json();
+  for (const std::string& sentence : running.missed()) log_.warn(sentence);
   running_.emplace(std::move(running));
   terminal.slave.reset();
   TRY(master_, ipc::Watch::open(loop_, std::move(terminal.master)));
@@ -305,24 +305,17 @@ void Daemon::drained() {
   if (violations_.total() > 0) log_.info("refused calls", {{"count", violations_.total()}});
   covers_.reset();
   ending_ = std::thread([this, running = std::move(*running_)]() mutable {
-    const sandbox::Findings findings = running.findings();
-    {
-      const sandbox::Running gone = std::move(running);
-    }
-    std::vector<std::string> quarantined, suspicious;
-    const sandbox::Spec& spec = startup_.spec;
-    if (!spec.workspace.empty() && spec.is_workspace_writable && spec.protect_workspace) {
-      sandbox::scan_at_exit(spec.workspace, findings, quarantined, suspicious);
-    }
-    loop_.post([this, quarantined, suspicious] { tell_end(quarantined, suspicious); });
+    running.kill();
+    loop_.post([this, found = running.scan()] { tell_end(found); });
   });
   running_.reset();
 }
 
-void Daemon::tell_end(const std::vector<std::string>& quarantined, const std::vector<std::string>& suspicious) {
+void Daemon::tell_end(const sandbox::ScanReport& found) {
   ending_.join();
-  for (const std::string& path : quarantined) log_.warn("quarantined", {{"path", path}});
-  for (const std::string& path : suspicious) log_.warn("look at", {{"path", path}});
+  for (const std::string& path : found.quarantined) log_.warn("quarantined", {{"path", path}});
+  for (const std::string& path : found.suspicious) log_.warn("look at", {{"path", path}});
+  for (const std::string& sentence : found.notes) log_.warn(sentence);
   record_.wait_status = wait_status_;
   record_.exited_unix_ms = clock_.unix_millis();
   if (const Status published = publish(); !published) {

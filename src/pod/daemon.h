@@ -82,7 +82,7 @@ class Daemon {
   void check_silence(std::uint64_t output_before);
   void maybe_drained();
   void drained();
-  void tell_end(const std::vector<std::string>& quarantined, const std::vector<std::string>& suspicious);
+  void tell_end(const sandbox::ScanReport& found);
   void stop_agent(Millis grace);
   void collect();
   void end_if_done();

@@ -47,10 +47,10 @@ env      = { PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 env_pass = ["TERM", "COLORTERM", "NO_COLOR", "TZ"]
 )toml"},
     {"build", R"toml(
-# For builds: the caches of compilers and package managers are writable as well.
+# For builds: the caches of compilers and package managers are writable as well, but not what configures them.
 [profile.build]
 fs.read  = ["/usr", "/etc", "/opt", "~/.gitconfig", "~/.cargo", "~/.rustup"]
-fs.write = ["${workspace}", "~/.cache/ccache", "~/.ccache", "~/.cache/pip", "~/.npm", "~/.cargo/registry", "~/.gradle", "~/.m2"]
+fs.write = ["${workspace}", "~/.cache/ccache", "~/.cache/pip", "~/.npm/_cacache", "~/.cargo/registry", "~/.gradle/caches", "~/.m2/repository"]
 fs.deny  = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*_key", "/etc/ssl/private", "/etc/krb5.keytab", "~/.cargo/credentials*"]
 exec     = ["/usr/**", "/opt/**", "${workspace}/**", "~/.cargo/bin/**", "~/.rustup/**"]
 methods  = ["test.*", "warden.hello", "fs.*", "env.get", "signal.raise"]

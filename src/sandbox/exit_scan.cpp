@@ -3,268 +3,390 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
-#include <climits>
 #include <optional>
 #include <set>
 
-#include "base/unique_fd.h"
+#include "sandbox/git_config.h"
 #include "sandbox/git_files.h"
+#include "sandbox/held_directory.h"
 #include "sandbox/protected_names.h"
 #include "sandbox/walk.h"
 
 namespace sallyport::sandbox {
 namespace {
 
-bool lstat_type(const std::string& path, mode_t& type) {
-  struct stat info{};
-  if (::lstat(path.c_str(), &info) != 0) return false;
-  type = info.st_mode & S_IFMT;
-  return true;
-}
-
 // More hooks than this are not a person's: their directory is set aside as a whole.
 constexpr std::size_t kMaxHooks = 64;
 constexpr std::size_t kMaxChildren = 1024;
+constexpr int kMaxDepth = 4;  // of submodules in submodules, and of common directories
+
+FileId id_of(const struct stat& info) { return {info.st_dev, info.st_ino}; }
+bool is_type(const std::optional<struct stat>& info, mode_t type) { return info && (info->st_mode & S_IFMT) == type; }
+
+bool is_skipped(std::string_view name) {
+  return std::find(kSkippedDirectories.begin(), kSkippedDirectories.end(), name) != kSkippedDirectories.end();
+}
 
 class Scanner {
  public:
-  Scanner(const std::string& workspace, const Findings& at_launch, std::vector<std::string>& quarantined,
-          std::vector<std::string>& suspicious)
-      : workspace_(workspace), at_launch_(at_launch), quarantined_(quarantined), suspicious_(suspicious) {
+  Scanner(const Findings& at_launch, const HeldDirectory& root) : at_launch_(at_launch), root_(root) {
     for (const auto* paths : {&at_launch.pins, &at_launch.pin_writable, &at_launch.mask_directories}) {
       known_.insert(paths->begin(), paths->end());
     }
   }
 
-  // What the host's git is sure to use comes first.
-  void scan() {
+  // What the host's git is sure to use comes first, what is large and seldom holds anything last.
+  ScanReport scan() {
     for (const Configured& configured : at_launch_.configured) check_configured(configured);
-    check_git(workspace_ + "/.git");
-    const WalkResult walked = walk(workspace_, bounds_, [&](const WalkEntry& entry) { return visit(entry); });
-    for (const std::string& path : walked.unreadable) {
-      if (!known_.contains(path)) suspicious_.push_back(path + " cannot be searched");
+    check_git(root_, ".git");
+    search(root_.path());
+    for (std::size_t next = 0; next < later_.size() && !is_late(); ++next) search(std::string(later_[next]));
+    if (was_cut_) {
+      report_.notes.push_back("the scan of the workspace was cut after " + std::to_string(entries_) +
+                              " entries: what lies beyond them was not looked at");
     }
-    if (walked.was_cut || was_cut_) {
-      suspicious_.push_back("the scan was cut after " + std::to_string(walked.entries) + " entries");
-    }
+    return std::move(report_);
   }
 
  private:
-  bool visit(const WalkEntry& entry) {
-    if (entry.name == ".git") {
-      check_git(entry.path);
-      return false;
-    }
-    for (const char* name : kSettings) {
-      if (::fnmatch(name, entry.name.data(), FNM_CASEFOLD) == 0 && !is_as_pinned(entry.path)) {
-        suspicious_.push_back(entry.path);
-      }
-    }
-    for (const char* name : kSkippedDirectories) {
-      if (entry.name == name) return false;
-    }
-    return true;
+  // ---- finding ----
+
+  void search(const std::string& from) {
+    WalkBounds bounds = bounds_;
+    bounds.entries -= std::min(bounds.entries, entries_);
+    bounds.time = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - std::chrono::steady_clock::now());
+    const WalkResult walked = walk(root_, from, bounds, [&](const WalkEntry& entry) { return visit(entry); });
+    entries_ += walked.entries;
+    was_cut_ = was_cut_ || walked.was_cut;
+    for (const std::string& path : walked.unreadable) search_closed(path);
   }
 
+  // Closed to us, but git may reach what it knows the name of.
+  void search_closed(const std::string& path) {
+    if (known_.contains(path)) return;
+    const auto directory = root_.open_inside(path);
+    const bool is_open = directory && may_be_new(*directory) && opened_.insert(path).second && directory->open_up();
+    if (is_open) return later_.push_back(path);
+    report_.notes.push_back(path + " cannot be searched, and was not looked into");
+  }
+
+  bool visit(const WalkEntry& entry) {
+    const std::string name(entry.name);
+    const std::string parent = parent_of(entry.path);
+    if (name == ".git") {
+      in_directory(parent, [&](const HeldDirectory& directory) { check_git(directory, name); });
+      return false;
+    }
+    if (name == "HEAD") in_directory(parent, [&](const HeldDirectory& directory) { check_bare(directory); });
+    const bool is_setting = is_beneath_skipped(parent)
+                                ? name == "hgrc" && parent.ends_with("/.hg")
+                                : std::any_of(kSettings.begin(), kSettings.end(), [&](const char* pattern) {
+                                    return ::fnmatch(pattern, name.c_str(), FNM_CASEFOLD) == 0;
+                                  });
+    if (is_setting) in_directory(parent, [&](const HeldDirectory& directory) { check_setting(directory, name); });
+    if (!is_skipped(name)) return true;
+    if (entry.type == DT_DIR) later_.push_back(entry.path);
+    return false;
+  }
+
+  template <typename Work>
+  void in_directory(const std::string& path, const Work& work) {
+    if (const auto directory = open(path)) work(*directory);
+  }
+
+  // What cannot be searched or changed although it is ours is opened.
+  std::optional<HeldDirectory> open(const std::string& path) {
+    auto directory = root_.open_inside(path);
+    if (!directory) {
+      const bool is_gone = errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
+      if (!is_gone) report_.notes.push_back(path + " cannot be reached, and was not looked at");
+      return std::nullopt;
+    }
+    const auto info = directory->look();
+    const bool is_closed = info && (info->st_mode & S_IRWXU) != S_IRWXU && ::geteuid() != 0;
+    if (is_closed && !known_.contains(path) && may_be_new(*directory)) (void)directory->open_up();
+    return directory;
+  }
+
+  // ---- what was there before ----
+
   // Pinned, and still where it was: a pin cannot be moved, but a directory above it can.
-  bool is_as_pinned(const std::string& path) const {
-    if (!known_.contains(path)) return false;
-    const auto parent = at_launch_.parents.find(parent_of(path));
-    return parent != at_launch_.parents.end() && file_id(parent->first) == parent->second;
+  bool is_as_pinned(const HeldDirectory& directory, const std::string& name) const {
+    return known_.contains(directory.path_of(name)) && is_in_place(directory);
+  }
+
+  bool is_in_place(const HeldDirectory& directory) const {
+    const auto then = at_launch_.parents.find(directory.path());
+    const auto now = directory.look();
+    return then != at_launch_.parents.end() && now && id_of(*now) == then->second;
+  }
+
+  bool is_beneath_skipped(const std::string& path) const {
+    for (std::size_t at = root_.path().size(); at < path.size();) {
+      const std::size_t end = std::min(path.find('/', at + 1), path.size());
+      if (is_skipped(std::string_view(path).substr(at + 1, end - at - 1))) return true;
+      at = end;
+    }
+    return false;
+  }
+
+  // Everything that is found there and was not listed at launch is new.
+  bool is_listed(const std::string& directory) const {
+    return !at_launch_.is_partial && !is_beneath_skipped(directory);
+  }
+
+  bool has_changed(const struct stat& info) const {
+    // The kernel dates changes itself: what runs inside cannot choose this time.
+    return info.st_ctim.tv_sec * std::int64_t{1'000'000'000} + info.st_ctim.tv_nsec >= at_launch_.taken_at;
+  }
+
+  bool may_be_new(const HeldDirectory& directory) const {
+    const auto info = directory.look();
+    return is_listed(parent_of(directory.path())) || !info || has_changed(*info);
+  }
+
+  enum class Origin { old, unclear, fresh };
+
+  Origin origin_of(const HeldDirectory& directory, const std::string& name) {
+    if (is_listed(directory.path())) return Origin::fresh;
+    const auto info = directory.look_at(name);
+    if (!info || has_changed(*info)) return Origin::fresh;
+    // Unchanged; but a directory above may have been moved here, which changes only that one.
+    for (std::string path = directory.path(); path != root_.path(); path = parent_of(path)) {
+      const auto above = root_.open_inside(path);
+      if (above && is_in_place(*above)) return Origin::old;
+      const auto above_info = above ? above->look() : std::nullopt;
+      if (!above_info || has_changed(*above_info)) return Origin::unclear;
+    }
+    return Origin::old;
+  }
+
+  // ---- judging ----
+
+  void check_setting(const HeldDirectory& directory, const std::string& name) {
+    if (!is_as_pinned(directory, name) && origin_of(directory, name) != Origin::old) suspect(directory.path_of(name));
   }
 
   // The target to look at, if it is inside. A link that is new or leads elsewhere than at launch is set aside.
-  std::optional<std::string> follow(const std::string& link) {
-    const auto then = at_launch_.links.find(link);
-    std::array<char, PATH_MAX> buffer{};
-    const ssize_t length = ::readlink(link.c_str(), buffer.data(), buffer.size());
-    const std::string_view text(buffer.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
-    const auto now = resolved(link);
-    const bool is_same_text = then != at_launch_.links.end() && then->second.text == text;
-    if (is_same_text && now && is_inside(*now, workspace_)) return now;
-    if (!is_same_text || now.value_or("") != then->second.resolved) set_aside(link);
+  std::optional<std::string> follow(const HeldDirectory& directory, const std::string& name) {
+    const auto then = at_launch_.links.find(directory.path_of(name));
+    const bool is_same_text = then != at_launch_.links.end() && then->second.text == directory.link_text(name);
+    // Whatever this finds is opened again, without following anything.
+    const auto now = resolved(directory.path_of(name));
+    if (is_same_text && now && is_inside(*now, root_.path())) return now;
+    if (!is_same_text || now.value_or("") != then->second.resolved) set_aside(directory, name);
     return std::nullopt;
+  }
+
+  // Calls with the directory and the name of something inside.
+  template <typename Work>
+  void at(const std::string& path, const Work& work) {
+    in_directory(parent_of(path),
+                 [&](const HeldDirectory& directory) { work(directory, path.substr(path.rfind('/') + 1)); });
   }
 
   void check_configured(const Configured& configured) {
     const auto now = resolved(configured.path);
-    if (!now || *now == workspace_) return;
-    if (!is_inside(*now, workspace_)) {
+    if (!now || *now == root_.path()) return;
+    if (!is_inside(*now, root_.path())) {
       if (*now != configured.resolved) set_link_aside(configured.path);
       return;
     }
-    switch (configured.kind) {
-      case Configured::Kind::hooks:
-        return check_hooks(*now);
-      case Configured::Kind::hook:
-        if (!is_as_pinned(*now)) set_aside(*now);
-        return;
-      case Configured::Kind::config:
-        return check_config(*now);
-    }
+    at(*now, [&](const HeldDirectory& directory, const std::string& name) {
+      switch (configured.kind) {
+        case Configured::Kind::hooks:
+          return check_hooks(directory, name);
+        case Configured::Kind::hook:
+          if (!is_as_pinned(directory, name)) set_aside(directory, name);
+          return;
+        case Configured::Kind::config:
+          return check_config(directory, name);
+      }
+    });
   }
 
   // Which of its parts leads out of the workspace? Nothing behind that one may be touched.
   void set_link_aside(const std::string& path) {
-    mode_t type = 0;
-    for (std::size_t end = workspace_.size(); is_inside(path, workspace_) && end != std::string::npos;) {
-      end = path.find('/', end + 1);
-      const std::string part = path.substr(0, end);
-      if (lstat_type(part, type) && type == S_IFLNK) return set_aside(part);
+    bool is_done = false;
+    for (std::size_t end = root_.path().size(); is_inside(path, root_.path()) && end < path.size() && !is_done;) {
+      end = std::min(path.find('/', end + 1), path.size());
+      at(path.substr(0, end), [&](const HeldDirectory& directory, const std::string& name) {
+        if (!is_type(directory.look_at(name), S_IFLNK)) return;
+        set_aside(directory, name);
+        is_done = true;
+      });
     }
-    suspicious_.push_back(path);
+    if (!is_done) suspect(path);
   }
 
-  void check_git(const std::string& path) {
-    mode_t type = 0;
-    if (!lstat_type(path, type)) return;
-    std::string place = path;
-    if (type == S_IFLNK) {
-      const auto target = follow(path);
-      if (!target || !lstat_type(*target, type)) return;
-      place = *target;
+  void check_git(const HeldDirectory& directory, const std::string& name) {
+    const auto info = directory.look_at(name);
+    if (is_type(info, S_IFLNK)) {
+      const auto target = follow(directory, name);
+      if (target) at(*target, [&](const HeldDirectory& holder, const std::string& real) { check_place(holder, real); });
+      return;
     }
-    if (type == S_IFREG) check_pointer(place);
-    if (type == S_IFDIR) check_repository(place, 0);
+    check_place(directory, name);
+  }
+
+  void check_place(const HeldDirectory& directory, const std::string& name) {
+    const auto info = directory.look_at(name);
+    if (is_type(info, S_IFREG)) check_pointer(directory, name);
+    if (is_type(info, S_IFDIR)) check_repository(directory.path_of(name), 0);
+  }
+
+  // Without a ".git" around it git takes a directory for a repository if these are in it.
+  void check_bare(const HeldDirectory& directory) {
+    const bool has_own = is_type(directory.look_at("objects"), S_IFDIR) && is_type(directory.look_at("refs"), S_IFDIR);
+    if (has_own || directory.look_at("commondir")) check_repository(directory.path(), 0);
   }
 
   // "gitdir: somewhere": the repository there is what the host's git will use.
-  void check_pointer(const std::string& path) {
-    const auto target = gitdir_target(path);
+  void check_pointer(const HeldDirectory& directory, const std::string& name) {
+    const auto text = read_small_file_at(directory.fd(), name.c_str());
+    const auto target = text ? pointer_target(*text, directory.path()) : std::nullopt;
     const auto real = target ? resolved(*target) : std::nullopt;
     if (!real) return;
-    if (is_inside(*real, workspace_)) return check_repository(*real, 0);
-    if (!is_as_pinned(path)) set_aside(path);
+    if (is_inside(*real, root_.path())) return check_repository(*real, 0);
+    if (!is_as_pinned(directory, name)) set_aside(directory, name);
   }
 
   // One for all of it: repositories with thousands of submodules count like files.
   bool is_late() {
-    was_cut_ = was_cut_ || std::chrono::steady_clock::now() >= deadline_;
-    return was_cut_;
+    if (std::chrono::steady_clock::now() < deadline_) return false;
+    was_cut_ = true;
+    return true;
   }
 
-  void check_repository(const std::string& git, int depth) {
-    if (depth > 4 || is_late() || !checked_.insert(git).second) return;
-    check_hooks(git + "/hooks");
-    check_commondir(git, depth);
-    for (const char* name : {"/config", "/config.worktree"}) check_config(git + name);
-    for (const char* kind : {"/modules", "/worktrees"}) check_below(git + kind, depth);
+  void check_repository(const std::string& path, int depth) {
+    if (depth > kMaxDepth || is_late() || !checked_.insert(path).second) return;
+    in_directory(path, [&](const HeldDirectory& git) {
+      check_hooks(git, "hooks");
+      check_commondir(git, depth);
+      for (const char* name : {"config", "config.worktree"}) check_config(git, name);
+    });
+    for (const char* kind : {"/modules", "/worktrees"}) check_below(path + kind, depth);
   }
 
-  void check_below(const std::string& directory, int depth) {
-    mode_t type = 0;
-    if (depth > 4 || !lstat_type(directory, type) || type != S_IFDIR) return;
-    const std::vector<std::string> found = children(directory, kMaxChildren);
-    was_cut_ = was_cut_ || found.size() == kMaxChildren;
-    for (const std::string& child : found) {
+  void check_below(const std::string& path, int depth) {
+    if (depth > kMaxDepth) return;
+    const auto directory = open(path);
+    const auto found = directory ? directory->list(kMaxChildren) : std::nullopt;
+    if (!found) return;
+    was_cut_ = was_cut_ || found->size() == kMaxChildren;
+    for (const std::string& name : *found) {
       if (is_late()) return;
-      if (!lstat_type(child, type) || type != S_IFDIR) continue;
+      if (!is_type(directory->look_at(name), S_IFDIR)) continue;
+      const std::string child = directory->path_of(name);
       check_repository(child, depth + 1);
-      if (!lstat_type(child + "/HEAD", type)) check_below(child, depth + 1);
+      const auto inside = open(child);
+      if (inside && !inside->look_at("HEAD")) check_below(child, depth + 1);
     }
   }
 
-  void check_hooks(const std::string& hooks) {
-    mode_t type = 0;
-    if (is_as_pinned(hooks) || !lstat_type(hooks, type)) return;
-    if (type == S_IFLNK) {
-      if (const auto target = follow(hooks)) check_hooks(*target);
+  void check_hooks(const HeldDirectory& directory, const std::string& name) {
+    const auto info = directory.look_at(name);
+    if (is_as_pinned(directory, name) || !info) return;
+    if (is_type(info, S_IFLNK)) {
+      const auto target = follow(directory, name);
+      if (target) at(*target, [&](const HeldDirectory& holder, const std::string& real) { check_hooks(holder, real); });
       return;
     }
-    if (type != S_IFDIR) return set_aside(hooks);
-    std::vector<std::string> found = children(hooks, kMaxHooks);
-    if (found.size() == kMaxHooks) return set_aside(hooks);
-    for (const std::string& hook : found) {
-      if (!hook.ends_with(".sample") && !hook.ends_with(".quarantined")) set_aside(hook);
+    const auto hooks = is_type(info, S_IFDIR) ? open(directory.path_of(name)) : std::nullopt;
+    const auto found = hooks ? hooks->list(kMaxHooks) : std::nullopt;
+    if (!found || found->size() == kMaxHooks) return set_aside(directory, name);
+    for (const std::string& hook : *found) {
+      if (!hook.ends_with(".sample") && !hook.ends_with(".quarantined")) set_aside(*hooks, hook);
     }
   }
 
   // A worktree's own common directory is "../..", and not ours to judge when it is that; but what it leads
   // to is where git takes hooks and configuration from.
-  void check_commondir(const std::string& git, int depth) {
-    const std::string path = git + "/commondir";
-    mode_t type = 0;
-    if (!lstat_type(path, type)) return;
-    const bool is_worktree = parent_of(git).ends_with("/worktrees");
-    if (!is_as_pinned(path) && !(is_worktree && read_small_file(path) == "../..\n")) return set_aside(path);
-    const auto target = commondir_target(git);
-    const auto common = target ? resolved(*target) : std::nullopt;
-    if (common && is_inside(*common, workspace_)) check_repository(*common, depth + 1);
+  void check_commondir(const HeldDirectory& git, int depth) {
+    if (!git.look_at("commondir")) return;
+    const auto text = read_small_file_at(git.fd(), "commondir");
+    const bool is_worktree = parent_of(git.path()).ends_with("/worktrees");
+    const bool is_expected = is_as_pinned(git, "commondir") || (is_worktree && text == "../..\n");
+    if (!is_expected) set_aside(git, "commondir");
+    if (!text || (!is_expected && !git.look_at("commondir"))) return;
+    const auto common = resolved(commondir_target(*text, git.path()));
+    if (common && (*common == root_.path() || is_inside(*common, root_.path()))) check_repository(*common, depth + 1);
   }
 
-  void check_config(const std::string& path) {
-    mode_t type = 0;
-    if (is_as_pinned(path) || !lstat_type(path, type)) return;
-    if (type == S_IFLNK) {
-      if (const auto target = follow(path)) check_config(*target);
+  void check_config(const HeldDirectory& directory, const std::string& name) {
+    const auto info = directory.look_at(name);
+    if (is_as_pinned(directory, name) || !info) return;
+    if (is_type(info, S_IFLNK)) {
+      const auto target = follow(directory, name);
+      if (target)
+        at(*target, [&](const HeldDirectory& holder, const std::string& real) { check_config(holder, real); });
       return;
     }
-    if (type != S_IFREG) return set_aside(path);
-    const auto config = read_small_file(path);
-    const auto safe = config ? without_harmful(*config) : std::optional<std::string>("");
+    if (!is_type(info, S_IFREG)) return set_aside(directory, name);
+    const auto config = read_small_file_at(directory.fd(), name.c_str(), kMaxGitConfigBytes);
+    const auto own = at_launch_.own_settings.find(directory.path_of(name));
+    const auto safe = config
+                          ? without_harmful(*config, own == at_launch_.own_settings.end() ? OwnSettings{} : own->second)
+                          : std::optional<std::string>("");
     if (!safe) return;
-    if (!may_change(path)) return;
-    set_aside(path);
-    UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
-    if (file && ::write(file.get(), safe->data(), safe->size()) != static_cast<ssize_t>(safe->size())) {
-      suspicious_.push_back(path + " could not be written back");
+    set_aside(directory, name);
+    if (!directory.look_at(name)) write_back(directory, name, *safe);
+  }
+
+  void write_back(const HeldDirectory& directory, const std::string& name, const std::string& text) {
+    const UniqueFd file(
+        ::openat(directory.fd(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
+    if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+      report_.notes.push_back(directory.path_of(name) + " could not be written back without what was taken out");
     }
   }
 
-  bool may_change(const std::string& path) {
-    if (!at_launch_.was_cut) return true;
-    suspicious_.push_back(path);
-    return false;
+  void suspect(const std::string& path) { report_.suspicious.push_back(path); }
+
+  void set_aside(const HeldDirectory& directory, const std::string& name) {
+    const Origin origin = origin_of(directory, name);
+    if (origin == Origin::old) return;
+    const std::string path = directory.path_of(name);
+    const bool is_moved =
+        origin == Origin::fresh && (directory.set_aside(name) || (directory.open_up() && directory.set_aside(name)));
+    (is_moved ? report_.quarantined : report_.suspicious).push_back(path);
   }
 
-  void set_aside(const std::string& path) {
-    if (!may_change(path)) return;
-    // The first name may have been made impossible from inside, by a directory that has it.
-    const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
-    if (::rename(path.c_str(), (path + ".quarantined").c_str()) == 0 ||
-        ::rename(path.c_str(), (path + "." + std::to_string(now) + ".quarantined").c_str()) == 0) {
-      quarantined_.push_back(path);
-    } else {
-      suspicious_.push_back(path);
-    }
-  }
-
-  static std::vector<std::string> children(const std::string& directory, std::size_t most) {
-    std::vector<std::string> paths;
-    DIR* listing = ::opendir(directory.c_str());
-    if (listing == nullptr) return paths;
-    while (paths.size() < most) {
-      const dirent* entry = ::readdir(listing);
-      if (entry == nullptr) break;
-      const std::string_view name = entry->d_name;
-      if (name != "." && name != "..") paths.push_back(directory + "/" + entry->d_name);
-    }
-    ::closedir(listing);
-    return paths;
-  }
-
-  const std::string& workspace_;
   const Findings& at_launch_;
-  std::vector<std::string>& quarantined_;
-  std::vector<std::string>& suspicious_;
+  const HeldDirectory& root_;
+  ScanReport report_;
   // Longer than at launch, where somebody waits: what is not looked at stays.
   const WalkBounds bounds_{std::chrono::seconds(2)};
   const std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::now() + bounds_.time;
   bool was_cut_ = false;
-  std::set<std::string> known_;
-  std::set<std::string> checked_;
+  std::uint64_t entries_ = 0;
+  std::vector<std::string> later_;  // directories to search when all else has been
+  std::set<std::string> known_, checked_, opened_;
 };
 
 }  // namespace
 
-void scan_at_exit(const std::string& workspace, const Findings& at_launch, std::vector<std::string>& quarantined,
-                  std::vector<std::string>& suspicious) {
-  if (const auto real = resolved(workspace)) Scanner(*real, at_launch, quarantined, suspicious).scan();
+std::vector<std::string> ScanReport::sentences() const {
+  std::vector<std::string> all;
+  for (const std::string& path : quarantined) all.push_back("quarantined: " + path);
+  for (const std::string& path : suspicious) all.push_back("new, and may run code on the host: " + path);
+  all.insert(all.end(), notes.begin(), notes.end());
+  return all;
+}
+
+ScanReport scan_at_exit(const Findings& at_launch) {
+  ScanReport nothing;
+  if (!at_launch.needs_scan) return nothing;
+  const auto root = HeldDirectory::open(at_launch.workspace);
+  const auto info = root ? root->look() : std::nullopt;
+  if (info && id_of(*info) == at_launch.workspace_id) return Scanner(at_launch, *root).scan();
+  nothing.notes.push_back(at_launch.workspace + " was moved while the sandbox ran, and was not looked at");
+  return nothing;
 }
 
 }  // namespace sallyport::sandbox

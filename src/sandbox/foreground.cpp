@@ -15,7 +15,6 @@
 #include <optional>
 
 #include "sandbox/cover_watch.h"
-#include "sandbox/exit_scan.h"
 #include "sandbox/tracer.h"
 
 namespace sallyport::sandbox {
@@ -243,12 +242,11 @@ Result<ExitReport> run_foreground(const Spec& spec, const ForegroundOptions& opt
   ExitReport report;
   report.protections = running.protections();
   report.findings = running.findings();
+  report.missed = running.missed();
   Supervisor(running, spec, terminal, launch_options.terminal, signals, options).run(report);
   running.let_go();
   streams.restore(report.restored);
-  if (!spec.workspace.empty() && spec.is_workspace_writable && spec.protect_workspace) {
-    scan_at_exit(spec.workspace, report.findings, report.quarantined, report.suspicious);
-  }
+  report.scan = running.scan();
   return report;
 }
 

@@ -34,8 +34,8 @@ struct ExitReport {
   bool was_over_time = false;
   std::vector<std::string> lost_mounts;  // covers that the host's changes removed; put back
   std::vector<std::string> removed;      // covered files that the host removed
-  std::vector<std::string> quarantined;  // new hooks and settings found at exit, moved aside
-  std::vector<std::string> suspicious;   // found at exit and left in place
+  ScanReport scan;                       // what was found at exit
+  std::vector<std::string> missed;       // and before the start, left by sandboxes that were killed
   std::vector<std::string> restored;     // what of the caller's own it had changed
 
   bool was_signalled() const;

@@ -20,6 +20,8 @@
 #include <optional>
 
 #include "sandbox/covers.h"
+#include "sandbox/git_files.h"
+#include "sandbox/scan_record.h"
 #include "sandbox/tracer.h"
 
 namespace sallyport::sandbox {
@@ -132,6 +134,8 @@ struct Running::State {
   Protections protections;
   os::Cgroup cgroup;
   UniqueFd control, pidfd, violations, mount_info, user_namespace, mount_namespace, pid_namespace, proxy_listener;
+  ScanRecord record;
+  std::vector<std::string> missed;
   UniqueFd placeholder;  // held with a shared lock: other sandboxes of this workspace leave the file
   pid_t pid = -1;
 
@@ -241,7 +245,11 @@ Protections describe(const Spec& spec, const Plan& plan, const os::Cgroup& cgrou
   if (plan.is_weak) in_force.lost = weak_losses(machine);
   if (!in_force.enforces_exec_list) in_force.lost.push_back("no exec list: this kernel has no Landlock of ABI 2");
   if (plan.findings.was_cut) {
-    in_force.lost.push_back("the workspace is large: not all of it was searched for secrets and settings");
+    in_force.lost.push_back(
+        "the workspace is large, or has paths too long: not all of it was searched for secrets and settings");
+  }
+  if (plan.findings.has_more) {
+    in_force.lost.push_back("not every repository is protected: there are too many, or a configuration is too large");
   }
   if (spec.limits.memory_bytes != 0 && in_force.memory == Force::none)
     in_force.lost.push_back("no memory limit on the whole");
@@ -274,6 +282,19 @@ bool is_file_to_read(int fd) {
   return is_file && (::fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
 }
 
+// Before the plan: what an earlier sandbox left must not pass for the user's own.
+std::vector<std::string> make_up_missed(const Spec& spec) {
+  std::vector<std::string> all;
+  const auto workspace = spec.scan_records.empty() ? std::nullopt : resolved(spec.workspace);
+  if (!workspace) return all;
+  for (const MissedScan& missed : make_up_scans(spec.scan_records, *workspace)) {
+    for (const std::string& report : missed.reports) {
+      all.push_back("left by an earlier sandbox (" + missed.name + ") that was killed: " + report);
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
 // Between the search for what to protect and its protection the host, or another sandbox, may have moved it: then all
@@ -294,6 +315,7 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
   TRY(check_streams(options));
   auto state = std::make_unique<Running::State>();
   if (!options.machine.has_user_namespaces && !spec.allow_weak) return not_accepted(options.machine, {});
+  state->missed = make_up_missed(spec);
   TRY(state->plan, make_plan(spec, options.machine));
   Plan& plan = state->plan;
   if (!plan.findings.placeholder.empty()) {
@@ -306,6 +328,11 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
   if (needs_cgroup(spec.limits, plan)) TRY(make_cgroup(spec, options, state->cgroup));
   if (state->cgroup.in_force().memory_bytes == 0 && !plan.is_weak) plan.supervised_memory = spec.limits.memory_bytes;
 
+  const bool is_recorded = plan.findings.needs_scan && !spec.scan_records.empty();
+  if (is_recorded) {
+    if (auto record = ScanRecord::write(spec.scan_records, spec.name, plan.findings))
+      state->record = std::move(*record);
+  }
   std::array<int, 2> pair{-1, -1};
   if (options.faults.fail_at == Step::socket)
     return Error::from_errno("cannot make the control socket", options.faults.error);
@@ -355,6 +382,7 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
   }
   state->pid = static_cast<pid_t>(pid);
   state->pidfd = UniqueFd(pidfd);
+  state->record.set_pid(state->pid);
   far_end.reset();
 
   const std::optional<Notice> first = state->receive();
@@ -365,6 +393,11 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
     return launch_error(plan, *first);
   }
   state->protections = describe(spec, plan, state->cgroup, options.machine);
+  if (is_recorded && !state->record.is_written()) {
+    state->protections.lost.push_back(
+        "the state directory cannot be written: should this be killed, nobody will look at what it left");
+  }
+  state->record.must_stay();
   return Running(std::move(state));
 }
 
@@ -475,6 +508,16 @@ Status Running::exec(std::uint32_t job, const Command& command) {
 Status Running::start_worker(std::uint32_t job, int socket) {
   return send_to_init(state_->control.get(), bytes_of({Request::Kind::worker, job, 0, 0, 0}), {socket});
 }
+
+const std::vector<std::string>& Running::missed() const { return state_->missed; }
+
+ScanReport Running::scan() {
+  ScanReport report = scan_at_exit(state_->plan.findings);
+  state_->record.scan_is_made();
+  return report;
+}
+
+void Running::keep_reports(const std::vector<std::string>& reports) { state_->record.keep_reports(reports); }
 
 void Running::kill() { state_->end(); }
 void Running::let_go() { state_->let_go(); }

@@ -16,6 +16,7 @@
 #include "base/unique_fd.h"
 #include "os/cgroup.h"
 #include "sandbox/child.h"
+#include "sandbox/exit_scan.h"
 #include "sandbox/plan.h"
 #include "sandbox/spec.h"
 #include "sandbox/steps.h"
@@ -89,6 +90,13 @@ class Running {
   const Protections& protections() const;
   const Findings& findings() const;
   const std::vector<Cover>& covers() const;
+
+  // What scans found that earlier sandboxes of this workspace missed; made up for before this one started.
+  const std::vector<std::string>& missed() const;
+  // To be called once everything inside has ended; see exit_scan.h.
+  ScanReport scan();
+  // Nobody could be told what it found: whoever comes next will be.
+  void keep_reports(const std::vector<std::string>& reports);
 
   // Blocks. After `ended` there is nothing more to come.
   Event next_event();

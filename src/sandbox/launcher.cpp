@@ -11,9 +11,9 @@
 
 #include "os/packets.h"
 #include "sandbox/cover_watch.h"
-#include "sandbox/exit_scan.h"
 #include "sandbox/launch.h"
 #include "sandbox/launcher_protocol.h"
+#include "sandbox/scan_record.h"
 #include "sandbox/violations.h"
 
 namespace sallyport::sandbox {
@@ -22,7 +22,6 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 struct Container {
-  Spec spec;
   Running running;
   CoverWatch covers;
   ViolationLog violations;
@@ -31,8 +30,7 @@ struct Container {
   std::optional<SteadyClock::time_point> deadline;
   Ended ending;
 
-  Container(Handle handle, const Spec& wanted, Running started)
-      : spec(wanted), running(std::move(started)), covers(running) {
+  Container(Handle handle, Running started) : running(std::move(started)), covers(running) {
     listener = running.violations();
     ending.container = handle;
     ending.reports = remarks(running.findings());
@@ -47,7 +45,7 @@ class Launcher {
 
   int run() {
     while (is_open_) turn();
-    containers_.clear();
+    end_all();
     return 0;
   }
 
@@ -92,15 +90,14 @@ class Launcher {
     return left < 0 ? 0 : left > 60'000 ? 60'000 : static_cast<int>(left);
   }
 
-  void tell(const FromLauncher& notice, const std::vector<int>& fds = {}) {
+  bool tell(const FromLauncher& notice, const std::vector<int>& fds = {}) {
     auto packet = encode(notice);
     // That a container has ended must be told, whatever else there would be to say.
     if (const auto* ended = std::get_if<Ended>(&notice); !packet && ended != nullptr) {
       packet = encode(Ended{ended->container, ended->was_over_memory, ended->was_over_time, {}});
     }
     // A warden that cannot be told is gone or going: the next read says which.
-    if (packet) [[maybe_unused]]
-      const Status sent = os::send_packet(socket_, *packet, fds, 0);
+    return packet && os::send_packet(socket_, *packet, fds, 0);
   }
 
   void fail(Handle container, std::uint32_t job, const Error& error) {
@@ -132,7 +129,8 @@ class Launcher {
     options.cgroups = &cgroups_;
     auto running = launch(request.spec, options);
     if (!running) return fail(request.container, 0, running.error());
-    auto container = std::make_unique<Container>(request.container, request.spec, std::move(*running));
+    auto container = std::make_unique<Container>(request.container, std::move(*running));
+    container->ending.reports = container->running.missed();
     if (request.spec.limits.duration.count() > 0) {
       container->deadline = SteadyClock::now() + request.spec.limits.duration;
     }
@@ -176,6 +174,14 @@ class Launcher {
 
   void serve(const KillRequest& request, const std::vector<UniqueFd>&) {
     if (containers_.contains(request.container)) end(request.container);
+  }
+
+  void serve(const MakeUpRequest& request, const std::vector<UniqueFd>&) {
+    for (MissedScan& missed : make_up_scans(request.scan_records, "")) {
+      shorten(missed.reports);
+      // Nobody to be told: it is not the last word about a container, and the quarantined files say it too.
+      tell(MadeUp{0, missed.name, std::move(missed.reports)});
+    }
   }
 
   void serve_violations(Container& container) {
@@ -232,17 +238,6 @@ class Launcher {
     return Error::from_errno("cannot start the command: " + std::string(to_string(event.step)), event.value);
   }
 
-  // What no mount could protect because it was not there at launch.
-  static void scan(const Container& container, std::vector<std::string>& reports) {
-    const Spec& spec = container.spec;
-    if (spec.workspace.empty() || !spec.is_workspace_writable || !spec.protect_workspace) return;
-    std::vector<std::string> quarantined;
-    std::vector<std::string> suspicious;
-    scan_at_exit(spec.workspace, container.running.findings(), quarantined, suspicious);
-    for (const std::string& path : quarantined) reports.push_back("quarantined: " + path);
-    for (const std::string& path : suspicious) reports.push_back("new, and may run code on the host: " + path);
-  }
-
   // What runs inside chooses how many reports there are and how long their paths: one packet must hold them.
   static void shorten(std::vector<std::string>& reports) {
     constexpr std::size_t kMaxReports = 100;
@@ -265,9 +260,17 @@ class Launcher {
     Container& container = *node.mapped();
     if (container.listener >= 0) serve_violations(container);
     container.running.kill();
-    scan(container, container.ending.reports);
-    shorten(container.ending.reports);
-    tell(container.ending);
+    auto& reports = container.ending.reports;
+    for (std::string& found : container.running.scan().sentences()) reports.push_back(std::move(found));
+    shorten(reports);
+    if (!tell(container.ending)) container.running.keep_reports(reports);
+  }
+
+  // The warden is gone, or waits for nothing but this. Whoever ends the launcher before it is done leaves the rest to
+  // the next one: nothing runs any more, and what the scans need is written down.
+  void end_all() {
+    for (const auto& [handle, container] : containers_) container->running.kill();
+    while (!containers_.empty()) end(containers_.begin()->first);
   }
 
   int socket_;

@@ -43,7 +43,12 @@ struct SignalRequest {
 struct KillRequest {
   Handle container = 0;
 };
-using ToLauncher = std::variant<LaunchRequest, ExecRequest, WorkerRequest, SignalRequest, KillRequest>;
+// Scans at exit that were missed, to be made up for; see scan_record.h.
+struct MakeUpRequest {
+  Handle container = 0;  // none
+  std::string scan_records;
+};
+using ToLauncher = std::variant<LaunchRequest, ExecRequest, WorkerRequest, SignalRequest, KillRequest, MakeUpRequest>;
 
 // ---- from the launcher ----
 struct Launched {
@@ -80,7 +85,13 @@ struct Ended {
   bool was_over_time = false;
   std::vector<std::string> reports;  // sentences: what was re-protected, quarantined or found
 };
-using FromLauncher = std::variant<Launched, LaunchFailed, JobStarted, JobExited, Violated, Ended>;
+// What a scan found that an earlier sandbox missed.
+struct MadeUp {
+  Handle container = 0;  // none
+  std::string name;      // of that sandbox
+  std::vector<std::string> reports;
+};
+using FromLauncher = std::variant<Launched, LaunchFailed, JobStarted, JobExited, Violated, Ended, MadeUp>;
 
 // PAYLOAD_TOO_LARGE above os::kMaxPacketBytes: a command line or environment no launcher could take.
 Result<Bytes> encode(const ToLauncher& message);

@@ -254,7 +254,6 @@ Status add_workspace(const Spec& spec, const Machine& machine, RootTree& tree, P
   tree.bind(*real, *real, spec.is_workspace_writable, 0);
   if (plan.directory.empty()) plan.directory = *real;
   plan.workspace = *real;
-  if (plan.is_weak) return ok();
   WalkBounds bounds = machine.bounds;
   if (!spec.deny_patterns.empty()) bounds.time *= kPatience;
   plan.findings = find_protected(*real, spec.home, spec.is_workspace_writable && spec.protect_workspace,
@@ -262,6 +261,10 @@ Status add_workspace(const Spec& spec, const Machine& machine, RootTree& tree, P
   if (plan.findings.has_changed) {
     remove_placeholder(plan.findings.placeholder);
     return workspace_changes("directories were moved or removed while it was searched");
+  }
+  if (plan.is_weak) {
+    drop_covers(plan.findings);
+    return ok();
   }
   if (plan.findings.was_cut && !spec.deny_patterns.empty()) {
     return Error::make(Code::unavailable,

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <climits>
+#include <ctime>
 #include <optional>
 
 #include "base/path_pattern.h"
@@ -53,13 +55,21 @@ class Finder {
   Finder(const std::string& workspace, const std::string& home, bool is_writable,
          const std::vector<std::string>& deny_patterns)
       : workspace_(workspace), deny_patterns_(deny_patterns) {
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    found_.taken_at = now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
+    found_.workspace = workspace_;
+    found_.workspace_id = file_id(workspace_);
+    found_.needs_scan = is_writable;
     if (is_writable) repositories_.emplace(workspace_, home, found_);
   }
 
   Findings find(const WalkBounds& bounds) {
     if (repositories_) repositories_->add_top();
     const WalkResult walked = walk(workspace_, bounds, [&](const WalkEntry& entry) { return visit(entry); });
-    found_.was_cut = walked.was_cut || (repositories_ && repositories_->has_more());
+    found_.was_cut = found_.was_cut || walked.was_cut;
+    found_.has_more = repositories_ && repositories_->has_more();
+    found_.is_partial = found_.was_cut || found_.has_more;
     found_.has_changed = walked.has_changed;
     found_.entries_seen = walked.entries;
     // What is in there is unknown, and one chmod inside would open it again.
@@ -76,6 +86,10 @@ class Finder {
  private:
   bool visit(const WalkEntry& entry) {
     const char* name = entry.name.data();
+    if (entry.path.size() >= PATH_MAX) {
+      found_.was_cut = true;  // no mount can be made there
+      return false;
+    }
     if (is_denied(entry)) {
       deny(entry);
       return false;
@@ -83,6 +97,7 @@ class Finder {
     // What is denied must be found wherever it is. For the rest there are places with nothing to act on.
     const bool must_see_all = !deny_patterns_.empty();
     if (must_see_all && is_below_skipped(entry.path)) return true;
+    if (entry.name == "HEAD" && repositories_) repositories_->add_bare(parent_of(entry.path));
     if (entry.name == ".git") {
       if (repositories_ && entry.path != workspace_ + "/.git") repositories_->add(entry.path, parent_of(entry.path));
       return must_see_all;
@@ -177,6 +192,15 @@ FileId file_id(const std::string& path) {
   struct stat info{};
   if (::lstat(path.c_str(), &info) != 0) return {};
   return {info.st_dev, info.st_ino};
+}
+
+void drop_covers(Findings& findings) {
+  for (auto* covers : {&findings.pin_writable, &findings.pins, &findings.masks, &findings.mask_directories}) {
+    covers->clear();
+  }
+  findings.is_partial = true;
+  if (!findings.placeholder.empty()) remove_placeholder(findings.placeholder);
+  findings.placeholder.clear();
 }
 
 Findings find_protected(const std::string& workspace, const std::string& home, bool is_writable,

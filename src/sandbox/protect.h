@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "sandbox/git_config.h"
+
 namespace sallyport::sandbox {
 
 // A path that git's configuration names. What it leads to can be pinned; the way there, and what does
@@ -32,6 +34,12 @@ using FileId = std::pair<std::uint64_t, std::uint64_t>;  // device and inode
 FileId file_id(const std::string& path);                 // zeros: not there
 
 struct Findings {
+  std::string workspace;  // without links; empty: there was nothing to look for
+  FileId workspace_id;
+  bool needs_scan = false;    // at exit: it is writable, and protected
+  std::int64_t taken_at = 0;  // nanoseconds, on the clock by which the kernel dates changes of files
+  // Not all that was there is listed, or not all of it was covered: what did not change since is not new either.
+  bool is_partial = false;
   std::vector<std::string> pin_writable;  // mount points that stay writable, such as .git itself
   std::vector<std::string> pins;          // read-only
   std::vector<std::string> masks;         // files that read as empty
@@ -46,11 +54,17 @@ struct Findings {
   // Of the directories that hold a pin. A pin cannot be moved, but a directory above it can; where it
   // was, a forged one may stand at exit.
   std::map<std::string, FileId> parents;
+  // By file: the settings in repositories' configuration that may run something and are the user's own.
+  std::map<std::string, OwnSettings> own_settings;
   std::string placeholder;   // a commondir that we made and must remove; or empty
   bool was_cut = false;      // the walk hit its bound: there may be more
+  bool has_more = false;     // repositories, or configuration, beyond what is protected
   bool has_changed = false;  // the workspace did not hold still: things may have been missed
   std::uint64_t entries_seen = 0;
 };
+
+// For a sandbox that can cover nothing: only what the scan at exit needs is left.
+void drop_covers(Findings& findings);
 
 struct WalkBounds {
   std::chrono::milliseconds time{200};

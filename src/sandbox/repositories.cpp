@@ -10,13 +10,14 @@
 #include <cstdlib>
 
 #include "base/unique_fd.h"
+#include "sandbox/git_config.h"
 #include "sandbox/git_files.h"
 #include "sandbox/protected_names.h"
 
 namespace sallyport::sandbox {
 namespace {
 
-constexpr std::size_t kMaxRepositories = 32;  // pins per launch stay few; more are scanned at exit
+constexpr std::size_t kMaxRepositories = 32;  // pins per launch stay few; the others are only looked at at exit
 constexpr std::size_t kMaxChildren = 1024;    // worktrees or submodules of one repository
 constexpr std::size_t kMaxConfigs = 64;       // included by one repository
 constexpr int kMaxIncludeDepth = 10;          // as git's own
@@ -35,6 +36,11 @@ std::string link_text(const std::string& path) {
   std::array<char, PATH_MAX> text{};
   const ssize_t length = ::readlink(path.c_str(), text.data(), text.size());
   return length > 0 ? std::string(text.data(), static_cast<std::size_t>(length)) : std::string();
+}
+
+bool is_bare_repository(const std::string& directory) {
+  const bool has_own = type_of(directory + "/objects") == S_IFDIR && type_of(directory + "/refs") == S_IFDIR;
+  return has_own || type_of(directory + "/commondir") == S_IFREG;
 }
 
 bool make_placeholder(const std::string& path) {
@@ -71,6 +77,10 @@ void RepositoryFinder::add(const std::string& git, const std::string& tree) {
   if (const std::string directory = directory_behind(git); !directory.empty()) use(directory, tree);
 }
 
+void RepositoryFinder::add_bare(const std::string& directory) {
+  if (is_bare_repository(directory)) use(directory, directory);
+}
+
 // Empty: outside, where nothing inside can write, or nowhere.
 std::string RepositoryFinder::directory_behind(const std::string& git) {
   auto real = resolved(git);
@@ -96,10 +106,13 @@ void RepositoryFinder::use(const std::string& git, const std::string& tree) {
 void RepositoryFinder::add_directory(const std::string& git) {
   if (found_.repositories.size() == kMaxRepositories) {
     has_more_ = true;  // at exit these must not be taken for new ones
+    found_.parents.try_emplace(git, file_id(git));
+    const std::string config = git + "/config";
+    remember_settings(config, read_small_file(config, kMaxGitConfigBytes).value_or(""));
     return;
   }
   found_.repositories.push_back(git);
-  found_.pin_writable.push_back(git);
+  if (git != workspace_) found_.pin_writable.push_back(git);
   for (const char* name : {"/hooks", "/config", "/config.worktree", "/commondir", "/gitdir"}) pin(git + name);
   hooks_of_[git] = read_configs({git + "/config", git + "/config.worktree"});
   for (const std::string& child : children(git + "/worktrees")) {
@@ -161,13 +174,24 @@ void RepositoryFinder::read_config(const std::string& file, std::vector<std::str
     return;
   }
   read.insert(*real);
-  for (const GitSetting& setting : git_settings(read_small_file(*real).value_or(""))) {
+  const auto text = read_small_file(*real, kMaxGitConfigBytes);
+  if (!text) {
+    has_more_ = has_more_ || type_of(*real) == S_IFREG;
+    return;
+  }
+  remember_settings(*real, *text);
+  for (const GitSetting& setting : read_git_config(*text).settings) {
     if (setting.key == "core.hookspath") hooks.push_back(setting.value);
     if (setting.key != "include.path" && setting.key != "includeif.*.path") continue;
     const std::string included = expanded(setting.value, parent_of(file));
     add_configured(Configured::Kind::config, included);
     if (!included.empty()) read_config(included, hooks, read, depth + 1);
   }
+}
+
+void RepositoryFinder::remember_settings(const std::string& file, std::string_view config) {
+  if (!is_inside(file, workspace_)) return;
+  if (OwnSettings own = harmful_settings(config); !own.empty()) found_.own_settings[file] = std::move(own);
 }
 
 std::string RepositoryFinder::expanded(const std::string& value, const std::string& base) const {

@@ -20,6 +20,8 @@ class RepositoryFinder {
   void add_top();
   // A ".git" of any kind: a directory, a file that points to one, a link.
   void add(const std::string& git, const std::string& tree);
+  // A directory with a HEAD: git takes it for a repository if the rest is there too.
+  void add_bare(const std::string& directory);
   // Some were left out, because there are too many.
   bool has_more() const { return has_more_; }
 
@@ -27,6 +29,7 @@ class RepositoryFinder {
   std::string directory_behind(const std::string& git);
   void use(const std::string& git, const std::string& tree);
   void add_directory(const std::string& git);
+  void remember_settings(const std::string& file, std::string_view config);
   void add_modules(const std::string& directory, int depth);
   void pin(const std::string& path);
   void add_configured(Configured::Kind kind, const std::string& path);

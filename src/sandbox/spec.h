@@ -68,6 +68,9 @@ struct Spec {
   // Listen on kProxyPort inside, and hand the listener to the maker: the one way out, for whoever accepts there.
   bool has_proxy = false;
 
+  // Where it is written down what the scan at exit needs, in case nobody lives to make it; empty: nowhere.
+  std::string scan_records;
+
   Limits limits;
   bool protect_workspace = true;   // pins and masks inside a writable workspace
   bool report_violations = true;   // needs a supervisor that serves Running::violations

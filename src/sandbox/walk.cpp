@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <deque>
 
@@ -25,14 +26,24 @@ unsigned char type_of(int directory, const dirent& entry) {
 }  // namespace
 
 WalkResult walk(const std::string& root, const WalkBounds& bounds, const std::function<bool(const WalkEntry&)>& visit) {
+  const auto held = HeldDirectory::open(root);
+  if (held) return walk(*held, root, bounds, visit);
+  WalkResult nothing;
+  nothing.was_cut = true;
+  return nothing;
+}
+
+WalkResult walk(const HeldDirectory& root, const std::string& from, const WalkBounds& bounds,
+                const std::function<bool(const WalkEntry&)>& visit) {
   using Clock = std::chrono::steady_clock;
   const auto deadline = Clock::now() + bounds.time;
   WalkResult result;
-  std::deque<std::string> waiting = {root};  // what is near the root is seen before the bound is met
+  std::deque<std::string> waiting = {from};  // what is near the root is seen before the bound is met
   while (!waiting.empty()) {
     const std::string path = std::move(waiting.front());
     waiting.pop_front();
-    UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    const std::size_t prefix = std::min(path.size(), root.path().size() + 1);
+    UniqueFd fd = open_below(root.fd(), std::string_view(path).substr(prefix), O_RDONLY | O_DIRECTORY);
     // Names that can be listed but not reached are of no use either.
     const bool is_open = fd && ::faccessat(fd.get(), ".", F_OK, 0) == 0;
     if (!is_open) {

@@ -1,4 +1,5 @@
-// A bounded walk through a directory that may be hostile: links are never followed.
+// A bounded walk through a directory that may be hostile: links are never followed, also those that others exchange
+// for directories meanwhile.
 #pragma once
 
 #include <functional>
@@ -6,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sandbox/held_directory.h"
 #include "sandbox/protect.h"
 
 namespace sallyport::sandbox {
@@ -23,7 +25,10 @@ struct WalkResult {
   std::uint64_t entries = 0;
 };
 
-// `visit` returns whether to go into a directory; its answer for anything else is ignored.
+// `visit` returns whether to go into a directory; its answer for anything else is ignored. `from` is the root itself or
+// a directory below it.
+WalkResult walk(const HeldDirectory& root, const std::string& from, const WalkBounds& bounds,
+                const std::function<bool(const WalkEntry&)>& visit);
 WalkResult walk(const std::string& root, const WalkBounds& bounds, const std::function<bool(const WalkEntry&)>& visit);
 
 }  // namespace sallyport::sandbox

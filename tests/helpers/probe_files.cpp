@@ -89,6 +89,19 @@ int exchange(const Arguments& args) {
   return judge(::syscall(SYS_renameat2, AT_FDCWD, args[0].c_str(), AT_FDCWD, args[1].c_str(), 2));  // RENAME_EXCHANGE
 }
 
+// Until a third path exists.
+int exchange_for_long(const Arguments& args) {
+  struct stat info{};
+  while (::lstat(args[2].c_str(), &info) != 0) {
+    // Paused, or nobody else would ever get hold of the directory.
+    for (int i = 0; i < 64; ++i) {
+      ::syscall(SYS_renameat2, AT_FDCWD, args[0].c_str(), AT_FDCWD, args[1].c_str(), 2);
+      ::usleep(20);
+    }
+  }
+  return kSucceeded;
+}
+
 int remove_path(const Arguments& args) { return judge(static_cast<long>(::unlink(args[0].c_str()))); }
 
 int make_directory(const Arguments& args) { return judge(static_cast<long>(::mkdir(args[0].c_str(), 0755))); }
@@ -172,6 +185,7 @@ constexpr Attack kAttacks[] = {
     {"rename", 2, rename_to},
     {"exchange", 2, exchange},
     {"move-forever", 3, move_forever},
+    {"exchange-for-long", 3, exchange_for_long},
     {"unlink", 1, remove_path},
     {"mkdir", 1, make_directory},
     {"read-through-symlink", 1, through_symlink},

@@ -38,8 +38,10 @@ void write_report(const std::string& path, const Result<ExitReport>& result) {
   for (const auto& refusal : result->refusals) {
     out << "refused " << refusal.operation << " " << refusal.target << " " << refusal.rule << "\n";
   }
-  for (const auto& path_found : result->quarantined) out << "quarantined " << path_found << "\n";
-  for (const auto& path_found : result->suspicious) out << "suspicious " << path_found << "\n";
+  for (const auto& path_found : result->scan.quarantined) out << "quarantined " << path_found << "\n";
+  for (const auto& path_found : result->scan.suspicious) out << "suspicious " << path_found << "\n";
+  for (const auto& sentence : result->scan.notes) out << "note " << sentence << "\n";
+  for (const auto& sentence : result->missed) out << "missed " << sentence << "\n";
   for (const auto& path_found : result->lost_mounts) out << "lost " << path_found << "\n";
   for (const auto& path_found : result->removed) out << "removed " << path_found << "\n";
   for (const auto& path_found : result->findings.masks) out << "masked " << path_found << "\n";

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,7 +19,9 @@ class LauncherTest : public AttackTest {
  protected:
   void SetUp() override {
     AttackTest::SetUp();
-    if (IsSkipped()) return;
+    if (!IsSkipped()) start_launcher();
+  }
+  void start_launcher() {
     int pair[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     launcher_ = ::fork();
@@ -233,6 +236,69 @@ TEST_P(LauncherTest, ReportsWhatTheScanAtExitFound) {
   const Ended ended = next<Ended>();
   ASSERT_EQ(ended.reports.size(), 1U);
   EXPECT_EQ(ended.reports[0], "quarantined: " + workspace_ + "/new/.git/hooks/pre-commit");
+}
+
+class LauncherScanTest : public LauncherTest {
+ protected:
+  void SetUp() override {
+    LauncherTest::SetUp();
+    if (IsSkipped()) return;
+    ASSERT_EQ(::chmod(make_directory("state").c_str(), 0700), 0);
+    hook_ = workspace_ + "/new/.git/hooks/pre-commit";
+    Spec wanted = spec();
+    wanted.name = "planter";
+    wanted.scan_records = records();
+    wanted.command = {"bash", "-c",
+                      "git init -q new && echo evil > new/.git/hooks/pre-commit && touch ready; sleep 1000"};
+    start(1, wanted);
+    while (!exists(workspace_ + "/ready")) ::usleep(1000);
+  }
+  std::string records() const { return base_ + "/state/scans"; }
+  void expect_another_makes_up() {
+    start_launcher();
+    ask(MakeUpRequest{0, records()}, {});
+    const MadeUp made_up = next<MadeUp>();
+    EXPECT_EQ(made_up.name, "planter");
+    EXPECT_EQ(made_up.reports, std::vector<std::string>{"quarantined: " + hook_});
+    EXPECT_FALSE(exists(hook_));
+  }
+  std::string hook_;
+};
+SALLYPORT_BOTH_WAYS(LauncherScanTest);
+
+TEST_P(LauncherScanTest, IsMadeAndToldWhenTheWardenEndsInOrder) {
+  ::shutdown(socket_.get(), SHUT_WR);
+  EXPECT_EQ(next<Ended>().reports, std::vector<std::string>{"quarantined: " + hook_});
+  EXPECT_FALSE(exists(hook_));
+}
+
+TEST_P(LauncherScanTest, IsMadeWhenTheWardenWasKilledAndToldToTheNext) {
+  socket_.reset();
+  ::waitpid(launcher_, nullptr, 0);
+  EXPECT_FALSE(exists(hook_));
+  expect_another_makes_up();
+}
+
+TEST_P(LauncherScanTest, IsMadeByTheNextLauncherWhenThisOneWasKilled) {
+  ::kill(launcher_, SIGKILL);
+  ::waitpid(launcher_, nullptr, 0);
+  EXPECT_TRUE(exists(hook_));
+  expect_another_makes_up();
+}
+
+// Whatever comes first: a launch in that workspace must not take what it finds for the user's own.
+TEST_P(LauncherScanTest, IsMadeBeforeTheNextContainerOfThatWorkspace) {
+  ::kill(launcher_, SIGKILL);
+  ::waitpid(launcher_, nullptr, 0);
+  start_launcher();
+  Spec wanted = spec();
+  wanted.scan_records = records();
+  wanted.command = {"test", "!", "-e", hook_};
+  start(2, wanted);
+  EXPECT_EQ(next<JobExited>().wait_status, 0);
+  const Ended ended = next<Ended>();
+  ASSERT_EQ(ended.reports.size(), 1U);
+  EXPECT_NE(ended.reports[0].find("(planter) that was killed: quarantined: " + hook_), std::string::npos);
 }
 
 TEST_P(LauncherTest, TellsOfTheEndHoweverMuchTheScanFound) {

@@ -1,0 +1,177 @@
+#include "sandbox/scan_record.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+
+#include "os/files.h"
+#include "sandbox/exit_scan.h"
+#include "sandbox/fields.h"
+#include "sandbox/git_files.h"
+#include "sandbox/held_directory.h"
+
+namespace sallyport::sandbox {
+
+template <typename Visitor>
+void fields(Visitor& v, Link& m) {
+  v(m.text, m.resolved);
+}
+template <typename Visitor>
+void fields(Visitor& v, Configured& m) {
+  auto kind = static_cast<std::uint8_t>(m.kind);
+  v(kind, m.path, m.resolved);
+  m.kind = static_cast<Configured::Kind>(kind);
+}
+// What concerns the scan.
+template <typename Visitor>
+void fields(Visitor& v, Findings& m) {
+  v(m.workspace, m.workspace_id, m.needs_scan, m.taken_at, m.is_partial, m.pin_writable, m.pins, m.mask_directories,
+    m.configured, m.links, m.parents, m.own_settings);
+}
+namespace {
+
+struct Record {
+  std::uint32_t version = 1;
+  std::int32_t pid = 0;  // of pid 1; kPidOffset bytes from the start
+  std::string name;
+  Findings findings;
+  bool is_scanned = false;
+  std::vector<std::string> reports;
+};
+constexpr off_t kPidOffset = sizeof(std::uint32_t);
+constexpr std::size_t kMaxRecordBytes = 64U << 20;
+constexpr std::size_t kMaxRecords = 4096;  // looked at per turn
+constexpr int kMsToDie = 2000;
+
+template <typename Visitor>
+void fields(Visitor& v, Record& m) {
+  v(m.version, m.pid, m.name, m.findings, m.is_scanned, m.reports);
+}
+
+std::string encoded(Record record) {
+  Bytes bytes;
+  FieldWriter writer(bytes);
+  fields(writer, record);
+  return std::string(reinterpret_cast<const char*>(bytes.view().data()), bytes.size());
+}
+
+std::optional<Record> decoded(const std::string& text) {
+  Record record;
+  FieldReader reader(ByteView(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
+  fields(reader, record);
+  if (!reader.is_complete() || record.version != Record().version) return std::nullopt;
+  return record;
+}
+
+// Names of records begin with it: those of this process are not missed.
+const std::string& own_prefix() {
+  static const std::string kPrefix = std::to_string(::getpid()) + "-" +
+                                     std::to_string(std::chrono::system_clock::now().time_since_epoch().count()) + "-";
+  return kPrefix;
+}
+
+// When its pid 1 has ended, everything in a sandbox has. Its number may be another's by now: then nothing is lost but
+// the time.
+void await_end(pid_t init) {
+  if (init <= 0) return;
+  const UniqueFd process{static_cast<int>(::syscall(SYS_pidfd_open, init, 0))};
+  pollfd ended{process.get(), POLLIN, 0};
+  if (process) ::poll(&ended, 1, kMsToDie);
+}
+
+bool is_near(const std::string& one, const std::string& other) {
+  return other.empty() || one == other || is_inside(one, other) || is_inside(other, one);
+}
+
+std::optional<MissedScan> make_up(const HeldDirectory& records, const std::string& name, const std::string& workspace) {
+  const UniqueFd file(::openat(records.fd(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat info{};
+  // Locked: its maker lives. Without a name: its maker has just made the scan.
+  if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return std::nullopt;
+  if (::fstat(file.get(), &info) != 0 || info.st_nlink == 0) return std::nullopt;
+  const auto text = read_small_file_at(records.fd(), name.c_str(), kMaxRecordBytes);
+  const auto record = text ? decoded(*text) : std::nullopt;
+  if (record && !is_near(record->findings.workspace, workspace)) return std::nullopt;
+  MissedScan missed;
+  if (record) {
+    missed.name = record->name;
+    missed.reports = record->reports;
+    if (!record->is_scanned) {
+      await_end(record->pid);
+      missed.reports = scan_at_exit(record->findings).sentences();
+    }
+  }
+  // One that cannot be read was not finished: nothing ever ran.
+  ::unlinkat(records.fd(), name.c_str(), 0);
+  if (missed.reports.empty()) return std::nullopt;
+  return missed;
+}
+
+}  // namespace
+
+Result<ScanRecord> ScanRecord::write(const std::string& directory, const std::string& name, const Findings& findings) {
+  TRY(const UniqueFd place, os::open_private_directory(directory));
+  static std::atomic<std::uint64_t> counter{0};  // names only have to differ within this process
+  const std::string file_name = own_prefix() + std::to_string(counter++);
+  UniqueFd file(::openat(place.get(), file_name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return Error::from_errno("cannot write down what the scan at exit needs", errno, directory);
+  ScanRecord record(directory + "/" + file_name, std::move(file));
+  const std::string text = encoded({.name = name, .findings = findings, .reports = {}});
+  const bool is_locked = ::flock(record.file_.get(), LOCK_EX | LOCK_NB) == 0;
+  if (!is_locked || ::write(record.file_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    return Error::from_errno("cannot write down what the scan at exit needs", errno, directory);
+  }
+  return record;
+}
+
+ScanRecord::ScanRecord(ScanRecord&& other) noexcept { *this = std::move(other); }
+
+ScanRecord& ScanRecord::operator=(ScanRecord&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(file_, other.file_);
+  std::swap(is_to_stay_, other.is_to_stay_);
+  return *this;
+}
+
+ScanRecord::~ScanRecord() {
+  if (file_ && !is_to_stay_) ::unlink(path_.c_str());
+}
+
+void ScanRecord::set_pid(pid_t init) const {
+  const auto number = static_cast<std::int32_t>(init);
+  if (file_) [[maybe_unused]]
+    const ssize_t written = ::pwrite(file_.get(), &number, sizeof number, kPidOffset);
+}
+
+void ScanRecord::keep_reports(const std::vector<std::string>& reports) {
+  is_to_stay_ = false;
+  if (!file_ || reports.empty()) return;
+  auto record = decoded(read_small_file(path_, kMaxRecordBytes).value_or(""));
+  if (!record) return;
+  record->is_scanned = true;
+  record->reports = reports;
+  if (os::write_private_file(path_, encoded(*record), os::Durability::unsynced)) is_to_stay_ = true;
+}
+
+std::vector<MissedScan> make_up_scans(const std::string& directory, const std::string& workspace) {
+  std::vector<MissedScan> all;
+  const auto place = os::open_private_directory(directory);
+  if (!place) return all;
+  const HeldDirectory records(UniqueFd(::dup(place->get())), directory);
+  const auto names = records.list(kMaxRecords);
+  if (!names) return all;
+  for (const std::string& name : *names) {
+    if (name.starts_with('.') || name.starts_with(own_prefix())) continue;
+    if (auto missed = make_up(records, name, workspace)) all.push_back(std::move(*missed));
+  }
+  return all;
+}
+
+}  // namespace sallyport::sandbox

@@ -1,0 +1,51 @@
+// What the scan at exit needs to know, written down before a sandbox starts. Whoever supervises a sandbox may be killed
+// with it: then the next one in that workspace, or the next warden, makes up for the scan, before what was left behind
+// can be taken for the user's own.
+//
+// `<directory>/<maker>-<number>`, mode 0600, in a private directory. It is locked for as long as its maker lives. It
+// does not wait for the disk: after a loss of power it may be gone.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "sandbox/protect.h"
+
+namespace sallyport::sandbox {
+
+class ScanRecord {
+ public:
+  ScanRecord() = default;  // of nothing
+  static Result<ScanRecord> write(const std::string& directory, const std::string& name, const Findings& findings);
+  ScanRecord(ScanRecord&&) noexcept;
+  ScanRecord& operator=(ScanRecord&&) noexcept;
+  ~ScanRecord();  // takes it away, unless it must stay
+
+  bool is_written() const { return static_cast<bool>(file_); }
+  void set_pid(pid_t init) const;
+  void must_stay() { is_to_stay_ = true; }  // something runs
+  void scan_is_made() { is_to_stay_ = false; }
+  // It was made, and nobody could be told.
+  void keep_reports(const std::vector<std::string>& reports);
+
+ private:
+  ScanRecord(std::string path, UniqueFd file) : path_(std::move(path)), file_(std::move(file)) {}
+  std::string path_;
+  UniqueFd file_;
+  bool is_to_stay_ = false;
+};
+
+struct MissedScan {
+  std::string name;                  // of the sandbox
+  std::vector<std::string> reports;  // sentences
+};
+
+// Makes the scans of all sandboxes that ended without one and whose workspace is this one, above it or below it; empty:
+// wherever it is. Waits for what is still dying.
+std::vector<MissedScan> make_up_scans(const std::string& directory, const std::string& workspace);
+
+}  // namespace sallyport::sandbox
