@@ -106,7 +106,8 @@ void Session::update_account() {
   account_->unsent += unsent - charged_;
   charged_ = unsent;
   if (!was_full || account_->unsent >= account_->most_unsent) return;
-  for (Session* session : std::exchange(account_->waiting, {})) session->wake_reader();
+  // Who has reasons of its own to wait goes on waiting, for this too.
+  for (Session* session : account_->waiting) session->wake_reader();
 }
 
 Task<bool> Session::receive() {
@@ -125,6 +126,7 @@ Task<bool> Session::receive() {
       if (is_closed_) co_return false;
       if (account_ != nullptr) account_->waiting.insert(this);
       co_await Pause{*this};
+      if (account_ != nullptr) account_->waiting.erase(this);
       continue;
     }
     const bool has_frames = std::exchange(has_unread_frames_, false);
