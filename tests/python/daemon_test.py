@@ -181,8 +181,8 @@ class Daemon(unittest.TestCase):
     def test_a_path_longer_than_an_address_holds_is_connected_to_all_the_same(self):
         directory = self.root / ("long-" * 20) / ("longer-" * 20)
         directory.mkdir(parents=True)
-        (directory / "run").symlink_to(self.root / "run")
-        with sallyport.connect(str(directory / "run" / "warden.sock")) as client:
+        (directory / "root").symlink_to(self.root)
+        with sallyport.connect(str(directory / "root" / "run" / "warden.sock")) as client:
             self.assertTrue(client.call("test.ping")["pong"])
         for path in (str(directory / ("x" * 120)), str(self.root / "sallyport.toml" / "x")):
             with self.assertRaises(sallyport.Error) as raised:

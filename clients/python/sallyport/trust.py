@@ -15,10 +15,10 @@ def require_own_directory(path: str) -> None:
     parent = os.path.dirname(path) or "."
     try:
         status = os.lstat(parent)
-    except FileNotFoundError:
+    except OSError:
         return  # connecting says so
-    if not stat.S_ISDIR(status.st_mode):
-        raise Error("CONFLICT", f"{parent} is not a directory (a symbolic link is not accepted)")
+    if stat.S_ISLNK(status.st_mode):
+        raise Error("CONFLICT", f"{parent} is a symbolic link, which is not accepted")
     if status.st_uid != os.geteuid() or status.st_mode & 0o022:
         raise Error("CONFLICT", f"{parent} is not this user's alone: nothing that listens there is trusted; set "
                     "SALLYPORT_RUNTIME_DIR to a directory of your own")
