@@ -22,8 +22,7 @@ Exit exit_for(const Error& error) {
     case Code::unauthenticated:
       return Exit::denied;
     case Code::unavailable:
-      // A warden that says so was reached; it tells no detail, which only our own errors have.
-      return error.detail.empty() ? Exit::failed : Exit::unreachable;
+      return Exit::unreachable;
     default:
       return Exit::failed;
   }

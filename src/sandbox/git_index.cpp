@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include "sandbox/git_config.h"
 #include "sandbox/git_files.h"
 #include "sandbox/git_hash.h"
 
@@ -57,7 +58,8 @@ bool exists(const std::string& path) {
 }
 
 std::size_t name_bytes_of(const std::string& common) {
-  for (const GitSetting& setting : git_settings(read_small_file(common + "/config").value_or(""))) {
+  const GitConfig config = read_git_config(read_small_file(common + "/config").value_or(""));
+  for (const GitSetting& setting : config.settings) {
     if (setting.key == "extensions.objectformat" && setting.value == "sha256") return kSha256Bytes;
   }
   return kSha1Bytes;

@@ -296,7 +296,7 @@ TEST_F(Accounts, AnswersThatNobodyReadsStopAllConnectionsOfOneAndNoOther) {
   loop_.run();
   EXPECT_EQ(served, 1);
   EXPECT_LT(hog.unsent, std::size_t{3U << 20});
-  EXPECT_LT(hogged, 400) << "of 4,000";
+  EXPECT_LT(hogged, 2000) << "of 4,000; some of each the kernel holds";
   // Once they are read, the others are read on.
   hogs.erase(hogs.begin(), hogs.begin() + 199);
   const int before = hogged;

@@ -298,23 +298,30 @@ TEST_F(Tampering, AttackEditTheKeptCheckpoint) {
 }
 
 TEST_F(Tampering, ADamagedPageIsFoundAndTheRestIsStillChecked) {
+  // More than a page of them.
+  open();
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(commit(entry("method.more")));
+  ledger_.reset();
   const std::string path = database_path(directory_.path());
-  std::string content = read_text(path);
+  const std::string content = read_text(path);
   constexpr std::size_t kPage = 4096;
   constexpr char kLeafOfATable = 0x0d;
-  std::size_t record = content.find("method.3");
-  while (record != std::string::npos && content[record / kPage * kPage] != kLeafOfATable) {
-    record = content.find("method.3", record + 1);
+  int read_on = 0;
+  for (std::size_t at = kPage; at + kPage <= content.size(); at += kPage) {
+    const bool has_records = content.substr(at, kPage).find("method.") != std::string::npos;
+    if (content[at] != kLeafOfATable || !has_records) continue;
+    std::string damaged = content;
+    damaged.replace(at, kPage, kPage, '\0');
+    write_text(path, damaged);
+    const auto report = verify_state(directory_.path(), std::nullopt, std::nullopt);
+    // Without the page with the last record it is not known where the ledger ends.
+    if (!report) continue;
+    EXPECT_FALSE(report->is_intact());
+    EXPECT_TRUE(mentions(*report, "ledger", "cannot be read")) << describe(*report);
+    read_on += report->records > 0 ? 1 : 0;
   }
-  ASSERT_NE(record, std::string::npos);
-  content.replace(record / kPage * kPage, kPage, kPage, '\0');
   write_text(path, content);
-  sql("DELETE FROM checkpoints WHERE seq = 0");  // it opens, and nothing else
-  const Report report = verify();
-  EXPECT_FALSE(report.is_intact());
-  EXPECT_TRUE(mentions(report, "ledger", "cannot be read")) << describe(report);
-  EXPECT_GT(report.records, 0U) << "what lies on other pages is checked: " << describe(report);
-  EXPECT_EQ(report.file_records, report.tip.seq);
+  EXPECT_GT(read_on, 0) << "what lies on other pages is checked";
 }
 
 TEST_F(Tampering, ALedgerThatEndsBeforeItsFilesStopsTheStart) {

@@ -96,11 +96,11 @@ TEST_F(WardenAudit, AFailedOutcomeIsRecordedWithItsCode) {
 
 TEST_F(WardenAudit, APingLeavesNoTrace) {
   start();
-  ASSERT_TRUE(eventually([&] { return last_seq() == 1; }));
   Client peer = client();
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(peer.pings());
   ASSERT_EQ(peer.outcome("warden.reload"), "OK");
-  EXPECT_EQ(last_seq(), 3);
+  EXPECT_FALSE(records({.method = "warden.reload"}).empty());
+  EXPECT_TRUE(records({.method = "test.ping"}).empty());
 }
 
 TEST_F(WardenAudit, ARefusalIsRecorded) {
@@ -149,7 +149,6 @@ TEST_F(WardenAudit, ALedgerThatCannotBeWrittenStopsWhatIsDurableAndNothingElse) 
   const std::string before = daemon_->log();
   limit_files(0);
   EXPECT_EQ(peer.outcome("warden.reload"), "UNAVAILABLE");
-  EXPECT_EQ(peer.outcome("warden.shutdown"), "UNAVAILABLE");
   EXPECT_TRUE(peer.pings());
   const auto status = peer.call("warden.status");
   ASSERT_TRUE(status);
