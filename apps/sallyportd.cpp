@@ -108,8 +108,8 @@ int check_config(const os::Paths& paths) {
   const auto config = warden::load_config(paths.config_file);
   const auto profiles = policy::Profiles::load(paths.profiles_dir());
   const Status names = config && profiles ? warden::check_names(*config, *profiles) : ok();
-  for (const Error* fault : {config ? nullptr : &config.error(), profiles ? nullptr : &profiles.error(),
-                             names ? nullptr : &names.error()}) {
+  for (const Error* fault :
+       {config ? nullptr : &config.error(), profiles ? nullptr : &profiles.error(), names ? nullptr : &names.error()}) {
     if (fault != nullptr) std::fprintf(stderr, "%s\n", fault->message.c_str());
   }
   return config && profiles && names ? 0 : 1;

@@ -35,7 +35,7 @@ class Service {
     std::uint64_t calls = 0, failures = 0;
     bool is_decided = false;  // all were asked once
     bool is_choosing = false;
-    bool is_recovering = false;  // it is down, and asked again and again
+    bool is_recovering = false;                                // it is down, and asked again and again
     std::vector<std::shared_ptr<ipc::OneShot<bool>>> waiting;  // for the choice under way
   };
 

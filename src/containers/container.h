@@ -85,7 +85,7 @@ struct Container {
 
   // While it runs.
   std::vector<std::string> denied, denied_patterns;  // what its specification hides from it
-  std::vector<std::string> environment;           // of every command in it
+  std::vector<std::string> environment;              // of every command in it
   sandbox::Handle handle = 0;
   std::int32_t pid = 0;
   os::NamespaceId pid_namespace;

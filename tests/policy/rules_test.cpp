@@ -300,7 +300,8 @@ TEST(ProfilePolicy, KeysAreReadAndFaultsNamed) {
   };
   EXPECT_EQ(fault("signals = [\"fs.read\"]"),
             "p.toml:2:11: 'signals' has 'fs.read', which is no signal's name: it has a dot");
-  EXPECT_EQ(fault("methods = [\"deploy\"]"), "p.toml:2:11: 'methods' has 'deploy', which is no method's name: it has no dot");
+  EXPECT_EQ(fault("methods = [\"deploy\"]"),
+            "p.toml:2:11: 'methods' has 'deploy', which is no method's name: it has no dot");
   EXPECT_EQ(fault("rates = { \"llm.*\" = \"often\" }"), "p.toml:2:21: 'llm.*' is no rate such as 60/min or 5/h: often");
   EXPECT_EQ(fault("review = { deploy = \"allow\" }"), "p.toml:2:21: 'deploy' in review must be deputy, human or both");
   EXPECT_EQ(fault("deputy = \"magic\""),
