@@ -202,25 +202,26 @@ class Supervisor {
 class StreamModes {
  public:
   StreamModes() {
-    for (int fd = 0; fd < kStreams; ++fd) is_known_.at(fd) = ::fstat(fd, &before_.at(fd)) == 0;
+    for (std::size_t i = 0; i < kStreams; ++i) is_known_.at(i) = ::fstat(static_cast<int>(i), &before_.at(i)) == 0;
   }
   void restore(std::vector<std::string>& restored) const {
     constexpr std::array<const char*, kStreams> kNames = {"input", "output", "error"};
     constexpr mode_t kMode = 07777;
-    for (int fd = 0; fd < kStreams; ++fd) {
+    for (std::size_t i = 0; i < kStreams; ++i) {
+      const int fd = static_cast<int>(i);
       struct stat now{};
-      const struct stat& old = before_.at(fd);
+      const struct stat& old = before_.at(i);
       const bool is_same =
-          is_known_.at(fd) && ::fstat(fd, &now) == 0 && now.st_dev == old.st_dev && now.st_ino == old.st_ino;
+          is_known_.at(i) && ::fstat(fd, &now) == 0 && now.st_dev == old.st_dev && now.st_ino == old.st_ino;
       if (!is_same || ((now.st_mode ^ old.st_mode) & kMode) == 0) continue;
       if (::fchmod(fd, old.st_mode & kMode) == 0) {
-        restored.push_back(std::string("the mode of its standard ") + kNames.at(fd));
+        restored.push_back(std::string("the mode of its standard ") + kNames.at(i));
       }
     }
   }
 
  private:
-  static constexpr int kStreams = 3;
+  static constexpr std::size_t kStreams = 3;
   std::array<struct stat, kStreams> before_{};
   std::array<bool, kStreams> is_known_{};
 };
