@@ -1,5 +1,4 @@
-// The hashes that git names objects by. Here they tell whether a file is what git has stored, not who made it; they are
-// our own code because a sandbox's maker is copied at every launch and should carry no library for it.
+// The names that git gives to contents. Here they tell whether a file is what git has stored, not who made it.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +10,7 @@ namespace sallyport::sandbox {
 constexpr std::size_t kSha1Bytes = 20;
 constexpr std::size_t kSha256Bytes = 32;
 
-std::string sha1(std::string_view text);    // 20 bytes
-std::string sha256(std::string_view text);  // 32 bytes
-
-// What git calls a file with this content, in a repository whose names have that many bytes.
+// What git calls a file with this content, in a repository whose names have that many bytes: one of the two above.
 std::string blob_name(std::string_view content, std::size_t name_bytes);
 
 }  // namespace sallyport::sandbox

@@ -66,7 +66,7 @@ static bool are_some_equal(std::vector<std::string_view>& keys) {
 // Reads a text in one pass into the words of a document and its strings, unescaped, one behind the other.
 class JsonReader {
  public:
-  // The document has room for all of the text, and copy_plain's slack.
+  // The document has room for all of the text, and copy_text's slack.
   JsonReader(std::string_view text, Document& document, Findings* findings, Keep keep)
       : words_(document.words_),
         texts_(reinterpret_cast<char*>(document.texts_.data())),
