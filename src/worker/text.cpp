@@ -117,8 +117,4 @@ std::optional<std::string> read_name(std::string_view text) {
   return name;
 }
 
-std::size_t count_lines(std::string_view bytes) {
-  return count_newlines(bytes) + (!bytes.empty() && bytes.back() != '\n' ? 1 : 0);
-}
-
 }  // namespace sallyport::worker

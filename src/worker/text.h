@@ -37,6 +37,4 @@ std::size_t fitting_prefix(std::string_view text, std::size_t room);
 std::string spell_name(std::string_view name);
 std::optional<std::string> read_name(std::string_view text);  // strict: one spelling per name, and no NUL
 
-std::size_t count_lines(std::string_view bytes);  // a last line without a newline counts
-
 }  // namespace sallyport::worker

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "worker/sandbox_dir.h"
 #include "worker/sha256.h"
 #include "worker/text.h"
@@ -204,11 +206,11 @@ TEST(Read, LineNumbersGoOnBehindAPageOfBase64) {
   read.max_bytes = 64;
   auto answer = read_file(box.open(), read);
   ASSERT_TRUE(answer->is_base64);
-  const std::size_t lines = count_lines(*from_base64(answer->content));
-  const bool ends_inside = !from_base64(answer->content)->ends_with('\n');
+  const std::string content = *from_base64(answer->content);
+  const auto newlines = static_cast<std::uint64_t>(std::count(content.begin(), content.end(), '\n'));
   read.cursor = answer->cursor;
   answer = read_file(box.open(), read);
-  EXPECT_EQ(answer->first_line, lines + (ends_inside ? 0 : 1));
+  EXPECT_EQ(answer->first_line, newlines + 1);
 }
 
 TEST(Read, ALineThatIsCutIsCountedAndPassedAsAWhole) {
