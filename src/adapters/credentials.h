@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/base.h"
+#include "platform/address.h"
 #include "platform/config.h"
 
 namespace sallyport::adapters {

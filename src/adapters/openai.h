@@ -7,6 +7,7 @@
 
 #include "adapters/adapter.h"
 #include "adapters/http.h"
+#include "platform/address.h"
 
 namespace sallyport::adapters {
 

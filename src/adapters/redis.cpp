@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "adapters/credentials.h"
+#include "platform/address.h"
 #include "platform/limits.h"
 
 namespace sallyport::adapters {

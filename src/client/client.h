@@ -127,6 +127,7 @@ class Client {
   bool is_as_new() const;
 
  private:
+  static constexpr std::size_t kPieceBytes = (64U << 10) - wire::kHeaderBytes - wire::kChunkHeaderBytes;
   struct Incoming {
     Bytes bytes;
     bool is_ended = false;

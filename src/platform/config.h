@@ -41,14 +41,6 @@
 
 namespace sallyport::platform {
 
-// Where a backend is. Neither user info nor query nor fragment can be in it.
-struct Address {
-  std::string scheme, host, path;
-  std::uint16_t port = 0;
-  std::string url() const;
-};
-Result<Address> parse_address(std::string_view url);
-
 struct Credential {
   std::string from_env, from_file;  // exactly one of them
   std::string inject = "bearer";    // or "password", "header:NAME"

@@ -18,27 +18,11 @@
 #include "sandbox/child.h"
 #include "sandbox/exit_scan.h"
 #include "sandbox/plan.h"
+#include "sandbox/protections.h"
 #include "sandbox/spec.h"
 #include "sandbox/steps.h"
 
 namespace sallyport::sandbox {
-
-enum class Force : std::uint8_t { none, supervised, kernel };
-std::string_view to_string(Force force);
-
-// What holds for this sandbox, on this machine. Nothing is ever assumed to be in force.
-struct Protections {
-  bool has_namespaces = false;
-  int landlock_abi = 0;
-  bool enforces_exec_list = false;
-  bool reports_violations = false;
-  Force memory = Force::none;
-  Force processes = Force::none;
-  Force cpu = Force::none;
-  std::vector<std::string> lost;  // sentences: what a full sandbox would have had
-
-  std::string to_json() const;
-};
 
 struct LaunchOptions {
   int stdio[3] = {0, 1, 2};  // -1: /dev/null

@@ -14,7 +14,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -22,6 +21,7 @@
 
 #include "base/unique_fd.h"
 #include "os/landlock.h"
+#include "sandbox/root_tree.h"
 #include "sandbox/tracer.h"
 
 namespace sallyport::sandbox {
@@ -31,8 +31,6 @@ namespace landlock = os::landlock;
 
 // Each takes about a kilobyte of the kernel's memory.
 constexpr std::uint64_t kBytesPerScratchFile = 8192, kLeastScratchFiles = 4096;
-
-constexpr std::uint64_t kSafe = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 
 // Directories that a merged /usr turns into links; elsewhere they are directories of their own.
 constexpr std::array<const char*, 6> kSystemLinks = {"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"};
@@ -64,126 +62,6 @@ bool is_own(const std::string& path) {
   struct stat info{};
   return ::lstat(path.c_str(), &info) == 0 && info.st_uid == ::geteuid();
 }
-
-bool is_directory(const std::string& path) {
-  struct stat info{};
-  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-bool is_beneath(std::string_view path, std::string_view ancestor) {
-  if (ancestor == "/") return path.size() > 1;
-  return path.size() > ancestor.size() && path.starts_with(ancestor) && path[ancestor.size()] == '/';
-}
-
-bool is_at_or_beneath(std::string_view path, std::string_view ancestor) {
-  return path == ancestor || is_beneath(path, ancestor);
-}
-
-std::string relative(const std::string& path) { return path.substr(1); }
-
-// The tree of the new root, keyed by path: a parent always comes before its children.
-class RootTree {
- public:
-  enum class Kind : std::uint8_t { link, scratch, bind };
-  struct Entry {
-    Kind kind;
-    std::string source;
-    bool is_writable = false;
-    std::uint64_t attributes = 0;
-    unsigned mode = 0755;
-  };
-
-  void link(const std::string& path, const std::string& text) { entries_[path] = {Kind::link, text}; }
-  void scratch(const std::string& path, unsigned mode, std::uint64_t attributes) {
-    entries_.insert({path, {Kind::scratch, {}, true, kSafe | attributes, mode}});
-  }
-  void bind(const std::string& path, const std::string& source, bool is_writable, std::uint64_t attributes) {
-    Entry entry{Kind::bind, source, is_writable, attributes | kSafe};
-    if (!is_writable) entry.attributes |= MOUNT_ATTR_RDONLY;
-    auto [place, is_new] = entries_.insert({path, entry});
-    if (!is_new && (place->second.kind != Kind::bind || is_writable)) place->second = entry;
-  }
-  void remove_beneath(const std::string& path) {
-    std::erase_if(entries_, [&](const auto& item) { return is_at_or_beneath(item.first, path); });
-  }
-
-  // The nearest entry above the path, not the one at it.
-  const Entry* above(const std::string& path, std::string* at = nullptr) const {
-    const Entry* found = nullptr;
-    for (const auto& [where, entry] : entries_) {
-      if (is_beneath(path, where)) {
-        found = &entry;
-        if (at != nullptr) *at = where;
-      }
-    }
-    return found;
-  }
-  bool is_visible(const std::string& path) const {
-    auto at = entries_.find(path);
-    const Entry* entry = at == entries_.end() ? above(path) : &at->second;
-    return entry != nullptr && entry->kind == Kind::bind;
-  }
-
-  // A read-only bind below a read-only bind of the same tree adds a mount and no meaning.
-  void drop_redundant() {
-    for (auto at = entries_.begin(); at != entries_.end();) {
-      std::string parent_path;
-      const Entry* parent = above(at->first, &parent_path);
-      const Entry& own = at->second;
-      const bool same = parent != nullptr && own.kind == Kind::bind && parent->kind == Kind::bind &&
-                        own.attributes == parent->attributes &&
-                        own.source == parent->source + at->first.substr(parent_path == "/" ? 0 : parent_path.size());
-      at = same ? entries_.erase(at) : std::next(at);
-    }
-  }
-
-  std::vector<Item> items() const {
-    std::vector<Item> out;
-    std::map<std::string, bool> made;  // directories of the new root
-    for (const auto& [path, entry] : entries_) {
-      const Entry* parent = above(path);
-      const bool has_own_place = parent == nullptr || parent->kind != Kind::bind;
-      if (has_own_place) make_parents(path, made, out);
-      const std::string target = relative(path);
-      switch (entry.kind) {
-        case Kind::link:
-          out.push_back({Action::make_link, entry.source, target});
-          break;
-        case Kind::scratch:
-          if (has_own_place) make_one(path, made, out, entry.mode);
-          out.push_back(
-              {has_own_place ? Action::own_scratch : Action::new_scratch, {}, target, entry.attributes, entry.mode});
-          break;
-        case Kind::bind:
-          if (has_own_place && is_directory(entry.source)) {
-            make_one(path, made, out, 0755);
-          } else if (has_own_place) {
-            out.push_back({Action::make_file, {}, target});
-          }
-          out.push_back({Action::bind, entry.source, target, entry.attributes});
-          break;
-      }
-    }
-    return out;
-  }
-
-  const std::map<std::string, Entry>& entries() const { return entries_; }
-
- private:
-  static void make_one(const std::string& path, std::map<std::string, bool>& made, std::vector<Item>& out,
-                       unsigned mode) {
-    if (made.insert({path, true}).second) out.push_back({Action::make_directory, {}, relative(path), 0, mode});
-  }
-  void make_parents(const std::string& path, std::map<std::string, bool>& made, std::vector<Item>& out) const {
-    for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
-      const std::string parent = path.substr(0, slash);
-      auto at = entries_.find(parent);
-      if (at == entries_.end()) make_one(parent, made, out, 0755);
-    }
-  }
-
-  std::map<std::string, Entry> entries_;
-};
 
 void add_system(const Spec& spec, RootTree& tree) {
   const bool sees_usr = std::find(spec.read.begin(), spec.read.end(), "/usr") != spec.read.end();
@@ -429,10 +307,6 @@ void add_command(const Spec& spec, Plan& plan) {
   plan.is_traced = spec.explain;
   plan.refuse_hard_links = spec.refuse_hard_links;
 }
-
-}  // namespace
-
-namespace {
 
 // Where the kernel shows /proc/<pid>/cmdline from: fields 48 and 49 of stat.
 std::span<char> own_command_line() {
