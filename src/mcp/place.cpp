@@ -78,8 +78,8 @@ void Place::start(const std::shared_ptr<Request>& request) {
   if (!request->content.empty()) {
     auto stream = client_->open_stream();
     if (!stream) return request->on_answer(stream.error());
-    content_stream_ = *stream;
-    params.replace(params.size() - 1, 1, R"(,"content":{"$stream":)" + std::to_string(content_stream_) + "}}");
+    request->stream = *stream;
+    params.replace(params.size() - 1, 1, R"(,"content":{"$stream":)" + std::to_string(*stream) + "}}");
   }
   sent_.push_back(request);
   auto id = client_->start(
@@ -96,14 +96,17 @@ void Place::start(const std::shared_ptr<Request>& request) {
     return request->on_answer(id.error());
   }
   request->id = *id;
-  // Whatever goes wrong with it, the answer says.
-  if (!request->content.empty()) [[maybe_unused]]
-    const Status written = write_content(*request);
+  write_content(*request);
 }
 
-Status Place::write_content(const Request& request) {
-  TRY(client_->write_stream(content_stream_, as_bytes(request.content)));
-  return client_->finish_stream(content_stream_);
+// Whatever goes wrong with it, the answer says.
+void Place::write_content(Request& request) {
+  const ByteView left = as_bytes(request.content).subspan(request.written);
+  const std::size_t size = std::min(left.size(), client_->writable(request.stream));
+  if (size == 0 || !client_->write_stream(request.stream, left.first(size))) return;
+  request.written += size;
+  if (size == left.size()) [[maybe_unused]]
+    const Status finished = client_->finish_stream(request.stream);
 }
 
 void Place::cancel(Request& request) {
@@ -133,6 +136,7 @@ Status Place::turn(Millis wait) {
     }
   }
   if (is_ready_) {
+    for (const auto& request : std::vector(sent_)) write_content(*request);
     for (const auto& request : std::exchange(waiting_, {})) start(request);
   }
   if (!failure_) return ok();

@@ -27,6 +27,8 @@ struct Request {
   std::function<void(Result<Answer>)> on_answer;  // exactly once, from turn()
   std::function<void(const wire::Message&)> on_event;
   std::string id;  // once it is sent
+  std::uint32_t stream = 0;
+  std::size_t written = 0;  // of the content
   bool is_over = false;
 };
 
@@ -53,7 +55,7 @@ class Place {
   void narrow(const Answer& created);
   void fail(const Error& error);
   void start(const std::shared_ptr<Request>& request);
-  Status write_content(const Request& request);
+  void write_content(Request& request);  // as much as goes without waiting
 
   Connect connect_;
   PlaceOptions options_;
@@ -62,7 +64,6 @@ class Place {
   bool is_ready_ = false, has_been_ready_ = false;
   std::vector<std::shared_ptr<Request>> waiting_;  // until it is ready
   std::vector<std::shared_ptr<Request>> sent_;
-  std::uint32_t content_stream_ = 0;
   std::optional<Error> failure_;
 };
 

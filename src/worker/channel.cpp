@@ -210,14 +210,7 @@ Result<Channel::Pumped> Channel::pump(Outgoing& outgoing) {
   if (count < 0 || (count == 0 && left > 0)) {
     const Error error =
         count < 0 ? path_error("read", errno) : Error::make(Code::conflict, "the file was cut while it was read");
-    streams_.close(outgoing.stream);
-    const std::string params = wire::to_json([&](wire::JsonWriter& json) {
-      json.begin_object().member("stream", outgoing.stream).key("error");
-      wire::write_error(json, error);
-      json.end_object();
-    });
-    TRY(wire::append_event(out_, {}, "stream.reset", params));
-    TRY(flush());
+    TRY(reset(outgoing.stream, error));
     return Pumped::all;
   }
   buffer.resize(static_cast<std::size_t>(count));
@@ -230,6 +223,17 @@ Result<Channel::Pumped> Channel::pump(Outgoing& outgoing) {
   streams_.sent(outgoing.stream, static_cast<std::uint32_t>(buffer.size()));
   outgoing.at += buffer.size();
   return Pumped::some;
+}
+
+Status Channel::reset(std::uint32_t stream, const Error& error) {
+  streams_.close(stream);
+  const std::string params = wire::to_json([&](wire::JsonWriter& json) {
+    json.begin_object().member("stream", stream).key("error");
+    wire::write_error(json, error);
+    json.end_object();
+  });
+  TRY(wire::append_event(out_, {}, "stream.reset", params));
+  return flush();
 }
 
 Result<std::uint32_t> Channel::send_file(UniqueFd file, std::uint64_t from, std::uint64_t to) {
@@ -282,7 +286,15 @@ void Channel::finish(wire::Message request) {
   cancelled_.erase(current_);
   current_.clear();
   for (const std::uint32_t stream : request.streams) {
-    if (arrived_.erase(stream) > 0) streams_.close(stream);
+    const auto arrived = arrived_.extract(stream);
+    if (arrived.empty()) continue;
+    const bool is_whole = !arrived.mapped().empty() && arrived.mapped().back().empty();
+    if (is_whole) {
+      streams_.close(stream);
+    } else {
+      // Whoever still sends would wait for credit. A lost connection is seen by the next read.
+      [[maybe_unused]] const Status told = reset(stream, Error::make(Code::cancelled, "the request is answered"));
+    }
   }
   const bool is_large = request.bytes > kStreamChunkBytes;
   decoder_.recycle(std::move(request.document));

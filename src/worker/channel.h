@@ -67,6 +67,7 @@ class Channel final : public StreamPort {
   Status take_chunk(ByteView body);
   Status take_event(const wire::Message& event);
   Status refuse(std::string_view id, const Error& error);
+  Status reset(std::uint32_t stream, const Error& error);
   Status flush(Bytes& frames);
   Status flush() { return flush(out_); }
   enum class Pumped : std::uint8_t { nothing, some, all };

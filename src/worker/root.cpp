@@ -112,6 +112,23 @@ std::string Roots::absolute(std::string_view path) const {
   return clean(workspace() + "/" + std::string(path));
 }
 
+bool Roots::is_above_one(const struct stat& directory) const {
+  const auto is_same = [](const struct stat& a, const struct stat& b) {
+    return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+  };
+  for (const Root& root : roots_) {
+    struct stat here{}, above{};
+    UniqueFd parent(::openat(root.dir.get(), "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (::fstat(root.dir.get(), &here) != 0) return true;
+    while (parent && ::fstat(parent.get(), &above) == 0 && !is_same(here, above)) {
+      if (is_same(above, directory)) return true;
+      here = above;
+      parent = UniqueFd(::openat(parent.get(), "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    }
+  }
+  return false;
+}
+
 // The deepest root above the path as it is written. `..` is left in the rest for the kernel to
 // judge: what it means depends on the symlinks before it.
 Result<Roots::Start> Roots::start(std::string_view path) const {

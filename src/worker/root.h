@@ -57,6 +57,9 @@ class Roots {
   std::string absolute(std::string_view path) const;
   const std::string& workspace() const { return roots_.front().path; }
 
+  // Whether a root lies somewhere below this directory.
+  bool is_above_one(const struct stat& directory) const;
+
   bool refuses_hard_links() const { return options_.refuse_hard_links; }
   // Regular, and not a hard link where those are refused. The kind is named for the caller.
   Status check_regular(const struct stat& status) const;

@@ -32,6 +32,27 @@ Status check_not_root(const Place& place) {
   return error;
 }
 
+// Nor can what lies above a root.
+Status check_not_above_root(const Roots& roots, const Place& place) {
+  TRY(check_not_root(place));
+  struct stat status{};
+  if (::fstatat(place.dir.get(), place.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(status.st_mode) ||
+      !roots.is_above_one(status)) {
+    return ok();
+  }
+  Error error = Error::make(Code::policy_denied, "the workspace, or another directory given to this sandbox, is in it");
+  error.details_json = R"({"reason":"root"})";
+  return error;
+}
+
+// A mount point: all that lies above something protected is one.
+Error is_protected() {
+  Error error =
+      Error::make(Code::policy_denied, "it is protected, or something in it is: remove what else is in it one by one");
+  error.details_json = R"({"reason":"protected"})";
+  return error;
+}
+
 UniqueFd open_directory_at(int parent, const char* name) {
   return UniqueFd(::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
 }
@@ -187,7 +208,15 @@ Status remove_at(int parent, const char* name, const Stop& stop, std::uint64_t& 
     ++removed;
     return ok();
   }
+  if (errno == EBUSY) return is_protected();
   if (errno != EISDIR && errno != EPERM) return path_error("remove", errno);
+  // Before anything in it is removed.
+  if (::unlinkat(parent, name, AT_REMOVEDIR) == 0) {
+    ++removed;
+    return ok();
+  }
+  if (errno == EBUSY) return is_protected();
+  if (errno != ENOTEMPTY && errno != EEXIST) return path_error("remove", errno);
   if (depth >= kMaxWalkDepth) return path_error("remove so deep a tree", ELOOP);
   const UniqueFd directory = open_directory_at(parent, name);
   if (!directory) return path_error("remove", errno);
@@ -225,7 +254,7 @@ Result<CopyAnswer> copy_path(const Roots& roots, const TransferRequest& request,
 
 Status move_path(const Roots& roots, const TransferRequest& request, const Stop& stop) {
   TRY(const Place from, roots.place(request.from, Follow::no));
-  TRY(check_not_root(from));
+  TRY(check_not_above_root(roots, from));
   TRY(const Place to, place_for(roots, request));
   struct stat existing{};
   const bool is_directory =
@@ -239,6 +268,7 @@ Status move_path(const Roots& roots, const TransferRequest& request, const Stop&
   const unsigned flags = request.overwrite ? 0 : RENAME_NOREPLACE;
   if (::renameat2(from.dir.get(), from.name.c_str(), to.dir.get(), to.name.c_str(), flags) == 0) return ok();
   if (errno == EEXIST) return exists_already();
+  if (errno == EBUSY) return is_protected();
   if (errno != EXDEV) return path_error("move", errno);
   CopyAnswer copied;
   TRY(Copier(roots, stop, copied).copy(from, to, request.overwrite, true));
@@ -251,13 +281,16 @@ Status move_path(const Roots& roots, const TransferRequest& request, const Stop&
 
 Result<RemoveAnswer> remove_path(const Roots& roots, std::string_view path, bool recursive, const Stop& stop) {
   TRY(const Place place, roots.place(path, Follow::no));
-  TRY(check_not_root(place));
+  TRY(check_not_above_root(roots, place));
   RemoveAnswer answer;
   if (!recursive) {
     if (::unlinkat(place.dir.get(), place.name.c_str(), 0) != 0) {
+      if (errno == EBUSY) return is_protected();
       const bool is_directory = errno == EISDIR || errno == EPERM;
       if (!is_directory) return path_error("remove", errno);
-      if (::unlinkat(place.dir.get(), place.name.c_str(), AT_REMOVEDIR) != 0) return path_error("remove", errno);
+      if (::unlinkat(place.dir.get(), place.name.c_str(), AT_REMOVEDIR) != 0) {
+        return errno == EBUSY ? is_protected() : path_error("remove", errno);
+      }
     }
     answer.removed = 1;
     return answer;

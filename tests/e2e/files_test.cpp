@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "client/client.h"
 #include "e2e/containers.h"
 
 namespace sallyport::testing {
@@ -323,6 +324,42 @@ TEST_F(ContainerFiles, LargeContentFlowsAsAStream) {
                              std::to_string(stream) + R"(,"bytes":)" + std::to_string(chunk->data.size()) + "}}")));
   }
   EXPECT_EQ(bytes, 3'000'000U);
+}
+
+TEST_F(ContainerFiles, ARefusedWriteEndsItsStreamAndTheWriterNeedNotWait) {
+  const auto client = sallyport::Client::connect_unix(daemon().socket_path());
+  ASSERT_TRUE(client);
+  const std::string content(3'000'000, 'x');
+  // More often than a connection may have streams open.
+  for (int i = 0; i < 40; ++i) {
+    const auto stream = (*client)->open_stream();
+    ASSERT_TRUE(stream) << stream.error().describe();
+    std::optional<Result<Answer>> answer;
+    const std::string params = R"({"workspace":")" + workspace() + R"(","path":"/etc/x","content":{"$stream":)" +
+                               std::to_string(*stream) + "}}";
+    ASSERT_TRUE((*client)->start("fs.write", params, [&](Result<Answer> came) { answer = std::move(came); }));
+    const Status written = (*client)->write_stream(*stream, as_bytes(content));
+    ASSERT_FALSE(written);
+    EXPECT_EQ(written.error().code, Code::cancelled) << written.error().describe();
+    while (!answer) ASSERT_TRUE((*client)->dispatch(Millis(60'000)));
+    ASSERT_EQ(answer->error().code, Code::policy_denied) << answer->error().describe();
+  }
+}
+
+TEST_F(ContainerFiles, WhatHoldsSomethingProtectedIsNotRemovedInPart) {
+  std::filesystem::create_directories(workspace() + "/src/deep");
+  for (const char* name : {"src/a", "src/deep/b", "src/deep/.env"}) std::ofstream(workspace() + "/" + name) << "kept";
+  Client client = connect();
+  const std::string id = create(client, "");
+  for (const char* path : {"src", "src/deep", "src/deep/.env", "..", "."}) {
+    const auto answer =
+        client.call("fs.remove", R"({"container":")" + id + R"(","path":")" + path + R"(","recursive":true})");
+    EXPECT_EQ(code_of(answer), "POLICY_DENIED") << path;
+  }
+  for (const char* name : {"src/a", "src/deep/b", "src/deep/.env"}) {
+    EXPECT_TRUE(std::filesystem::exists(workspace() + "/" + name)) << name;
+  }
+  EXPECT_EQ(client.outcome("fs.remove", R"({"container":")" + id + R"(","path":"src/deep/b"})"), "OK");
 }
 
 // ---- workers that end, are stopped, or have more to do than one can at once ----

@@ -284,6 +284,29 @@ TEST(Serve, AStreamThatIsResetLeavesTheOldFile) {
   EXPECT_FALSE(std::filesystem::exists(box.path("d")));
 }
 
+// Without it whoever sends would wait for credit that never comes.
+TEST(Serve, AStreamThatARefusedRequestNamedIsReset) {
+  SandboxDir box;
+  box.mkdir("d");
+  Served worker(box);
+  worker.request("1", "fs.write", R"({"path":"d","content":{"$stream":1}})");
+  worker.chunk(1, std::string(100'000, 'x'));
+  bool is_answered = false, is_reset = false;
+  while (!is_answered || !is_reset) {
+    const std::string body = worker.frame();
+    ASSERT_FALSE(body.empty());
+    is_answered = is_answered || body.find("\"error\":{\"code\"") != std::string::npos;
+    is_reset = is_reset || body.find("stream.reset") != std::string::npos;
+  }
+  // What was under way is no fault, and the next stream is taken.
+  worker.chunk(1, "more");
+  worker.request("2", "fs.write", R"({"path":"f","content":{"$stream":3}})");
+  worker.chunk(3, "new");
+  worker.chunk(3, "");
+  EXPECT_NE(worker.frame().find("\"id\":\"2\""), std::string::npos);
+  EXPECT_EQ(box.read("f"), "new");
+}
+
 TEST(Serve, ACancelledSearchEndsAndTheNextRequestIsAnswered) {
   SandboxDir box;
   for (int i = 0; i < 4000; ++i)

@@ -176,6 +176,19 @@ TEST(Remove, RefusesTheRootItselfAndWhatIsOutside) {
   EXPECT_EQ(box.read_outside("secret"), "SECRET\n");
 }
 
+TEST(Remove, RefusesWhatLiesAboveAnotherRootAndRemovesNothing) {
+  SandboxDir box;
+  box.write("above/ws/kept", "kept");
+  box.write("above/beside", "kept");
+  const Roots roots = *Roots::open({box.path("above/ws"), box.root()});
+  for (const std::string& path : {std::string(".."), box.path("above"), box.path("above/ws/../../above")}) {
+    EXPECT_EQ(remove_path(roots, path, true, Stop()).error().details_json, R"({"reason":"root"})") << path;
+  }
+  EXPECT_EQ(move_path(roots, transfer(box.path("above"), box.path("elsewhere")), Stop()).error().code,
+            Code::policy_denied);
+  EXPECT_EQ(box.read("above/ws/kept") + box.read("above/beside"), "keptkept");
+}
+
 TEST(Mkdir, MakesOneOrAllOfThePath) {
   SandboxDir box;
   EXPECT_EQ(make_directory(box.open(), "a", false)->created, 1);
