@@ -7,18 +7,30 @@ include(CMakePackageConfigHelpers)
 get_property(programs DIRECTORY ${CMAKE_SOURCE_DIR}/apps PROPERTY BUILDSYSTEM_TARGETS)
 install(TARGETS ${programs} RUNTIME)
 
-# One archive out of the modules that a client needs; their headers include each other as base/..., wire/...
+# One archive out of what a client and a plugin need.
+set(for_plugins platform platform_storage operations embedded file_store file_names memory_cache)
+list(TRANSFORM for_plugins REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/src/platform/\\1.cpp")
 add_library(sallyport_client STATIC $<TARGET_OBJECTS:sp_base> $<TARGET_OBJECTS:sp_os> $<TARGET_OBJECTS:sp_wire>
-                                    $<TARGET_OBJECTS:sp_client>)
+                                    $<TARGET_OBJECTS:sp_client> ${for_plugins})
+target_include_directories(sallyport_client PRIVATE ${CMAKE_SOURCE_DIR}/src)
 set_target_properties(sallyport_client PROPERTIES OUTPUT_NAME sallyport EXPORT_NAME Sallyport LINKER_LANGUAGE CXX)
 target_compile_features(sallyport_client INTERFACE cxx_std_20)
-target_include_directories(sallyport_client INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/sallyport>)
+target_include_directories(sallyport_client INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(sallyport_client INTERFACE OpenSSL::Crypto Threads::Threads)
 install(TARGETS sallyport_client EXPORT Sallyport ARCHIVE)
-foreach(module base wire client)
-  file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${module}/*.h)
-  install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sallyport/${module})
-endforeach()
+
+# Among others' headers ours carry our name: base/... is included as sallyport/base/..., and TRY is SALLYPORT_TRY.
+file(GLOB public_headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/src
+     ${CMAKE_SOURCE_DIR}/src/base/*.h ${CMAKE_SOURCE_DIR}/src/wire/*.h ${CMAKE_SOURCE_DIR}/src/client/*.h
+     ${CMAKE_SOURCE_DIR}/src/platform/platform.h ${CMAKE_SOURCE_DIR}/src/platform/operations.h)
+install(CODE "file(REMOVE_RECURSE \"${CMAKE_BINARY_DIR}/include\")
+  foreach(name ${public_headers})
+    file(READ \"${CMAKE_SOURCE_DIR}/src/\${name}\" text)
+    string(REGEX REPLACE \"#include \\\"([a-z]+)/\" \"#include \\\"sallyport/\\\\1/\" text \"\${text}\")
+    string(REGEX REPLACE \"([^A-Z_])((CO_)?TRY\\\\()\" \"\\\\1SALLYPORT_\\\\2\" text \"\${text}\")
+    file(WRITE \"${CMAKE_BINARY_DIR}/include/sallyport/\${name}\" \"\${text}\")
+  endforeach()")
+install(DIRECTORY ${CMAKE_BINARY_DIR}/include/sallyport DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Sallyport)
 install(EXPORT Sallyport NAMESPACE Sallyport:: DESTINATION ${config_dir} FILE SallyportTargets.cmake)
@@ -30,7 +42,8 @@ install(FILES ${CMAKE_BINARY_DIR}/SallyportConfig.cmake ${CMAKE_BINARY_DIR}/Sall
 file(RELATIVE_PATH prefix_from_pc /x/${CMAKE_INSTALL_LIBDIR}/pkgconfig /x)  # works wherever it is put
 configure_file(cmake/sallyport.pc.in ${CMAKE_BINARY_DIR}/sallyport.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/sallyport.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples/cpp-client DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples/cpp-client ${CMAKE_SOURCE_DIR}/examples/plugin-with-memory
+        DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 
 # Completion is made by the program itself, when it is installed.
 set(completion ${CMAKE_BINARY_DIR}/completion)

@@ -2,10 +2,10 @@
 //
 //   cmake -B build && cmake --build build && build/cpp_client "$XDG_RUNTIME_DIR/sallyport/warden.sock"
 //   g++ -std=c++20 main.cpp $(pkg-config --cflags --libs sallyport) -o cpp_client
+#include <sallyport/client/client.h>
+
 #include <cstdio>
 #include <optional>
-
-#include "client/client.h"
 
 using namespace sallyport;
 
@@ -14,16 +14,16 @@ namespace {
 // Everything that came on a stream, to its end.
 Status print_stream(Client& client, std::uint32_t stream) {
   for (;;) {
-    TRY(const Bytes bytes, client.read_stream(stream));
+    SALLYPORT_TRY(const Bytes bytes, client.read_stream(stream));
     if (bytes.empty()) return ok();
     std::fwrite(bytes.data(), 1, bytes.size(), stdout);
   }
 }
 
 Status run(const char* socket) {
-  TRY(const auto client, Client::connect_unix(socket));
+  SALLYPORT_TRY(const auto client, Client::connect_unix(socket));
   // It ends with this connection.
-  TRY(const Answer made, client->call("container.create", R"({"config":{"ends_with_session":true}})"));
+  SALLYPORT_TRY(const Answer made, client->call("container.create", R"({"config":{"ends_with_session":true}})"));
   const std::string container(made.value().get("container").as_string().value_or(""));
 
   std::uint32_t output = 0;
@@ -36,10 +36,10 @@ Status run(const char* socket) {
     json.begin_object().member("container", container);
     json.key("command").begin_array().value("echo").value("hello from inside").end_array().end_object();
   });
-  TRY(client->start("container.exec", params, [&](Result<Answer> came) { answer.emplace(std::move(came)); }));
-  while (!answer && output == 0) TRY(client->dispatch(Millis(1000)));
-  if (output != 0) TRY(print_stream(*client, output));
-  while (!answer) TRY(client->dispatch(Millis(1000)));
+  SALLYPORT_TRY(client->start("container.exec", params, [&](Result<Answer> came) { answer.emplace(std::move(came)); }));
+  while (!answer && output == 0) SALLYPORT_TRY(client->dispatch(Millis(1000)));
+  if (output != 0) SALLYPORT_TRY(print_stream(*client, output));
+  while (!answer) SALLYPORT_TRY(client->dispatch(Millis(1000)));
   if (!*answer) return answer->error();
   std::printf("exit code %s\n", (*answer)->value().get("exit_code").to_json().c_str());
   return ok();

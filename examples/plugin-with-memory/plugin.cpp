@@ -2,10 +2,10 @@
 // container of its own that is gone afterwards; what it keeps is kept by the host, under its profile's name.
 //
 //   sallyport run --profile plugin -- plugin-with-memory "what is asked now"
+#include <sallyport/platform/platform.h>
+
 #include <cstdio>
 #include <string>
-
-#include "platform/platform.h"
 
 using namespace sallyport;
 

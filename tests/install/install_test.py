@@ -40,26 +40,48 @@ class Installed(unittest.TestCase):
         container = self.run_in(sallyport, "container", "create").strip()
         self.assertEqual(self.run_in(sallyport, "container", "exec", container, "--", "echo", "in"), "in\n")
 
-    def test_the_example_builds_with_find_package_and_with_pkg_config(self):
-        example = self.prefix / "share/doc/sallyport/examples/cpp-client"
-        self.run_in(self.prefix / "bin/sallyport", "up")
-        socket = self.root / "run/warden.sock"
-        self.run_in("cmake", "-S", example, "-B", self.root / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}",
+    def build(self, example):
+        """With find_package(Sallyport)."""
+        source, build = self.prefix / "share/doc/sallyport/examples" / example, self.root / example
+        self.run_in("cmake", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}",
                     f"-DCMAKE_CXX_COMPILER={CXX}", f"-DCMAKE_CXX_FLAGS={' '.join(FLAGS)}")
-        self.run_in("cmake", "--build", self.root / "build")
-        (pc,) = self.prefix.glob("**/sallyport.pc")
-        flags = self.run_in("pkg-config", "--cflags", "--libs", "sallyport", PKG_CONFIG_PATH=str(pc.parent)).split()
-        self.run_in(CXX, "-std=c++20", *FLAGS, example / "main.cpp", *flags, "-o", self.root / "by_pkg_config")
-        for program in (self.root / "build/cpp_client", self.root / "by_pkg_config"):
-            self.assertEqual(self.run_in(program, socket), "hello from inside\nexit code 0\n")
+        self.run_in("cmake", "--build", build)
+        return build
 
-    def test_no_installed_header_needs_boost_or_what_is_not_installed(self):
-        for header in self.prefix.glob("include/sallyport/**/*.h"):
-            text = header.read_text()
-            self.assertNotIn("boost", text.lower(), header)
-            ran = subprocess.run([CXX, "-std=c++20", "-fsyntax-only", "-x", "c++", "-I", self.prefix / "include/sallyport",
-                                  "-include", header, "/dev/null"], capture_output=True, text=True)
-            self.assertEqual(ran.returncode, 0, ran.stderr)
+    def package_flags(self):
+        (pc,) = self.prefix.glob("**/sallyport.pc")
+        return self.run_in("pkg-config", "--cflags", "--libs", "sallyport", PKG_CONFIG_PATH=str(pc.parent)).split()
+
+    def test_the_example_builds_with_find_package_and_with_pkg_config(self):
+        self.run_in(self.prefix / "bin/sallyport", "up")
+        source = self.prefix / "share/doc/sallyport/examples/cpp-client/main.cpp"
+        self.run_in(CXX, "-std=c++20", *FLAGS, source, *self.package_flags(), "-o", self.root / "by_pkg_config")
+        for program in (self.build("cpp-client") / "cpp_client", self.root / "by_pkg_config"):
+            self.assertEqual(self.run_in(program, self.root / "run/warden.sock"), "hello from inside\nexit code 0\n")
+
+    def test_a_plugin_builds_against_what_is_installed(self):
+        program = self.build("plugin-with-memory") / "plugin-with-memory"
+        self.run_in(self.prefix / "bin/sallyport", "up")
+        ran = subprocess.run([program, "hello"], env={**self.environment, "SALLYPORT_DOOR": str(self.root / "none")},
+                             text=True, capture_output=True)
+        self.assertNotEqual(ran.returncode, 0)
+        self.assertIn(str(self.root / "none"), ran.stdout + ran.stderr)
+
+    def test_installed_headers_stand_alone_and_keep_to_their_own_names(self):
+        headers = list(self.prefix.glob("include/sallyport/**/*.h"))
+        self.assertGreater(len(headers), 20)
+        for header in headers:
+            self.assertNotIn("boost", header.read_text().lower(), header)
+        # Whoever includes them may have a TRY and a base/ of their own.
+        mine = self.root / "mine"
+        (mine / "base").mkdir(parents=True)
+        (mine / "base/result.h").write_text("#error not yours\n")
+        (mine / "mine.cpp").write_text("#define TRY(x) x\n#define CO_TRY(x) x\n" +
+                                       "".join(f"#include <{header.relative_to(self.prefix / 'include')}>\n"
+                                               for header in headers) + "int main() { return TRY(0); }\n")
+        for words in [[mine / "mine.cpp"]] + [["-include", header, "/dev/null"] for header in headers]:
+            self.run_in(CXX, "-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c++", "-I", mine, "-I",
+                        self.prefix / "include", *words)
 
     def test_manual_pages_and_completion_are_there(self):
         for name in ("share/man/man1/sallyport.1", "share/man/man1/sallyport-mcp.1", "share/man/man5/sallyport.toml.5",
