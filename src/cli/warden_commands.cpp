@@ -115,6 +115,14 @@ struct CallArguments {
   std::int64_t deadline_ms = 30'000;
 };
 
+// Bytes beside the messages have no place here. (Inside a string the quotes would have a backslash.)
+Status check_no_stream(std::string_view json) {
+  if (json.find(R"({"$stream":)") == std::string_view::npos) return ok();
+  return Error::make(Code::invalid_params,
+                     "this command sends and shows JSON, and no stream of bytes beside it: do without the stream, or "
+                     "use a client library");
+}
+
 // Prints the result as JSON, and before it, line by line, what comes while it is worked on; an error goes to stderr as
 // JSON whatever the output format.
 Status call(Context& context, const CallArguments& arguments) {
@@ -130,6 +138,7 @@ Status call(Context& context, const CallArguments& arguments) {
                          parsed ? "the parameters must be a JSON object" : parsed.error().message);
     }
   }
+  TRY(check_no_stream(params));
   TRY(const Started started, ensure_warden(context.paths));
   std::string token;
   // Bound to this process, so that none from elsewhere would do.
@@ -148,8 +157,9 @@ Status call(Context& context, const CallArguments& arguments) {
   });
   TRY(const Answer answer,
       started.client->call(arguments.method, params, {.deadline = Millis(arguments.deadline_ms), .token = token}));
-  print(answer.json());
-  return ok();
+  const std::string json = answer.json();
+  print(json);
+  return check_no_stream(json);
 }
 
 }  // namespace

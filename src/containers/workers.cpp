@@ -17,31 +17,41 @@ namespace {
 // A worker does one request after the other. A few keep it busy; more would only be a queue that is fair to nobody: a
 // caller may have to wait for all of them, and each may be a long search.
 constexpr std::size_t kMostAtOnce = 4;
+// Workers of a container that wait for one caller each.
+constexpr std::size_t kMostAlone = 4;
 // A worker that was sent away while a call waited for it is waited for again; one that dies at once is not.
 constexpr int kMostStarts = 2;
 
-// One that a `run` made for itself has none.
-bool is_serving(const Container& container) {
-  return container.state == State::running && (container.handle != 0 || !container.config.pod.empty());
+bool is_of_a_run(const Container& container) {
+  return container.state == State::running && container.handle == 0 && container.config.pod.empty();
 }
+
+bool is_serving(const Container& container) { return container.state == State::running && !is_of_a_run(container); }
 
 Error unavailable(std::string_view why) { return Error::make(Code::unavailable, std::string(why)); }
 
 }  // namespace
+
+struct Workers::Places {
+  std::size_t most;
+  std::size_t taken = 0;
+  WaitingLine line = {};
+
+  bool has_room() const { return taken < most && line.is_empty(); }
+};
 
 struct Workers::Slot {
   explicit Slot(ipc::Loop& on) : loop(on) {}
 
   ipc::Loop& loop;
   std::shared_ptr<ipc::Session> session;
-  std::vector<std::shared_ptr<ipc::Session>> retired;  // they still answer what they were asked
+  std::vector<std::shared_ptr<ipc::Session>> retired;  // they still answer what they were asked, and nothing else
   bool is_starting = false;
   std::vector<std::shared_ptr<ipc::OneShot<bool>>> waiting;  // for the start that is under way
-  std::size_t turns = 0;
-  WaitingLine line;
+  Places shared{kMostAtOnce}, alone{kMostAlone};
 
   bool has_session() const { return session && !session->is_closed(); }
-  bool has_room() const { return turns < kMostAtOnce && line.is_empty(); }
+  Places& places(Pace pace) { return pace == Pace::callers ? alone : shared; }
 };
 
 Workers::~Workers() {
@@ -54,15 +64,20 @@ Workers::~Workers() {
 
 Workers::Turn::~Turn() {
   if (!slot_) return;
-  const WaitingLine::Ticket next = slot_->line.next();
+  if (pace_ == Pace::callers && session_) {
+    std::erase(slot_->retired, session_);
+    session_->close();
+  }
+  Places& places = slot_->places(pace_);
+  const WaitingLine::Ticket next = places.line.next();
   if (!next) {
-    --slot_->turns;
+    --places.taken;
     return;
   }
   // Not from here: a line of calls that all fail at once would become as deep a stack.
-  slot_->loop.post([slot = slot_, next] {
+  slot_->loop.post([slot = slot_, pace = pace_, next] {
     if (!next->is_resolved()) return next->resolve(true);
-    const Turn passed_on(slot);  // its taker gave up meanwhile
+    const Turn passed_on(slot, pace);  // its taker gave up meanwhile
   });
 }
 
@@ -80,24 +95,32 @@ std::shared_ptr<Workers::Slot> Workers::slot_of(const std::shared_ptr<Container>
   return slot;
 }
 
-Task<Result<Workers::Turn>> Workers::turn(ipc::Call& call, std::shared_ptr<Container> container) {
+Task<Result<Workers::Turn>> Workers::turn(ipc::Call& call, std::shared_ptr<Container> container, Pace pace) {
+  if (is_of_a_run(*container)) {
+    co_return Error::make(Code::unimplemented,
+                          "a container that `sallyport run` made has no file worker: its files are its workspace's, "
+                          "or use `sallyport container create`");
+  }
   if (!is_serving(*container)) co_return unavailable("the container has no file worker in its state");
   container->last_activity = std::chrono::steady_clock::now();
   const std::shared_ptr<Slot> slot = slot_of(container);
-  if (slot->has_room()) {
-    ++slot->turns;
+  Places& places = slot->places(pace);
+  if (places.has_room()) {
+    ++places.taken;
   } else {
     const auto ticket = std::make_shared<ipc::OneShot<bool>>();
-    slot->line.join(&call.session(), ticket);
+    places.line.join(&call.session(), ticket);
     call.on_cancel([ticket] { ticket->resolve(false); });
     const bool is_our_turn = co_await *ticket;
     call.on_cancel(nullptr);
     if (!is_our_turn) co_return Error::make(Code::cancelled, "given up before its turn came");
   }
-  Turn turn(slot);
-  const Status served = co_await await_session(container, slot);
+  Turn turn(slot, pace);
+  const auto worker = pace == Pace::callers ? std::make_shared<Slot>(slot->loop) : slot;
+  const Status served = co_await await_session(container, worker);
   if (!served) co_return served.error();
-  turn.session_ = slot->session;
+  turn.session_ = worker->session;
+  if (pace == Pace::callers) slot->retired.push_back(turn.session_);
   co_return std::move(turn);
 }
 

@@ -1,4 +1,5 @@
-// File workers, one per container, started when the first call needs one and again after one died.
+// File workers, one per container, started when the first call needs one and again after one died. A call that goes on
+// only as fast as its caller sends or reads has one for itself: a caller that stands still holds up nobody else.
 #pragma once
 
 #include <functional>
@@ -13,6 +14,7 @@
 namespace sallyport::containers {
 
 class Workers {
+  struct Places;
   struct Slot;
 
  public:
@@ -24,6 +26,8 @@ class Workers {
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
+
+  enum class Pace : bool { its_own, callers };
 
   // A place among the few requests that a worker has at once. Dropping it gives it to the next who waits.
   class Turn {
@@ -38,15 +42,16 @@ class Workers {
 
    private:
     friend class Workers;
-    explicit Turn(std::shared_ptr<Slot> slot) : slot_(std::move(slot)) {}
+    Turn(std::shared_ptr<Slot> slot, Pace pace) : slot_(std::move(slot)), pace_(pace) {}
     std::shared_ptr<Slot> slot_;
+    Pace pace_;
     std::shared_ptr<ipc::Session> session_;
   };
 
   // Waits for a turn with the container's worker. Callers take turns, however much each of them asks for; within
   // a session the first comes first. UNAVAILABLE (retryable) if there is no worker to be had, CANCELLED if the
   // call was given up meanwhile.
-  Task<Result<Turn>> turn(ipc::Call& call, std::shared_ptr<Container> container);
+  Task<Result<Turn>> turn(ipc::Call& call, std::shared_ptr<Container> container, Pace pace);
 
  private:
   std::shared_ptr<Slot> slot_of(const std::shared_ptr<Container>& container);

@@ -2,6 +2,7 @@
 // worker; what the parameters mean is the worker's business, and so is checking them.
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
@@ -14,6 +15,7 @@ namespace sallyport::handlers {
 namespace {
 
 using containers::Container;
+using containers::Workers;
 using ipc::Call;
 using ipc::Reply;
 using wire::Value;
@@ -121,17 +123,27 @@ Status check_hidden(const Call& call, const RequestContext& context, const Conta
   return ok();
 }
 
-void explain(Error& error, const RequestContext& context, const Container& container) {
-  if (error.code != Code::policy_denied || !context.principal.is_host()) return;
-  if (error.details_json.find("\"EROFS\"") == std::string::npos) return;
-  error.message += "; what can be written is up to fs.write of the profile '" + container.config.profile + "'";
+// A worker waits for what it is sent, and for the reader of hits that it sends as they come. (A file that it sends it
+// sends in between.)
+Workers::Pace pace_of(const Call& call) {
+  const bool is_sent_hits = call.message().method == "fs.grep" && call.params().get("stream").as_bool() == true;
+  return !call.message().streams.empty() || is_sent_hits ? Workers::Pace::callers : Workers::Pace::its_own;
+}
+
+void explain(Error& error, std::string_view method, const RequestContext& context, const Container& container) {
+  constexpr std::string_view kReading[] = {"fs.read", "fs.stat", "fs.list", "fs.glob", "fs.grep"};
+  if (!context.principal.is_host() || std::ranges::find(kReading, method) != std::end(kReading)) return;
+  const auto is = [&](const char* name) { return error.details_json.find(name) != std::string::npos; };
+  if (!is("\"EROFS\"") && !is("\"EACCES\"") && !is("\"EBUSY\"") && !is("\"protected\"")) return;
+  error.message += "; what can be written is up to fs.write of the profile '" + container.config.profile +
+                   "', and in every workspace secrets and what the host would run (.env, .git/config) are protected";
 }
 
 Task<Reply> forward(const Permit& permit, Call& call, RequestContext& context, Host& host) {
   auto container = co_await choose(call, context, host);
   if (!container) co_return std::move(container).error();
   CO_TRY(check_hidden(call, context, **container));
-  auto turn = co_await host.workers.turn(call, *container);
+  auto turn = co_await host.workers.turn(call, *container, pace_of(call));
   if (!turn) co_return std::move(turn).error();
   const std::shared_ptr<ipc::Session> session = turn->session();
   auto params = ipc::forward_params(call, *session, kNotForTheWorker);
@@ -139,7 +151,7 @@ Task<Reply> forward(const Permit& permit, Call& call, RequestContext& context, H
   if (permit.method() == kShutdown) turn->retire_worker();
   auto answer = co_await ipc::ask(call, session, permit.method(), *params, ipc::Events::waited_for);
   if (!answer) co_return std::move(answer).error();
-  if (answer->error) explain(*answer->error, context, **container);
+  if (answer->error) explain(*answer->error, permit.method(), context, **container);
   Reply reply = ipc::forward_result(call, *session, *answer);
   session->shared().decoder().recycle(std::move(answer->document));
   co_return reply;

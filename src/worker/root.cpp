@@ -67,11 +67,14 @@ bool is_magic(int link, const std::string& target) {
   return (target.starts_with('/') || target.find('[') != std::string::npos) && is_on_proc(link);
 }
 
-// A process's memory, this one's among them, passes for a file without content.
-bool is_memory(int fd, const struct stat& status) {
-  if (status.st_size != 0 || !is_on_proc(fd)) return false;
+// What the kernel shows of this process is not for those it serves: where its code lies, and under which name of the
+// host's. Of the others it shows what they may see anyway, but their memory passes for a file without content.
+Status check_not_process(int fd) {
+  if (!is_on_proc(fd)) return ok();
   const auto path = read_link(AT_FDCWD, "/proc/self/fd/" + std::to_string(fd));
-  return !path || path->ends_with("/mem");
+  const std::string own = "/proc/" + std::to_string(::getpid());
+  if (path && !os::is_within(*path, own) && !path->ends_with("/mem")) return ok();
+  return not_regular();
 }
 
 bool is_link(int dir, const std::string& name) {
@@ -198,16 +201,20 @@ Result<UniqueFd> Roots::open_file(std::string_view path, int flags) const {
   struct stat status{};
   if (::fstat(fd->get(), &status) != 0) return path_error("stat", errno);
   TRY(check_regular(status));
-  if (is_memory(fd->get(), status)) return not_regular();
+  if (status.st_size == 0) TRY(check_not_process(fd->get()));
   return fd;
 }
 
 Result<UniqueFd> Roots::open_directory(std::string_view path) const {
-  return open_beneath(path, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
+  TRY(UniqueFd directory, open_beneath(path, O_RDONLY | O_DIRECTORY | O_NONBLOCK));
+  TRY(check_not_process(directory.get()));
+  return directory;
 }
 
 Result<UniqueFd> Roots::open_any(std::string_view path, Follow follow) const {
-  return open_beneath(path, O_PATH | (follow == Follow::no ? O_NOFOLLOW : 0));
+  TRY(UniqueFd found, open_beneath(path, O_PATH | (follow == Follow::no ? O_NOFOLLOW : 0)));
+  TRY(check_not_process(found.get()));
+  return found;
 }
 
 Result<Place> Roots::place(std::string_view path, Follow follow) const {

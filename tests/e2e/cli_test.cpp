@@ -263,6 +263,18 @@ TEST_F(CommandLine, AMethodThatNeedsATokenCanBeCalled) {
   EXPECT_EQ(with.status, 0) << with.output;
 }
 
+TEST_F(CommandLine, ACallThatCarriesAStreamIsNoSilentSuccess) {
+  write("project/f", "text\n");
+  const std::string place = "{\"workspace\":\"" + root_.path() + "/project\",\"path\":\"f\",";
+  const Ran read = sallyport("call fs.read '" + place + "\"stream\":true}'");
+  EXPECT_NE(read.status, 0);
+  EXPECT_NE(read.output.find("no stream of bytes"), std::string::npos) << read.output;
+  const Ran written = sallyport("call fs.write '" + place + "\"content\":{\"$stream\":1}}'");
+  EXPECT_NE(written.status, 0);
+  write("project/f", R"(a file that says {"$stream":1})");
+  EXPECT_EQ(sallyport("call fs.read '" + place + "\"line_numbers\":false}'").status, 0);
+}
+
 TEST_F(CommandLine, AFullDiskIsNamed) {
   if (!is_root()) GTEST_SKIP() << "only root can mount";
   const std::string state = root_.path() + "/state";

@@ -155,7 +155,8 @@ TEST(Roots, AMagicLinkIsNotFollowedThroughALinkThatIsWalkedByHand) {
   SandboxDir box;
   box.link("process", "/proc/self");
   const Roots roots = *Roots::open({box.root(), "/"});
-  EXPECT_TRUE(roots.open_file("process/status", O_RDONLY));
+  box.link("memory", "/proc/meminfo");
+  EXPECT_TRUE(roots.open_file("memory", O_RDONLY));
   for (const char* path : {"process/root/etc/passwd", "process/cwd", "process/exe", "process/fd/0", "process/ns/pid"}) {
     EXPECT_FALSE(roots.open_any(path, Follow::yes)) << path;
   }
@@ -165,6 +166,19 @@ TEST(Roots, TheMemoryOfAProcessIsNoFile) {
   const Roots roots = *Roots::open({"/"});
   EXPECT_EQ(refusal(roots, "/proc/self/mem"), Code::policy_denied);
   EXPECT_EQ(refusal(roots, "/proc/thread-self/mem"), Code::policy_denied);
+  EXPECT_EQ(refusal(roots, "/proc/" + std::to_string(::getppid()) + "/mem"), Code::policy_denied);
+}
+
+TEST(Roots, WhatTheKernelShowsOfThisProcessIsNotServed) {
+  const Roots roots = *Roots::open({"/tmp", "/"});
+  for (const char* name : {"maps", "smaps", "auxv", "syscall", "pagemap", "status", "task/self/maps"}) {
+    EXPECT_FALSE(roots.open_file(std::string("/proc/self/") + name, O_RDONLY)) << name;
+    EXPECT_FALSE(roots.open_file(std::string("/tmp/../proc/thread-self/") + name, O_RDONLY)) << name;
+  }
+  EXPECT_FALSE(roots.open_any("/proc/self/exe", Follow::no));
+  EXPECT_FALSE(roots.open_directory("/proc/self"));
+  EXPECT_FALSE(roots.open_directory("/proc/self/task"));
+  EXPECT_TRUE(roots.open_file("/proc/" + std::to_string(::getppid()) + "/status", O_RDONLY));
 }
 
 TEST(Roots, APlaceIsWhereAChainOfLinksEnds) {
