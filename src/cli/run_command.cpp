@@ -145,19 +145,27 @@ std::string describe(const sandbox::Violation& violation) {
   return text;
 }
 
+// The error that the caller got, and what it means here.
+std::string explain(const sandbox::Violation& refusal) {
+  const std::string text = describe(refusal) + ": " + errno_name(refusal.error);
+  if (refusal.error == ENOENT) return text + ", the host has it and this sandbox does not (--read shows it)";
+  if (refusal.error == EROFS) return text + ", it is not for this sandbox to change (--write allows it)";
+  return text;
+}
+
 // A few lines on stderr, and only when there is something to say.
-void summarize(const sandbox::ExitReport& report) {
+void summarize(const sandbox::ExitReport& report, bool is_explained) {
   const auto say = [](const std::string& line) { std::fprintf(stderr, "sallyport: %s\n", line.c_str()); };
   if (report.was_over_memory) say("killed: it used more memory than its limit (raise with --limit memory=8GiB)");
   if (report.was_over_time) say("killed: it ran longer than its limit");
   if (!report.violations.empty()) {
     say("refused " + std::to_string(report.violation_count) + " calls by seccomp:");
     for (std::size_t i = 0; i < report.violations.size() && i < 8; ++i) say("  " + describe(report.violations[i]));
+    if (!is_explained) say("(which paths and addresses were refused is not seen without --explain)");
   }
   if (!report.refusals.empty()) say("refused paths and addresses:");
-  for (const sandbox::Violation& refusal : report.refusals) {
-    say("  " + describe(refusal) + ": " + errno_name(refusal.error));
-  }
+  for (const sandbox::Violation& refusal : report.refusals) say("  " + explain(refusal));
+  if (report.refusals_dropped != 0) say("  and " + std::to_string(report.refusals_dropped) + " more");
   for (const std::string& path : report.lost_mounts) {
     say("the host replaced " + escape_for_display(path) + " while it ran; its protection was put back");
   }
@@ -194,7 +202,8 @@ void print_report(const sandbox::ExitReport& report, const RunEgress& egress, co
       writer.begin_object().member("operation", refusal.operation).member("target", refusal.target);
       writer.member("errno", errno_name(refusal.error)).member("count", refusal.count).end_object();
     }
-    writer.end_array().member("over_memory", report.was_over_memory).member("over_time", report.was_over_time);
+    writer.end_array().member("refusals_dropped", report.refusals_dropped);
+    writer.member("over_memory", report.was_over_memory).member("over_time", report.was_over_time);
     strings("lost_mounts", report.lost_mounts);
     strings("removed", report.removed);
     strings("quarantined", report.scan.quarantined);
@@ -251,7 +260,7 @@ void run(Context& context, const RunArguments& arguments) {
   if (context.wants_json) {
     print_report(*outcome, egress, adoption);
   } else {
-    summarize(*outcome);
+    summarize(*outcome, arguments.explain);
     summarize(egress, adoption);
   }
   if (!outcome->violations.empty()) {

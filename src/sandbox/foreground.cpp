@@ -127,6 +127,7 @@ class Supervisor {
     report.violations = violations_.entries();
     report.violation_count = violations_.total();
     report.refusals = refusals_.entries();
+    report.refusals_dropped = refusals_.dropped();
   }
 
  private:

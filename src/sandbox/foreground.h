@@ -29,7 +29,8 @@ struct ExitReport {
   Findings findings;
   std::vector<Violation> violations;
   std::uint64_t violation_count = 0;
-  std::vector<Violation> refusals;  // with Spec::explain: refused paths and addresses, each once
+  std::vector<Violation> refusals;     // with Spec::explain: refused paths and addresses, each once
+  std::uint64_t refusals_dropped = 0;  // beyond what is kept
   bool was_over_memory = false;
   bool was_over_time = false;
   std::vector<std::string> lost_mounts;  // covers that the host's changes removed; put back

@@ -263,6 +263,20 @@ TEST_F(CommandLine, AMethodThatNeedsATokenCanBeCalled) {
   EXPECT_EQ(with.status, 0) << with.output;
 }
 
+TEST_F(CommandLine, ARunSaysWhatItRefusedAndWhatCannotBeSeen) {
+  const std::string hidden = root_.path() + "/hidden";
+  std::filesystem::create_directories(hidden);
+  for (int i = 0; i < 300; ++i) std::ofstream(hidden + "/" + std::to_string(i)) << "x";
+  const Ran plain = sallyport("run --no-warden -- bash -c 'unshare -U true; cat " + hidden + "/1'");
+  EXPECT_NE(plain.output.find("refused 1 calls by seccomp"), std::string::npos) << plain.output;
+  EXPECT_NE(plain.output.find("not seen without --explain"), std::string::npos) << plain.output;
+  const Ran explained = sallyport("run --no-warden --explain -- bash -c 'for i in {0..299}; do read x < " + hidden +
+                                  "/$i; done; : > /etc/x'");
+  EXPECT_NE(explained.output.find(hidden + "/1: ENOENT, the host has it"), std::string::npos) << explained.output;
+  EXPECT_NE(explained.output.find("more\n"), std::string::npos) << "what was left out is not counted";
+  EXPECT_EQ(explained.output.find("without --explain"), std::string::npos) << explained.output;
+}
+
 TEST_F(CommandLine, ACallThatCarriesAStreamIsNoSilentSuccess) {
   write("project/f", "text\n");
   const std::string place = "{\"workspace\":\"" + root_.path() + "/project\",\"path\":\"f\",";
