@@ -114,7 +114,7 @@ void Resolver::forget(Ticket ticket) {
   const std::lock_guard lock(mutex_);
   const auto node = tickets_.extract(ticket);
   if (node.empty()) return;
-  const QueryPtr query = node.mapped();
+  const QueryPtr& query = node.mapped();
   const auto waiter = std::find_if(query->waiters.begin(), query->waiters.end(),
                                    [&](const Waiter& each) { return each.ticket == ticket; });
   const std::string owner = waiter->owner;

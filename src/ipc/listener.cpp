@@ -64,7 +64,7 @@ Fire Listener::accept_all(std::shared_ptr<State> state) {
     if (failure == 0) {
       if (std::exchange(is_exhausted, false)) state->shared.log().info("accepting again", {{"door", state->name}});
       ++state->shared.counters().accepted;
-      state->accept(std::move(connection));
+      state->accept(std::exchange(connection, UniqueFd()));
     } else if (is_exhaustion(failure)) {
       ++state->shared.counters().accept_failures;
       if (!std::exchange(is_exhausted, true)) {

@@ -238,7 +238,7 @@ void StreamHub::end(std::uint32_t stream, const Error* tell_peer) {
 Fire relay(std::shared_ptr<InStream> from, std::shared_ptr<OutStream> to) {
   from->on_chunk([to](ByteView chunk) {
     if (chunk.size() > std::min(to->sendable(), kPieceBytes)) return false;
-    const auto kept = to;  // this function may be gone before it is sent
+    const auto kept = to;  // this function may be gone before it is sent; NOLINT(performance-unnecessary-copy-*)
     kept->send(chunk);
     return true;
   });

@@ -9,15 +9,15 @@
 namespace sallyport::mailbox {
 
 void fault_point(const char* name) {
-  static const std::string wanted = [] {
+  static const std::string kWanted = [] {
     const char* value = std::getenv("SALLYPORT_FAULT");
     return std::string(value == nullptr ? "" : value);
   }();
   static std::atomic<long> left = [] {
-    const std::size_t colon = wanted.find(':');
-    return colon == std::string::npos ? 1L : std::strtol(wanted.c_str() + colon + 1, nullptr, 10);
+    const std::size_t colon = kWanted.find(':');
+    return colon == std::string::npos ? 1L : std::strtol(kWanted.c_str() + colon + 1, nullptr, 10);
   }();
-  if (wanted.substr(0, wanted.find(':')) == name && --left == 0) std::raise(SIGKILL);
+  if (kWanted.substr(0, kWanted.find(':')) == name && --left == 0) std::raise(SIGKILL);
 }
 
 }  // namespace sallyport::mailbox

@@ -9,7 +9,6 @@
 
 namespace sallyport::mailbox {
 
-using approval::Verdict;
 using ledger::Edge;
 using ledger::Entry;
 using ledger::JournalRow;

@@ -57,7 +57,7 @@ struct OptionRow {
   std::vector<std::string_view> names;
 };
 const std::vector<OptionRow>& option_rows() {
-  static const std::vector<OptionRow> rows = {
+  static const std::vector<OptionRow> kRows = {
       {"files", {"directory"}},
       {"memory", {"max_bytes"}},
       {"sqlite", {"directory"}},
@@ -66,7 +66,7 @@ const std::vector<OptionRow>& option_rows() {
       {"hashing", {"dimensions"}},
       {"openai", {"url", "credential", "models", "embedding_models", "dimensions"}},
   };
-  return rows;
+  return kRows;
 }
 
 // One pass over the section: what is read is checked, and what refers to something else is checked when all
@@ -78,7 +78,6 @@ class Parser {
   Result<Config> parse(const Node& root) {
     if (root.kind != Node::Kind::object) return fault(path_, root.where, "platform must be a table");
     TRY(refuse_secrets(path_, root));
-    std::string on_failure = "noop";
     for (const Node::Member& member : root.members) {
       const Node& value = member.value;
       if (member.name == "adapters") {
@@ -391,9 +390,9 @@ bool may_run_in_worker(Role role, std::string_view implementation) {
 }
 
 const Options& Config::options_of(const std::string& implementation) const {
-  static const Options none;
+  static const Options kNone;
   const auto found = options.find(implementation);
-  return found == options.end() ? none : found->second;
+  return found == options.end() ? kNone : found->second;
 }
 
 std::vector<std::string> Config::hosts_of(const std::string& implementation) const {

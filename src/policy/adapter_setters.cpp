@@ -9,7 +9,7 @@ namespace table = toml_table;
 
 struct GrantRow {
   const char* role;
-  const char* names;  // what its names are called; null: it has none
+  std::string_view names;  // what its names are called; empty: it has none
   bool has_bytes, has_tokens, has_access;
 };
 
@@ -17,7 +17,7 @@ constexpr GrantRow kGrants[] = {
     {"storage", "buckets", true, false, true},    {"cache", "namespaces", true, false, true},
     {"vector", "namespaces", true, false, true},  {"llm", "models", true, true, false},
     {"embeddings", "models", true, false, false}, {"events", "namespaces", true, false, true},
-    {"log", nullptr, true, false, false},
+    {"log", {}, true, false, false},
 };
 
 std::optional<std::string> set_size(std::uint64_t& target, const std::string& text) {
@@ -41,7 +41,7 @@ table::Setter grant(const GrantRow& row, AdapterPermissions& permissions) {
   return [&row, &permissions](const toml::node& node) -> std::optional<std::string> {
     AdapterGrant grant;
     table::Setters setters;
-    if (row.names != nullptr) setters.emplace(row.names, table::strings(grant.names));
+    if (!row.names.empty()) setters.emplace(row.names, table::strings(grant.names));
     if (row.has_bytes) {
       setters.emplace("max_bytes",
                       table::parsed([&](const std::string& text) { return set_size(grant.max_bytes, text); }));

@@ -162,7 +162,7 @@ Result<Host> parse_host(std::string_view text) {
     if (is_bracketed && text.back() != ']') return fault("has '[' without ']'");
     const auto address = parse_address(is_bracketed ? text.substr(1, text.size() - 2) : text);
     if (!address || !address->is_v6) return fault("is no IPv6 address");
-    return Host{{}, *address};
+    return Host{{}, address};
   }
   if (text.back() == '.') text.remove_suffix(1);
   std::string name(text);
@@ -182,7 +182,7 @@ Result<Host> parse_host(std::string_view text) {
   if (looks_like_address(labels.back())) {
     const auto address = parse_old_spelling(labels);
     if (!address) return fault("ends in a number but is no address");
-    return Host{{}, *address};
+    return Host{{}, address};
   }
   for (const std::string_view label : labels) {
     if (label.front() == '-' || label.back() == '-') return fault("has a label that begins or ends with '-'");

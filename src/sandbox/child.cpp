@@ -47,7 +47,7 @@ void arrange_descriptors(const ChildContext& context, Reporter& reporter) {
     reporter.must(Step::descriptors, wanted[i]);
   }
   for (int i = 0; i < 3; ++i) {
-    if (wanted[i] != i) reporter.must(Step::descriptors, ::dup2(wanted[i], i));
+    if (wanted[i] >= 0 && wanted[i] != i) reporter.must(Step::descriptors, ::dup2(wanted[i], i));
   }
   reporter.must(Step::descriptors, ::dup3(control, kControlFd, O_CLOEXEC));
   reporter.moved_to(kControlFd);

@@ -177,7 +177,7 @@ class Scanner {
     const auto then = at_launch_.links.find(directory.path_of(name));
     const bool is_same_text = then != at_launch_.links.end() && then->second.text == directory.link_text(name);
     // Whatever this finds is opened again, without following anything.
-    const auto now = resolved(directory.path_of(name));
+    auto now = resolved(directory.path_of(name));
     if (is_same_text && now && is_inside(*now, root_.path())) return now;
     if (!is_same_text || now.value_or("") != then->second.resolved) set_aside(directory, name);
     return std::nullopt;
@@ -373,6 +373,7 @@ class Scanner {
 
 std::vector<std::string> ScanReport::sentences() const {
   std::vector<std::string> all;
+  all.reserve(quarantined.size() + suspicious.size() + notes.size());
   for (const std::string& path : quarantined) all.push_back("quarantined: " + path);
   for (const std::string& path : suspicious) all.push_back("new, and may run code on the host: " + path);
   all.insert(all.end(), notes.begin(), notes.end());

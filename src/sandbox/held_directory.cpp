@@ -92,10 +92,9 @@ bool HeldDirectory::open_up() const {
 }
 
 bool HeldDirectory::set_aside(const std::string& name) const {
-  const auto now = std::to_string(std::chrono::system_clock::now().time_since_epoch().count());
+  const auto now = "." + std::to_string(std::chrono::system_clock::now().time_since_epoch().count()) + ".quarantined";
   // The first name may have been made impossible from inside, by something that has it or by its length.
-  for (const std::string& other :
-       {name + ".quarantined", name + "." + now + ".quarantined", "name-too-long." + now + ".quarantined"}) {
+  for (const std::string& other : {name + ".quarantined", name + now, "name-too-long" + now}) {
     if (::renameat2(fd_.get(), name.c_str(), fd_.get(), other.c_str(), RENAME_NOREPLACE) == 0) return true;
   }
   return false;

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -15,6 +14,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <iterator>
 #include <optional>
@@ -319,7 +319,7 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
   }
   state->protections = describe(spec, plan, state->cgroup, options.machine);
   if (is_recorded && !state->record.is_written()) {
-    state->protections.lost.push_back(
+    state->protections.lost.emplace_back(
         "the state directory cannot be written: should this be killed, nobody will look at what it left");
   }
   state->record.must_stay();

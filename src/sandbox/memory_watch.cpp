@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
 
 namespace sallyport::sandbox {
@@ -20,10 +21,8 @@ struct DirectoryEntry {  // what getdents64 writes
 
 std::size_t read_file(int directory, const char* process, const char* file, char* out, std::size_t size) {
   char path[64];
-  if (std::strlen(process) + std::strlen(file) + 2 > sizeof(path)) return 0;
-  std::strcpy(path, process);
-  std::strcat(path, "/");
-  std::strcat(path, file);
+  const int length_of_path = std::snprintf(path, sizeof(path), "%s/%s", process, file);
+  if (length_of_path < 0 || static_cast<std::size_t>(length_of_path) >= sizeof(path)) return 0;
   const int fd = ::openat(directory, path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
   const ssize_t length = ::read(fd, out, size - 1);

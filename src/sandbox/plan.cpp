@@ -403,7 +403,7 @@ Result<Plan> make_plan(const Spec& spec, const Machine& machine) {
   tree.drop_redundant();
   plan.items = tree.items();
   for (const char* device : kDevices) {
-    if (::access((std::string("/dev/") + device).c_str(), F_OK) == 0) plan.devices.push_back(device);
+    if (::access((std::string("/dev/") + device).c_str(), F_OK) == 0) plan.devices.emplace_back(device);
   }
   if (plan.directory.empty()) plan.directory = "/";
   TRY(add_covers(tree, plan));

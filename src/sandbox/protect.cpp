@@ -215,6 +215,7 @@ Findings find_protected(const std::string& workspace, const std::string& home, b
 
 std::vector<std::string> remarks(const Findings& findings) {
   std::vector<std::string> lines;
+  lines.reserve(findings.tracked_secrets.size() + findings.changed_secrets.size());
   for (const std::string& path : findings.tracked_secrets) {
     lines.push_back(path + " looks like a secret and is tracked by git: it was readable");
   }

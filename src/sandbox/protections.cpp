@@ -13,7 +13,7 @@ std::vector<std::string> weak_losses(const Machine& machine) {
       "no process namespace: host processes can be seen, and processes that leave their group outlive the sandbox",
       "no limit on the number of processes of its own",
   };
-  if (machine.landlock_abi < 6) lost.push_back("this kernel's Landlock cannot keep signals from host processes");
+  if (machine.landlock_abi < 6) lost.emplace_back("this kernel's Landlock cannot keep signals from host processes");
   return lost;
 }
 
@@ -60,21 +60,22 @@ Protections describe(const Spec& spec, const Plan& plan, const os::Cgroup& cgrou
   in_force.processes = kernel.processes != 0 || is_counted || !plan.pid_max.empty() ? Force::kernel : Force::none;
   in_force.cpu = kernel.cpus > 0 ? Force::kernel : Force::none;
   if (plan.is_weak) in_force.lost = weak_losses(machine);
-  if (!in_force.enforces_exec_list) in_force.lost.push_back("no exec list: this kernel has no Landlock of ABI 2");
+  if (!in_force.enforces_exec_list) in_force.lost.emplace_back("no exec list: this kernel has no Landlock of ABI 2");
   if (plan.findings.was_cut) {
-    in_force.lost.push_back(
+    in_force.lost.emplace_back(
         "the workspace is large, or has paths too long: not all of it was searched for secrets and settings");
   }
   if (plan.findings.has_more) {
-    in_force.lost.push_back("not every repository is protected: there are too many, or a configuration is too large");
+    in_force.lost.emplace_back(
+        "not every repository is protected: there are too many, or a configuration is too large");
   }
   if (spec.limits.memory_bytes != 0 && in_force.memory == Force::none)
-    in_force.lost.push_back("no memory limit on the whole");
+    in_force.lost.emplace_back("no memory limit on the whole");
   if (spec.limits.processes != 0 && in_force.processes == Force::none) {
-    in_force.lost.push_back("no limit on the number of processes: no writable control group");
+    in_force.lost.emplace_back("no limit on the number of processes: no writable control group");
   }
   if (spec.limits.cpus > 0 && in_force.cpu == Force::none) {
-    in_force.lost.push_back("no cpu limit: no writable control group");
+    in_force.lost.emplace_back("no cpu limit: no writable control group");
   }
   return in_force;
 }
