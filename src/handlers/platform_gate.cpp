@@ -143,9 +143,9 @@ std::string default_scope(const Operation& operation, const policy::AdapterGrant
 }  // namespace
 
 const policy::AdapterGrant* PlatformTenant::grant(std::string_view role) const {
-  static const policy::AdapterGrant everything{
+  static const policy::AdapterGrant kEverything{
       .names = {"*"}, .max_bytes = platform::kMaxObjectBytes, .max_tokens = 1'000'000};
-  if (permissions == nullptr) return &everything;
+  if (permissions == nullptr) return &kEverything;
   const auto found = permissions->adapters.find(role);
   return found == permissions->adapters.end() ? nullptr : &found->second;
 }

@@ -11,7 +11,6 @@ namespace {
 using ipc::Call;
 using ipc::Reply;
 using platform::Operation;
-using platform::Spends;
 using wire::Field;
 using wire::JsonWriter;
 using wire::Type;
@@ -390,8 +389,8 @@ std::vector<Method> make_methods() {
 }  // namespace
 
 std::span<const Method> platform_methods() {
-  static const std::vector<Method> methods = make_methods();
-  return methods;
+  static const std::vector<Method> kMethods = make_methods();
+  return kMethods;
 }
 
 }  // namespace sallyport::handlers

@@ -148,7 +148,7 @@ std::optional<Reply> wait_after_the_fact(Call& call, Host& host) {
   const pod::Sighting seen = pod::look(place);
   const bool is_lost = seen.life == pod::Life::lost && place.exists();
   if (seen.life != pod::Life::collectable && !is_lost) return std::nullopt;
-  const Error lost = pod::lost(place);
+  Error lost = pod::lost(place);
   if (call.params().get("collect").as_bool().value_or(false)) {
     if (const auto lock = place.lock()) place.remove();
   }
