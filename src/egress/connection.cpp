@@ -161,6 +161,10 @@ Task<Verdict> Connection::open_route(Intent intent) {
   report.remedy = verdict.remedy;
   proxy_.report(*served_, std::move(report));
   check_again();  // the policy may have changed while it was dialled
+  if (verdict.is_allowed() && !has_time()) {
+    verdict.outcome = Outcome::refused;
+    verdict.reason = "the policy changed, or the time is over";
+  }
   co_return verdict;
 }
 

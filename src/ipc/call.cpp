@@ -16,6 +16,7 @@ Call::Call(std::shared_ptr<Session> session, wire::Message&& message)
 }
 
 Call::~Call() {
+  if (is_gone_ != nullptr) *is_gone_ = true;
   if (!is_answered_) answer(Error::make(Code::internal_error, "the request was dropped"));
   if (session_->newest_call_ == this) session_->newest_call_ = nullptr;
   --session_->open_calls_;
@@ -31,14 +32,19 @@ void Call::answer(Reply reply) {
   is_answered_ = true;
   if (timer_ != 0) session_->shared_.loop().cancel(timer_);
   if (is_in_flight_) std::erase(session_->calls_, this);
+  // A connection that turns out to be lost closes its session, and that may end the coroutine this call lives in:
+  // nothing of it is touched behind the sending.
+  const std::shared_ptr<Session> session = session_;
+  const auto work = std::exchange(after_reply_, nullptr);
+  const std::vector<std::uint32_t> streams = message_.streams;
   if (reply.error()) {
-    session_->send_error(message_.id, *reply.error());
+    session->send_error(message_.id, *reply.error());
   } else {
-    session_->send(std::move(reply.frame()));
+    session->send(std::move(reply.frame()));
   }
   // What follows a good answer: chunks of streams that it names, a shutdown that it promises.
-  if (const auto work = std::exchange(after_reply_, nullptr); work && !reply.error()) work();
-  if (!message_.streams.empty()) session_->streams().drop_untaken(message_.streams);
+  if (work && !reply.error()) work();
+  if (!streams.empty()) session->streams().drop_untaken(streams);
 }
 
 void Call::enter_flight() {
@@ -76,8 +82,12 @@ void Call::start_timer() {
 void Call::give_up(const Error& error) {
   if (is_given_up()) return;
   is_given_up_ = true;
+  // Each may end the coroutine this call lives in: nothing of it is touched after that.
+  bool is_gone = false;
+  is_gone_ = &is_gone;
   if (!answers_for_itself_) answer(Reply(error));
-  // Each may end the coroutine this call lives in: nothing of it is touched after the first.
+  if (is_gone) return;
+  is_gone_ = nullptr;
   const auto taken = std::exchange(taken_, {});
   const auto work = std::exchange(on_cancel_, nullptr);
   for (const auto& weak : taken) {

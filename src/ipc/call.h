@@ -94,6 +94,7 @@ class Call {
   Loop::TimerId timer_ = 0;
   std::function<void()> on_cancel_, after_reply_;
   std::vector<std::weak_ptr<InStream>> taken_;  // of one that answers for itself
+  bool* is_gone_ = nullptr;                     // told when this call ends
   bool is_answered_ = false;
   bool is_given_up_ = false;
   bool answers_for_itself_ = false;

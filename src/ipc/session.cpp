@@ -381,7 +381,11 @@ void Session::maybe_done() {
 
 void Session::cut_off(const Error& error) {
   const auto self = shared_from_this();
-  while (!calls_.empty()) calls_.back()->give_up(error);
+  while (!calls_.empty()) {
+    Call* call = calls_.back();
+    calls_.pop_back();
+    call->give_up(error);
+  }
   close();
 }
 
@@ -427,7 +431,8 @@ void Session::let_go() {
 }
 
 void Session::close_if_idle(SteadyTime now) {
-  const bool is_stuck = frame_begun_ && now - *frame_begun_ > shared_.limits().frame_timeout;
+  // What we do not read we cannot blame the peer for.
+  const bool is_stuck = frame_begun_ && may_read() && now - *frame_begun_ > shared_.limits().frame_timeout;
   const bool is_idle = open_calls_ == 0 && !is_never_idle_ && now - last_activity_ > shared_.limits().idle_timeout;
   if (!is_stuck && !is_idle) return;
   ++shared_.counters().idle_closes;

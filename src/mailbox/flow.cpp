@@ -80,8 +80,17 @@ Entry Flow::entry(Stage stage, const JournalRow& row, const Error* error) const 
 
 // ---- before it is accepted ----
 
-Result<Flow::Arrival> Flow::examine(const Desk& desk, std::string_view name, std::string_view request_id,
-                                    wire::Value payload, const std::string& id_of_signal, const Origin& origin) {
+// Takes one of the refusals that are recorded.
+bool Flow::may_record(Desk& desk) const {
+  const auto now =
+      std::chrono::duration_cast<std::chrono::microseconds>(parts_.clock.steady().time_since_epoch()).count();
+  const ledger::RateDecision rate = ledger::decide_rate(kRefusalRate, desk.refusals, now);
+  desk.refusals = rate.unused_at;
+  return rate.is_allowed;
+}
+
+Result<Flow::Arrival> Flow::examine(Desk& desk, std::string_view name, std::string_view request_id, wire::Value payload,
+                                    const std::string& id_of_signal, const Origin& origin) {
   const auto found = signals_.find(name);
   const Principal who = Principal::container(desk.container());
   const Judgement judgement =
@@ -103,6 +112,8 @@ Result<Flow::Arrival> Flow::examine(const Desk& desk, std::string_view name, std
   // What was taken in before is only answered again: no limit counts it twice.
   const bool is_known =
       desk.has_answered(std::string(request_id)) || pending_.contains({desk.container(), std::string(request_id)});
+  // A denial is a row for good: no more of them than refusals that are recorded.
+  if (arrival.denial && !is_known && (desk.requests >= kMaxRequests || !may_record(desk))) return *arrival.denial;
   if (!arrival.denial && !is_known) {
     if (desk.requests >= kMaxRequests) {
       return Error::make(Code::quota_exceeded, "this container has raised all the requests that it may");
@@ -144,11 +155,7 @@ void Flow::refuse(Desk& desk, const std::string& name, const std::string& reques
   if (!request_id.empty()) {
     desk.reply(request_id, response_json(request_id, error), parts_.clock.steady(), true, false);
   }
-  const auto now =
-      std::chrono::duration_cast<std::chrono::microseconds>(parts_.clock.steady().time_since_epoch()).count();
-  const ledger::RateDecision rate = ledger::decide_rate(kRefusalRate, desk.refusals, now);
-  desk.refusals = rate.unused_at;
-  if (!rate.is_allowed) {
+  if (!may_record(desk)) {
     ++desk.suppressed;
     return;
   }

@@ -78,7 +78,7 @@ class Flow {
   };
   // `id_of_signal` names the row of one that has no id. Everything that makes it an error is said to the
   // sender and changes nothing.
-  Result<Arrival> examine(const Desk& desk, std::string_view signal, std::string_view request_id, wire::Value payload,
+  Result<Arrival> examine(Desk& desk, std::string_view signal, std::string_view request_id, wire::Value payload,
                           const std::string& id_of_signal, const Origin& origin);
 
   // Into the journal, and on from there. The status is the ledger's (UNAVAILABLE: nothing was accepted; try
@@ -106,6 +106,7 @@ class Flow {
   std::size_t pending_of(const std::string& container) const;
 
  private:
+  bool may_record(Desk& desk) const;
   void proceed(const std::shared_ptr<Desk>& desk, ledger::Accepted accepted, Arrival& arrival,
                std::optional<Request::Waiter> waiter);
   void answer_again(Desk& desk, const ledger::JournalRow& row, const std::optional<Request::Waiter>& waiter);

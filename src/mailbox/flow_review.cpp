@@ -206,6 +206,7 @@ Task<Status> Flow::resolve(ledger::JournalKey key, bool was_done, std::string by
   if (request->row.state != state::kUnknown) {
     co_return Error::make(Code::conflict, "its outcome is not unknown: it is in state " + request->row.state);
   }
+  if (request->is_answering) co_return Error::make(Code::conflict, "somebody else is just resolving it");
   Result<std::string> outcome = std::string(R"({"state":"done","resolved":true})");
   if (!was_done) outcome = Error::make(Code::unavailable, "the action was cut short and did not happen");
   const std::string resolved = "resolved by " + by;

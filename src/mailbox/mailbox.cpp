@@ -277,7 +277,7 @@ Task<Status> Mailbox::recover_replies() {
     CO_TRY(co_await approval::look(
         parts_.ledger, [&](ledger::Database& database) { count = count_rows(database, desk->container()); }));
     if (!*count) co_return std::move(*count).error();
-    desk->requests += **count;
+    desk->requests = std::max<std::int64_t>(desk->requests, **count);
   }
   co_return ok();
 }

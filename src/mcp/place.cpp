@@ -19,6 +19,12 @@ std::string create_params(const PlaceOptions& options) {
 
 }  // namespace
 
+// The end of the connection answers all that was asked on it, and whoever asked may be gone.
+Place::~Place() {
+  for (const auto& request : sent_) request->on_answer = [](const Result<Answer>&) {};
+  client_.reset();
+}
+
 void Place::open() {
   if (client_) return;
   auto client = connect_();

@@ -36,6 +36,9 @@ class Place {
  public:
   using Connect = std::function<Result<std::unique_ptr<Client>>()>;
   Place(Connect connect, PlaceOptions options) : connect_(std::move(connect)), options_(std::move(options)) {}
+  ~Place();  // nobody is answered any more
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
 
   // Makes the container now rather than with the first request.
   void open();

@@ -145,9 +145,8 @@ void Daemon::run() {
   loop_.run();
   sessions_.for_each([](ipc::Session& session) { session.close(); });
   listener_.reset();
-  gate_.reset();
   if (egress_) egress_->close();
-  loop_.settle();
+  loop_.settle();  // also those who wait at the gate
 }
 
 // ---- for the warden's records ----

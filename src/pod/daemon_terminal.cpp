@@ -154,7 +154,9 @@ void Daemon::resize(const Size& size) {
     write_size(json, size_);
     json.end_object();
   });
-  for (const OutputPtr& output : outputs_) {
+  // A viewer that turns out to be gone is taken off the list.
+  const std::vector<OutputPtr> outputs(outputs_.begin(), outputs_.end());
+  for (const OutputPtr& output : outputs) {
     if (output->role() == Role::view) output->send_event("pod.size", params);
   }
 }

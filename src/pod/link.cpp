@@ -173,6 +173,7 @@ Task<ipc::Reply> Link::pass_streams(ipc::Call& call) {
         shot->resolve(std::move(came));
       });
   if (!asked) co_return std::move(asked).error();
+  std::erase_if(relays_, [](const auto& each) { return each.second.expired(); });
   relays_[*asked] = flow;
   call.on_cancel([shot] { shot->resolve(Error::make(Code::cancelled, "the request ended")); });
   Result<wire::Message> answer = co_await *shot;

@@ -131,6 +131,11 @@ Task<Result<std::shared_ptr<Link>>> Roster::link(ipc::Session& asker, std::strin
   const auto keep = asker.shared_from_this();
   CO_TRY(auto session, co_await connect_session(sessions_, record));
   if (asker.is_closed()) co_return Error::make(Code::cancelled, "nobody asks any more");
+  // Another call of this session may have been quicker: they share one.
+  if (const auto found = links_.find(key); found != links_.end() && found->second->is_open()) {
+    session->close();
+    co_return found->second;
+  }
   vouch(*session, voucher_);
   auto made = std::make_shared<Link>(std::move(session));
   links_.insert_or_assign(key, made);

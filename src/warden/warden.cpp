@@ -267,6 +267,7 @@ void Warden::record(const containers::Incident& incident) {
 }
 
 void Warden::open_container_connection(UniqueFd connection, const std::shared_ptr<containers::Container>& container) {
+  if (is_stopping_) return;
   // Doors of containers that are gone, once no session refers to them any more.
   std::erase_if(container_doors_, [this](const auto& entry) {
     return entry.second->connections == 0 && entry.second->in_flight == 0 && !containers_.find(entry.first);
