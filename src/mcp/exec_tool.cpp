@@ -34,10 +34,10 @@ constexpr std::array<std::string_view, 4> kShellWords = {"/bin/sh", "-c", kShell
 constexpr int kKilled = 128 + 9;
 
 // How programs say that they got no answer from the network; lower case.
-constexpr std::array<std::string_view, 12> kNetworkTrouble = {
-    "could not resolve", "couldn't resolve",  "unable to resolve", "failed to resolve",
-    "name resolution",   "temporary failure", "not known",         "unknown host",
-    "unreachable",       "enotfound",         "eai_again",         "getaddrinfo"};
+constexpr std::array<std::string_view, 13> kNetworkTrouble = {
+    "could not resolve", "couldn't resolve",  "unable to resolve", "failed to resolve",      "failure resolving",
+    "name resolution",   "service not known", "unknown host",      "network is unreachable", "enetunreach",
+    "enotfound",         "eai_again",         "getaddrinfo"};
 
 bool speaks_of_the_network(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
