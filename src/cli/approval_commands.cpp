@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/warden_link.h"
+#include "mcp/exec_tool.h"
 
 namespace sallyport::cli {
 namespace {
@@ -29,9 +30,17 @@ std::string requester(wire::Value question) {
   return container.empty() ? "host" : "container/" + container;
 }
 
+// Of the MCP bridge: what its shell will be given.
+std::optional<std::string> command_of(wire::Value question) {
+  if (text(question.get("signal")) != "container.exec") return std::nullopt;
+  return mcp::command_of(question.get("payload"));
+}
+
 void print_row(wire::Value question) {
-  // Compact JSON, which has neither line ends nor tabs of its own: quotes may stay as they are.
-  std::string payload = escape_text_for_display(question.get("payload").to_json());
+  const auto command = command_of(question);
+  // Compact JSON has neither line ends nor tabs of its own: quotes may stay as they are.
+  std::string payload =
+      command ? escape_for_display(*command) : escape_text_for_display(question.get("payload").to_json());
   if (payload.size() > kShownPayload) {
     std::size_t end = kShownPayload - 3;
     while (end > 0 && (static_cast<unsigned char>(payload[end]) & 0xc0U) == 0x80U) --end;  // inside a character
@@ -57,6 +66,10 @@ void print_question(wire::Value question) {
     for (const wire::Value argument : runs.items())
       command += (command.empty() ? "\"" : " \"") + shown(argument) + "\"";
     print("runs       " + command);
+  }
+  if (const auto command = command_of(question)) {
+    print("command");
+    print(escape_text_for_display(*command));
   }
   print("payload");
   print(escape_text_for_display(text(question.get("pretty"))));

@@ -131,6 +131,14 @@ void Adoption::refused(const std::function<void(wire::JsonWriter&)>& violations)
   tell([&](wire::JsonWriter& json) { violations(json.key("violations")); });
 }
 
+void Adoption::found(const std::vector<std::string>& findings) {
+  tell([&](wire::JsonWriter& json) {
+    json.key("findings").begin_array();
+    for (const std::string& finding : findings) json.value(finding);
+    json.end_array();
+  });
+}
+
 void Adoption::ended(int wait_status) {
   tell([&](wire::JsonWriter& json) { json.member("wait_status", wait_status); });
 }

@@ -39,6 +39,7 @@ class Adoption {
   std::uint64_t unrecorded() const { return unrecorded_; }  // reports that it did not take
 
   void refused(const std::function<void(wire::JsonWriter&)>& violations);
+  void found(const std::vector<std::string>& findings);
   void ended(int wait_status);
 
  private:

@@ -15,6 +15,7 @@
 #include "containers/launch_spec.h"
 #include "policy/profile.h"
 #include "sandbox/foreground.h"
+#include "sandbox/scan_record.h"
 
 namespace sallyport::cli {
 namespace {
@@ -220,6 +221,13 @@ void print_report(const sandbox::ExitReport& report, const RunEgress& egress, co
   std::fprintf(stderr, "%s\n", json.c_str());
 }
 
+std::vector<std::string> findings_of(const sandbox::ExitReport& report) {
+  std::vector<std::string> all = report.missed;
+  for (std::string& found : report.scan.sentences()) all.push_back(std::move(found));
+  sandbox::shorten(all);
+  return all;
+}
+
 void run(Context& context, const RunArguments& arguments) {
   auto prepared = prepare(context, arguments);
   if (!prepared) {
@@ -266,6 +274,7 @@ void run(Context& context, const RunArguments& arguments) {
   if (!outcome->violations.empty()) {
     adoption.refused([&](wire::JsonWriter& json) { write_violations(json, outcome->violations); });
   }
+  if (const auto findings = findings_of(*outcome); !findings.empty()) adoption.found(findings);
   adoption.ended(outcome->wait_status);
   context.exit_code = outcome->exit_code();
 }

@@ -39,9 +39,9 @@ struct Incident {
 struct Hooks {
   // A connection came in on this container's door.
   std::function<void(UniqueFd, const std::shared_ptr<Container>&)> on_connection;
-  // For subscribers: container.started, container.exited, container.violation, ...
+  // For subscribers: container.started, container.exited, container.violation, container.finding, ...
   std::function<void(std::string_view event, const std::string& params)> on_event;
-  // For the audit log: how it ended, what its walls refused, that it was lost.
+  // For the audit log: how it ended, what its walls refused, what it left behind, that it was lost.
   std::function<void(const Incident&)> on_incident;
   SessionOf session_of;
   // Its directories are there, and nothing runs yet; an error ends it.
@@ -79,6 +79,9 @@ class Registry {
   void release(Container& container, int wait_status);
   // A call, or `count` of them, that its seccomp filter refused: counted, published and recorded.
   void report(Container& container, const sandbox::Violation& violation);
+  // What the scan at its exit found, a sentence each: recorded, published and logged, and kept with the container
+  // unless that is forgotten already.
+  void report(const std::string& id, const std::vector<std::string>& findings);
   // A pod's, which an earlier warden made and which still lives: its door is opened anew where it was.
   Status adopt_again(Container& container, const Adopted& adopted);
   // Nobody saw when it ended. Known from now on, and so recorded once. Of a pod's, whoever knows of pods says so.

@@ -85,10 +85,27 @@ void Registry::report(Container& container, const sandbox::Violation& violation)
                   }));
 }
 
+void Registry::report(const std::string& id, const std::vector<std::string>& findings) {
+  if (findings.empty()) return;
+  if (const auto container = find(id)) {
+    container->reports.insert(container->reports.end(), findings.begin(), findings.end());
+    save(*container);
+  }
+  // That it is kept is not enough: many a container is forgotten as soon as it is over.
+  for (const std::string& what : findings) {
+    sessions_.log().warn("found at the end of a sandbox", {{"container", id}, {"report", what}});
+    hooks_.on_incident({.container = id, .event = "container.finding", .code = std::nullopt, .what = what});
+    hooks_.on_event("container.finding", wire::to_json([&](wire::JsonWriter& json) {
+                      json.begin_object().member("container", id).member("report", what);
+                      json.member("time", clock_.unix_millis()).end_object();
+                    }));
+  }
+}
+
 void Registry::on(const std::shared_ptr<Container>& container, sandbox::Ended& ended, std::vector<UniqueFd>&) {
   container->was_over_memory = ended.was_over_memory;
   container->was_over_time = ended.was_over_time;
-  container->reports.insert(container->reports.end(), ended.reports.begin(), ended.reports.end());
+  report(container->id, ended.reports);
   // Ended by the warden's own end: its record says so to the next one.
   if (is_closed_) return save(*container);
   end(container, State::exited);
@@ -99,15 +116,7 @@ void Registry::make_up_scans() {
   if (!asked) sessions_.log().error("cannot make up for scans", {{"error", asked.error().describe()}});
 }
 
-void Registry::on_made_up(sandbox::MadeUp& made_up) {
-  for (const std::string& report : made_up.reports) {
-    sessions_.log().warn("left by a sandbox that was killed", {{"container", made_up.name}, {"report", report}});
-  }
-  const auto container = find(made_up.name);
-  if (!container) return;
-  container->reports.insert(container->reports.end(), made_up.reports.begin(), made_up.reports.end());
-  save(*container);
-}
+void Registry::on_made_up(sandbox::MadeUp& made_up) { report(made_up.name, made_up.reports); }
 
 void Registry::settle_launch(sandbox::Handle handle, Status status) {
   const auto found = launching_.find(handle);

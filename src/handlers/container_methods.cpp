@@ -179,7 +179,8 @@ constexpr Field kAdopt[] = {{.name = "template", .type = Type::string, .least = 
                             {.name = "pid_namespace", .type = Type::object, .fields = kNamespace},
                             {.name = "wait_status", .type = Type::integer},
                             {.name = "net", .type = Type::array, .most = kMaxReportsAtOnce},
-                            {.name = "violations", .type = Type::array, .most = kMaxViolations}};
+                            {.name = "violations", .type = Type::array, .most = kMaxViolations},
+                            {.name = "findings", .type = Type::string_array, .most = kMaxReportsAtOnce}};
 
 void report_violations(Host& host, containers::Container& container, wire::Value violations) {
   for (const wire::Value each : violations.items()) {
@@ -234,6 +235,8 @@ Task<Reply> adopt(const Permit&, Call& call, RequestContext& context, Host& host
     if (Status taken = take_reports(host, (*container)->id, net); !taken) return now(std::move(taken).error());
   } else if (const wire::Value violations = call.params().get("violations")) {
     report_violations(host, **container, violations);
+  } else if (const wire::Value findings = call.params().get("findings")) {
+    host.containers.report((*container)->id, strings(findings));
   } else if (const auto status = call.params().get("wait_status").as_int()) {
     (*container)->wait_status = static_cast<int>(*status);
   } else if (const auto pid = call.params().get("pid").as_int()) {

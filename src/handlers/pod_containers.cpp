@@ -65,6 +65,8 @@ void record_pod(Host& host, const pod::Record& record, wire::Value report) {
     }
     return;
   }
+  if (const wire::Value finding = report.get("finding"))
+    return host.containers.report(record.container, {text(finding)});
   ledger::Entry entry;
   entry.principal = Principal::host().to_string();
   entry.session = "pod/" + record.name;

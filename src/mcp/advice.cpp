@@ -1,5 +1,6 @@
 #include "mcp/advice.h"
 
+#include "mcp/limits.h"
 #include "wire/json.h"
 
 namespace sallyport::mcp {
@@ -18,11 +19,22 @@ std::string nearest(Value details) {
   return text.empty() ? "" : "\nNearest lines:" + text;
 }
 
-std::string for_errno(std::string_view name) {
+std::string for_directory(std::string_view tool) {
+  if (tool == "read") return "It is a directory: use list.";
+  if (tool == "copy" || tool == "remove") return "It is a directory: set recursive.";
+  return "It is a directory: name a file in it.";
+}
+
+std::string for_errno(std::string_view name, std::string_view tool) {
   if (name == "ENOENT") return "Find the right path with glob or list.";
-  if (name == "EISDIR") return "It is a directory: use list.";
+  if (name == "EISDIR") return for_directory(tool);
   if (name == "ENOTDIR") return "A part of the path is a file: check it with list.";
   if (name == "EROFS") return "It is read-only in this sandbox. Write elsewhere, or tell the user that it is needed.";
+  if (name == "ELOOP")
+    return "A symbolic link on the way leads in a circle or may not be followed: look at it with stat.";
+  if (name == "ENAMETOOLONG") return "A name may have 255 bytes, a path 4095: choose a shorter one.";
+  // A name that the sandbox covers is a mount of its own.
+  if (name == "EBUSY") return "It is in use, or protected in this sandbox. Do not try other ways; tell the user.";
   if (name == "EACCES" || name == "EPERM") return "It is protected. Do not try other ways; tell the user.";
   if (name == "ENOTEMPTY") return "Set recursive to remove it with all that is in it.";
   if (name == "ENOSPC" || name == "EDQUOT") return "The disk is full. Nothing was changed; tell the user.";
@@ -39,6 +51,10 @@ std::string for_reason(std::string_view reason) {
     return "It is a FIFO, a socket or a device (see stat): only exec can do something with it.";
   if (reason == "root") return "Name something in the directory; the directory itself stays.";
   if (reason == "no_sandbox") return "No tool works until the user has mended this: tell them, and do not try again.";
+  if (reason == "reviewed_stream") {
+    return "A human reviews this, and must see all of it: at most " + std::to_string(kMaxInlineBytes) +
+           " bytes at once. Write less: a first part, and then more of it with edit.";
+  }
   if (reason == "exists") return "Choose another name, or set overwrite if it may be replaced.";
   return "";
 }
@@ -78,13 +94,15 @@ std::string explain(const Error& error, std::string_view tool, std::string_view 
   wire::Decoder decoder;
   const auto parsed = decoder.parse(error.details_json.empty() ? "{}" : error.details_json);
   const Value details = parsed ? parsed->root() : Value();
-  std::string text = error.message;
+  const std::string_view reason = details.get("reason").as_string().value_or("");
+  // Which way the bridge sent it is nothing to a model.
+  std::string text = reason == "reviewed_stream" ? "It is too much to be reviewed" : error.message;
   if (text.starts_with("params.")) text.erase(0, 7);  // for the caller of a tool there are none
   if (!text.empty() && text.back() != '.') text += '.';
   const std::string near = nearest(details);
   text += near;
-  std::string next = for_reason(details.get("reason").as_string().value_or(""));
-  if (next.empty()) next = for_errno(details.get("errno").as_string().value_or(""));
+  std::string next = for_reason(reason);
+  if (next.empty()) next = for_errno(details.get("errno").as_string().value_or(""), tool);
   if (next.empty()) next = for_code(error.code, tool, workspace);
   if (!next.empty()) text += (near.empty() ? " " : "\n") + next;
   return text;

@@ -19,7 +19,8 @@ namespace {
 std::string instructions(const PlaceOptions& place) {
   return "Files and commands of " + place.workspace +
          ", in a sandbox: nothing outside of it can be changed, keys and other secrets cannot be read, and every call "
-         "is recorded. Paths may be relative to that directory." +
+         "is recorded. Paths may be relative to that directory. What is written anywhere else, such as in /tmp, is "
+         "the sandbox's own and goes away with it." +
          (place.is_read_only ? " It is read-only." : "");
 }
 
@@ -31,7 +32,7 @@ std::vector<Tool> describe_tools(const BridgeOptions& options) {
                      input_schema(tool.arguments), std::string(tool.output_schema), tool.is_read_only,
                      tool.is_destructive, tool.is_idempotent});
   }
-  if (options.with_exec) tools.push_back(exec_tool(options.place.is_read_only));
+  if (options.with_exec) tools.push_back(exec_tool(options.place));
   return tools;
 }
 
@@ -89,10 +90,12 @@ Status Bridge::run() {
     write_output();
     if (!placed && !place_.has_been_ready()) return placed;
     const bool is_done = has_input_ended_ && operations_.empty() && server_.output().empty();
-    if (is_client_gone_ || is_done) return ok();
+    if (is_client_gone_ || is_done) break;
     wait(next);
     read_input();
   }
+  findings_ = place_.end(kFarewellWait);
+  return ok();
 }
 
 SteadyTime Bridge::turn_operations() {
@@ -103,6 +106,7 @@ SteadyTime Bridge::turn_operations() {
   for (const auto& operation : std::vector(operations_)) next = std::min(next, operation->turn(now));
   std::erase_if(operations_, [](const auto& operation) { return operation->is_over(); });
   start_commands();
+  for (const auto& call : waiting_commands_) next = std::min(next, call->beat(now));
   return next;
 }
 

@@ -27,6 +27,8 @@ class Bridge final : public Tools {
   // Serves until the client ends its input and everything that it asked is answered, or until nobody is there to read
   // the answers. The error is why there is no container.
   Status run();
+  // Of the container's end, once run() is over: what a person should look at.
+  const std::vector<std::string>& findings() const { return findings_; }
 
   const std::vector<Tool>& list() const override { return tools_; }
   void call(std::shared_ptr<ToolCall> call) override;
@@ -50,6 +52,7 @@ class Bridge final : public Tools {
   mutable Server server_;
   std::vector<std::shared_ptr<Operation>> operations_, commands_;  // the second are some of the first
   std::deque<std::shared_ptr<ToolCall>> waiting_commands_;
+  std::vector<std::string> findings_;
   SteadyTime last_call_;
   bool has_input_ended_ = false, is_client_gone_ = false;
 };

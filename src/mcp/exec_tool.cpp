@@ -1,5 +1,6 @@
 #include "mcp/exec_tool.h"
 
+#include <algorithm>
 #include <array>
 
 #include "mcp/advice.h"
@@ -25,11 +26,25 @@ constexpr std::array kArguments = {
              "Of longer output the middle is left out (default 65536)."},
 };
 constexpr std::string_view kOutputSchema =
-    R"({"type":"object","properties":{"exit_code":{"type":"integer"},"stdout":{"type":"string"},"stderr":{"type":"string"},"timed_out":{"type":"boolean"},"bytes_left_out":{"type":"integer"}},"required":["exit_code","stdout","stderr","timed_out","bytes_left_out"]})";
+    R"({"type":"object","properties":{"exit_code":{"type":"integer"},"stdout":{"type":"string"},"stderr":{"type":"string"},"timed_out":{"type":"boolean"},"bytes_left_out":{"type":"integer"},"note":{"type":"string"}},"required":["exit_code","stdout","stderr","timed_out","bytes_left_out"]})";
 
 // Models write for bash; the sandbox may have only sh.
 constexpr std::string_view kShell = R"(if command -v bash >/dev/null; then exec bash -c "$1"; fi; exec sh -c "$1")";
+constexpr std::array<std::string_view, 4> kShellWords = {"/bin/sh", "-c", kShell, "sh"};  // then the command
 constexpr int kKilled = 128 + 9;
+
+// How programs say that they got no answer from the network; lower case.
+constexpr std::array<std::string_view, 13> kNetworkTrouble = {
+    "could not resolve", "couldn't resolve",  "unable to resolve", "failed to resolve",      "failure resolving",
+    "name resolution",   "service not known", "unknown host",      "network is unreachable", "enetunreach",
+    "enotfound",         "eai_again",         "getaddrinfo"};
+
+bool speaks_of_the_network(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return std::any_of(kNetworkTrouble.begin(), kNetworkTrouble.end(),
+                     [&](std::string_view words) { return text.find(words) != std::string::npos; });
+}
 
 // The end of `text` that may be the beginning of a character whose rest is still to come.
 std::size_t unfinished_character(std::string_view text) {
@@ -58,6 +73,7 @@ class ExecOperation final : public Operation {
   void on_event(const wire::Message& event) override {
     Operation::on_event(event);
     if (event.method != "container.started") return;
+    approved();
     // Time waited for an approval is not the command's.
     deadline_ = std::chrono::steady_clock::now() + limit_;
     out_stream_ = static_cast<std::uint32_t>(event.params.get("stdout").get("$stream").as_int().value_or(0));
@@ -102,7 +118,7 @@ class ExecOperation final : public Operation {
     const std::size_t whole = news_.size() - unfinished_character(news_);
     const std::size_t size = std::min(whole, kProgressBytes);
     if (size == 0) return;
-    report(std::string_view(news_).substr(0, size));
+    call().report(std::string_view(news_).substr(0, size));
     news_.erase(0, size);
   }
 
@@ -113,15 +129,20 @@ class ExecOperation final : public Operation {
     if (!answer && !timed_out_) return fail(answer.error());
     const std::int64_t status = answer ? answer->value().get("exit_code").as_int().value_or(kKilled) : kKilled;
     const std::string out = out_.text(), err = err_.text();
+    const std::string note = network_note(status, out, err);
     const std::string structured = wire::to_json([&](JsonWriter& json) {
       json.begin_object().member("exit_code", status).member("stdout", out).member("stderr", err);
-      json.member("timed_out", timed_out_).member("bytes_left_out", out_.left_out() + err_.left_out()).end_object();
+      json.member("timed_out", timed_out_).member("bytes_left_out", out_.left_out() + err_.left_out());
+      if (!note.empty()) json.member("note", note);
+      json.end_object();
     });
     call().finish(
         timed_out_,
         [&](JsonWriter& json) {
           json.key("content").begin_array().begin_object().member("type", "text");
-          json.member("text", describe(status, out, err)).end_object().end_array();
+          json.member("text", describe(status, out, err) + (note.empty() ? "" : "\n[" + note + "]"))
+              .end_object()
+              .end_array();
         },
         structured);
   }
@@ -138,6 +159,15 @@ class ExecOperation final : public Operation {
     return text + "[exit code " + std::to_string(status) + "]";
   }
 
+  // A command cannot know why it has no network, and what to do about that.
+  std::string network_note(std::int64_t status, const std::string& out, const std::string& err) {
+    const PlaceOptions& options = place().options();
+    if (status == 0 || options.has_network || !speaks_of_the_network(err + out)) return "";
+    return "This sandbox has no network: its profile '" + options.profile +
+           "' allows none. Do not try other ways; if it is needed, the user can start `sallyport mcp --profile NAME` "
+           "with a profile whose net.allow names the hosts.";
+  }
+
   Millis limit_;
   OutputKeeper out_, err_;
   std::uint32_t out_stream_ = 0, err_stream_ = 0;
@@ -150,7 +180,8 @@ std::string exec_params(Value given, const std::string& workspace) {
   std::string directory(given.get("directory").as_string().value_or(""));
   if (!directory.starts_with('/')) directory = workspace + "/" + directory;
   return wire::to_json([&](JsonWriter& json) {
-    json.begin_object().key("command").begin_array().value("/bin/sh").value("-c").value(kShell).value("sh");
+    json.begin_object().key("command").begin_array();
+    for (const std::string_view word : kShellWords) json.value(word);
     json.value(*given.get("command").as_string()).end_array().member("directory", directory).end_object();
   });
 }
@@ -170,18 +201,31 @@ std::string OutputKeeper::text() const {
   return head_ + "\n[" + std::to_string(left_out()) + " bytes left out]\n" + tail_;
 }
 
-Tool exec_tool(bool is_read_only) {
+std::optional<std::string> command_of(Value params) {
+  std::vector<std::string_view> words;
+  for (const Value word : params.get("command").items()) words.push_back(word.as_string().value_or(""));
+  const bool is_ours =
+      words.size() == kShellWords.size() + 1 && std::equal(kShellWords.begin(), kShellWords.end(), words.begin());
+  if (!is_ours) return std::nullopt;
+  return std::string(words.back());
+}
+
+Tool exec_tool(const PlaceOptions& place) {
   Tool tool;
   tool.name = "exec";
   tool.title = "Run a command";
   tool.description =
       "Runs a shell command in the sandbox and answers with its output and exit code. It sees the workspace and the "
-      "system's programs, has no terminal and no input, and reaches no network unless its profile allows it. What it "
-      "leaves running in the background ends with the sandbox. For files prefer the other tools.";
+      "system's programs, has no terminal and no input, and " +
+      std::string(place.has_network ? "reaches only the hosts that its profile names" : "reaches no network") +
+      ". What it leaves running in the background, and what it leaves in /tmp, ends with the sandbox. For files prefer "
+      "the other tools.";
   tool.input_schema = input_schema(kArguments);
   tool.output_schema = kOutputSchema;
-  tool.is_read_only = is_read_only;
-  tool.is_destructive = !is_read_only;
+  // Whoever reaches others can change something there.
+  tool.is_open_world = place.has_network;
+  tool.is_read_only = place.is_read_only && !place.has_network;
+  tool.is_destructive = !tool.is_read_only;
   return tool;
 }
 

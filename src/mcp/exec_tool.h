@@ -2,13 +2,18 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "mcp/operation.h"
 
 namespace sallyport::mcp {
 
-Tool exec_tool(bool is_read_only);
+Tool exec_tool(const PlaceOptions& place);
+
+// What container.exec runs for this tool, given its parameters: the command that was asked for. Nothing if they are
+// somebody else's.
+std::optional<std::string> command_of(wire::Value params);
 
 // Checks the arguments; the call is answered if they are wrong, and nothing is returned.
 std::shared_ptr<Operation> start_exec(std::shared_ptr<ToolCall> call, Place& place, const std::string& workspace);

@@ -4,6 +4,7 @@
 
 #include "mcp/advice.h"
 #include "mcp/limits.h"
+#include "mcp/read_tool.h"
 
 namespace sallyport::mcp {
 namespace {
@@ -125,7 +126,7 @@ constexpr std::array kRemove = {
 
 // What structured content always holds; results may have more.
 constexpr std::string_view kWritten =
-    R"({"type":"object","properties":{"bytes_written":{"type":"integer"},"sha256":{"type":"string"}},"required":["bytes_written","sha256"]})";
+    R"({"type":"object","properties":{"bytes_written":{"type":"integer"},"sha256":{"type":"string"},"note":{"type":"string"}},"required":["bytes_written","sha256"]})";
 constexpr std::string_view kEdited =
     R"({"type":"object","properties":{"replacements":{"type":"integer"},"diff":{"type":"string"},"sha256":{"type":"string"}},"required":["replacements","diff","sha256"]})";
 constexpr std::string_view kListed =
@@ -133,9 +134,9 @@ constexpr std::string_view kListed =
 constexpr std::string_view kStated =
     R"({"type":"object","properties":{"kind":{"type":"string"},"size":{"type":"integer"},"mode":{"type":"integer"},"mtime_ns":{"type":"integer"},"is_dir":{"type":"boolean"},"is_symlink":{"type":"boolean"}},"required":["kind","size","is_dir","is_symlink"]})";
 constexpr std::string_view kCopied =
-    R"({"type":"object","properties":{"files":{"type":"integer"},"directories":{"type":"integer"},"bytes":{"type":"integer"}},"required":["files","directories"]})";
+    R"({"type":"object","properties":{"files":{"type":"integer"},"directories":{"type":"integer"},"bytes":{"type":"integer"},"note":{"type":"string"}},"required":["files","directories"]})";
 constexpr std::string_view kMoved =
-    R"({"type":"object","properties":{"moved":{"type":"boolean"}},"required":["moved"]})";
+    R"({"type":"object","properties":{"moved":{"type":"boolean"},"note":{"type":"string"}},"required":["moved"]})";
 constexpr std::string_view kRemoved =
     R"({"type":"object","properties":{"removed":{"type":"integer"}},"required":["removed"]})";
 
@@ -146,7 +147,6 @@ constexpr std::array kTools = {
              .description = "Reads a text file, or an image or sound as such. Large files come in parts: the answer "
                             "says how to get the next one. Search with grep before reading large files whole.",
              .arguments = kRead,
-             .render = render_read,
              .is_read_only = true,
              .is_idempotent = true},
     FileTool{.name = "write",
@@ -158,7 +158,8 @@ constexpr std::array kTools = {
              .render = render_structured,
              .output_schema = kWritten,
              .is_destructive = true,
-             .is_idempotent = true},
+             .is_idempotent = true,
+             .destination = "path"},
     FileTool{.name = "edit",
              .title = "Edit a file",
              .method = "fs.edit",
@@ -215,19 +216,23 @@ constexpr std::array kTools = {
     FileTool{.name = "copy",
              .title = "Copy a file or directory",
              .method = "fs.copy",
-             .description = "Copies a file, or with recursive a directory. Replaces nothing unless overwrite is set.",
+             .description = "Copies a file, or with recursive a directory. Replaces nothing unless overwrite is set. "
+                            "Only what is in the workspace stays: /tmp goes away with the sandbox.",
              .arguments = kCopy,
              .render = render_structured,
              .output_schema = kCopied,
-             .is_destructive = true},
+             .is_destructive = true,
+             .destination = "to"},
     FileTool{.name = "move",
              .title = "Move or rename",
              .method = "fs.move",
-             .description = "Moves or renames a file or directory. Replaces nothing unless overwrite is set.",
+             .description = "Moves or renames a file or directory. Replaces nothing unless overwrite is set. "
+                            "Only what is in the workspace stays: what is moved to /tmp is lost with the sandbox.",
              .arguments = kMove,
              .render = render_structured,
              .output_schema = kMoved,
-             .is_destructive = true},
+             .is_destructive = true,
+             .destination = "to"},
     FileTool{.name = "remove",
              .title = "Remove a file or directory",
              .method = "fs.remove",
@@ -238,6 +243,10 @@ constexpr std::array kTools = {
              .is_destructive = true},
 };
 
+// The end of a result.
+constexpr std::string_view kScratchNote =
+    R"(,"note":"It is in the sandbox's own scratch space, not in the workspace: it goes away with the sandbox."})";
+
 class FileOperation final : public Operation {
  public:
   FileOperation(const FileTool& tool, std::shared_ptr<ToolCall> call, Place& place, std::string workspace)
@@ -246,7 +255,11 @@ class FileOperation final : public Operation {
  private:
   void on_answer(const Result<Answer>& answer) override {
     if (!answer) return fail(answer.error());
-    tool_.render(call(), answer->value());
+    const auto destination = call().arguments().get(tool_.destination).as_string();
+    if (!destination || !place().options().is_scratch(*destination)) return tool_.render(call(), answer->value());
+    std::string noted = answer->value().to_json();
+    noted.replace(noted.size() - 1, 1, kScratchNote);
+    finish_structured(call(), noted);
   }
 
   const FileTool& tool_;
@@ -284,7 +297,12 @@ std::shared_ptr<Operation> start_file_tool(const FileTool& tool, std::shared_ptr
     if (tool.method == "fs.read" && !given.get("sha256")) json.member("sha256", false);
     json.end_object();
   });
-  auto operation = std::make_shared<FileOperation>(tool, std::move(call), place, workspace);
+  std::shared_ptr<Operation> operation;
+  if (tool.method == "fs.read") {
+    operation = std::make_shared<ReadOperation>(std::move(call), place, workspace);
+  } else {
+    operation = std::make_shared<FileOperation>(tool, std::move(call), place, workspace);
+  }
   operation->start(std::string(tool.method), std::move(params), std::move(streamed));
   return operation;
 }

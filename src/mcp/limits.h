@@ -26,6 +26,11 @@ inline constexpr int kPipeBytes = 1 << 20;
 // Tools on one page of tools/list. All of ours fit: some clients never ask for the second page.
 inline constexpr std::size_t kToolsPerPage = 100;
 
+// An image or sound that comes as one. Models take a few megabytes; the client gets it as a third more of text.
+inline constexpr std::int64_t kMostMediaBytes = 8 << 20;
+// What a page of it takes: the most that the file worker puts into one answer.
+inline constexpr std::int64_t kMediaPartBytes = 960 << 10;
+
 // A command's output that reaches the model, unless it asks for less or (up to the second) more.
 inline constexpr std::size_t kDefaultOutputBytes = 64U << 10;
 inline constexpr std::size_t kMostOutputBytes = 512U << 10;
@@ -35,9 +40,14 @@ inline constexpr std::chrono::milliseconds kLongestCommandTime{60 * 60 * 1000};
 // than they cost us.
 inline constexpr std::chrono::milliseconds kProgressInterval{100};
 inline constexpr std::size_t kProgressBytes = 8U << 10;
+// A client that gives a call a second, and starts anew with each progress, must not give up on one that is silent.
+inline constexpr std::chrono::milliseconds kHeartbeat{500};
 // A call is hot for a moment after it came: its answer is waited for by the connection itself, this long at a time.
 inline constexpr std::chrono::milliseconds kHotTime{3};
 inline constexpr std::chrono::milliseconds kAnswerWait{1};
+// How long the end of the session waits for what the sandbox left behind to be looked through: clients kill a server
+// that is still there after 2 s.
+inline constexpr std::chrono::milliseconds kFarewellWait{1'500};
 // How often a call that waits for a human says so again, and how long it waits silently for a client that
 // wants no progress: clients give up after 60 s.
 inline constexpr std::chrono::milliseconds kReminderInterval{10'000};

@@ -20,11 +20,13 @@ void Operation::start(std::string method, std::string params, std::string conten
   call_->on_cancel([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->cancel();
   });
+  is_over_ = false;
   place_.send(request_);
 }
 
 void Operation::on_event(const wire::Message& event) {
   if (event.method != "approval.asked") return;
+  is_waiting_ = true;
   approval_ = event.params.get("id").as_string().value_or("");
   asked_at_ = next_reminder_ = std::chrono::steady_clock::now();
 }
@@ -32,17 +34,19 @@ void Operation::on_event(const wire::Message& event) {
 SteadyTime Operation::turn(SteadyTime now) {
   if (answer_) {
     is_over_ = true;
-    on_answer(*answer_);
-    return SteadyTime::max();
+    const Result<Answer> answer = std::move(*answer_);
+    answer_.reset();
+    on_answer(answer);
+    return is_over_ ? SteadyTime::max() : now;
   }
-  const SteadyTime own = on_turn(now);
-  return approval_.empty() ? own : std::min(own, remind(now));
+  const SteadyTime next = std::min(on_turn(now), call_->beat(now));
+  return is_waiting_ ? std::min(next, remind(now)) : next;
 }
 
 SteadyTime Operation::remind(SteadyTime now) {
   if (call_->wants_progress()) {
     if (now >= next_reminder_) {
-      report(approval_text(approval_));
+      call_->report(approval_text(approval_));
       next_reminder_ = now + kReminderInterval;
     }
     return next_reminder_;

@@ -24,7 +24,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
  protected:
   // From turn(), never from within the connection's own work.
-  virtual void on_answer(const Result<Answer>& answer) = 0;
+  virtual void on_answer(const Result<Answer>& answer) = 0;  // may start() again
   virtual void on_event(const wire::Message& event);
   virtual SteadyTime on_turn(SteadyTime /*now*/) { return SteadyTime::max(); }
 
@@ -32,7 +32,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   void cancel() { place_.cancel(*request_); }
   ToolCall& call() { return *call_; }
   Place& place() { return place_; }
-  void report(std::string_view message) { call_->progress(++reports_, std::nullopt, message); }
+  void approved() { is_waiting_ = false; }
 
  private:
   SteadyTime remind(SteadyTime now);
@@ -42,9 +42,9 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::string workspace_;
   std::shared_ptr<Request> request_;
   std::optional<Result<Answer>> answer_;
-  std::string approval_;  // what a human must decide before it goes on
+  std::string approval_;  // what a human must decide, or has
   SteadyTime asked_at_, next_reminder_;
-  double reports_ = 0;
+  bool is_waiting_ = false;  // for them
   bool is_over_ = false;
 };
 

@@ -1,6 +1,9 @@
 #include "mcp/place.h"
 
 #include <algorithm>
+#include <filesystem>
+
+#include "os/paths.h"
 
 namespace sallyport::mcp {
 namespace {
@@ -23,6 +26,13 @@ std::string create_params(const PlaceOptions& options) {
 Place::~Place() {
   for (const auto& request : sent_) request->on_answer = [](const Result<Answer>&) {};
   client_.reset();
+}
+
+bool PlaceOptions::is_scratch(std::string_view path) const {
+  const std::string whole = (std::filesystem::path(workspace) / path).lexically_normal();
+  const auto holds = [&](const std::string& place) { return os::is_within(whole, place); };
+  return !holds(workspace) && std::any_of(scratch.begin(), scratch.end(), holds) &&
+         std::none_of(kept.begin(), kept.end(), holds);
 }
 
 void Place::open() {
@@ -150,6 +160,27 @@ Status Place::turn(Millis wait) {
   fail(error);  // whoever came to wait since
   failure_.reset();
   return error;
+}
+
+std::vector<std::string> Place::end(Millis most) {
+  std::vector<std::string> findings;
+  if (!is_ready_) return findings;
+  // A narrowed session may not end its own container: this is asked as who made it.
+  const auto maker = connect_();
+  if (!maker) return findings;
+  const std::string params = wire::to_json([&](wire::JsonWriter& json) {
+    json.begin_object().member("container", container_).member("grace_ms", 0).end_object();
+  });
+  const auto ended = (*maker)->call("container.stop", params, {.deadline = most, .token = {}});
+  if (!ended && ended.error().code == Code::timeout) {
+    findings.emplace_back(
+        "the sandbox is still being looked through; see `sallyport audit query --method container.finding`");
+  }
+  if (!ended) return findings;
+  for (const wire::Value report : ended->value().get("reports").items()) {
+    findings.emplace_back(report.as_string().value_or(""));
+  }
+  return findings;
 }
 
 }  // namespace sallyport::mcp

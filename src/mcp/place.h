@@ -18,6 +18,12 @@ namespace sallyport::mcp {
 struct PlaceOptions {
   std::string profile, workspace;
   bool is_read_only = false;
+  bool has_network = false;
+  // Absolute paths: what the sandbox has for itself, and what of that is the host's all the same.
+  std::vector<std::string> scratch = {}, kept = {};
+
+  // What is written there goes with the sandbox.
+  bool is_scratch(std::string_view path) const;
 };
 
 // What is asked of the warden. Whoever asks keeps it as long as it may want to cancel.
@@ -40,6 +46,8 @@ class Place {
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
 
+  const PlaceOptions& options() const { return options_; }
+
   // Makes the container now rather than with the first request.
   void open();
   void send(std::shared_ptr<Request> request);
@@ -53,6 +61,9 @@ class Place {
   Status turn(Millis wait = Millis(0));
   int fd() const { return client_ ? client_->fd() : -1; }
   bool has_been_ready() const { return has_been_ready_; }
+
+  // Ends the container and waits for it, but not for ever: what its scan at exit found, a sentence each.
+  std::vector<std::string> end(Millis most);
 
  private:
   void narrow(const Answer& created);

@@ -1,7 +1,6 @@
 #include "mcp/render.h"
 
 #include <algorithm>
-#include <array>
 
 namespace sallyport::mcp {
 namespace {
@@ -24,34 +23,6 @@ std::string about_nothing(Value result) {
   if (result.get("size").as_int() == 0) return "[The file is empty.]";
   const Value lines = result.get("lines");
   return lines ? "[The file ends before that: it has " + number(lines) + " lines.]" : "";
-}
-
-void write_text(JsonWriter& json, std::string_view content) {
-  json.begin_object().member("type", "text").member("text", content).end_object();
-}
-
-struct MediaType {
-  std::string_view suffix, kind, mime;
-};
-constexpr std::array<MediaType, 12> kMedia = {{{".png", "image", "image/png"},
-                                               {".jpg", "image", "image/jpeg"},
-                                               {".jpeg", "image", "image/jpeg"},
-                                               {".gif", "image", "image/gif"},
-                                               {".webp", "image", "image/webp"},
-                                               {".bmp", "image", "image/bmp"},
-                                               {".mp3", "audio", "audio/mpeg"},
-                                               {".wav", "audio", "audio/wav"},
-                                               {".ogg", "audio", "audio/ogg"},
-                                               {".flac", "audio", "audio/flac"},
-                                               {".m4a", "audio", "audio/mp4"},
-                                               {".aac", "audio", "audio/aac"}}};
-
-const MediaType* media_type(std::string path) {
-  for (char& c : path) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  for (const MediaType& type : kMedia) {
-    if (path.ends_with(type.suffix)) return &type;
-  }
-  return nullptr;
 }
 
 // How to get what was left out.
@@ -79,29 +50,21 @@ void finish_lines(ToolCall& call, std::string lines, Value result) {
 
 void render_read(ToolCall& call, Value result) {
   const bool is_base64 = result.get("encoding").as_string() == "base64";
-  const MediaType* media = is_base64 ? media_type(text(call.arguments().get("path"))) : nullptr;
   const bool is_whole = !result.get("truncated").as_bool().value_or(false);
   const std::string_view content = result.get("content").as_string().value_or("");
-  if (is_base64 && media == nullptr && call.arguments().get("encoding").as_string() != "base64") {
+  if (is_base64 && call.arguments().get("encoding").as_string() != "base64") {
     return call.finish_text(true, "The file is binary (" + number(result.get("size")) +
                                       " bytes). Set encoding to base64 if you need its bytes, or look at it with exec "
                                       "(file, xxd, strings).");
   }
   call.finish(false, [&](JsonWriter& json) {
     json.key("content").begin_array();
-    if (media != nullptr && is_whole) {
-      json.begin_object().member("type", media->kind).member("data", content).member("mimeType", media->mime);
-      json.end_object();
-    } else {
-      write_text(json, content);
-    }
+    write_text(json, content);
     if (!is_whole) write_text(json, more(result));
     if (const std::string why = content.empty() && is_whole ? about_nothing(result) : ""; !why.empty()) {
       write_text(json, why);
     }
-    if (call.arguments().get("sha256").as_bool().value_or(false)) {
-      write_text(json, "[sha256: " + text(result.get("sha256")) + "]");
-    }
+    write_sha256(json, call, text(result.get("sha256")));
     json.end_array();
   });
 }
@@ -129,8 +92,9 @@ void render_grep(ToolCall& call, Value result) {
   finish_lines(call, std::move(lines), result);
 }
 
-void render_structured(ToolCall& call, Value result) {
-  const std::string json_text = result.to_json();
+void render_structured(ToolCall& call, Value result) { finish_structured(call, result.to_json()); }
+
+void finish_structured(ToolCall& call, std::string_view json_text) {
   call.finish(
       false,
       [&](JsonWriter& json) {
@@ -139,6 +103,15 @@ void render_structured(ToolCall& call, Value result) {
         json.end_array();
       },
       json_text);
+}
+
+void write_text(JsonWriter& json, std::string_view content) {
+  json.begin_object().member("type", "text").member("text", content).end_object();
+}
+
+void write_sha256(JsonWriter& json, const ToolCall& call, const std::string& sha256) {
+  if (!call.arguments().get("sha256").as_bool().value_or(false)) return;
+  write_text(json, "[sha256: " + sha256 + "]");
 }
 
 }  // namespace sallyport::mcp

@@ -21,7 +21,7 @@ void write_tool(JsonWriter& json, const Tool& tool, bool is_structured) {
   if (is_structured && !tool.output_schema.empty()) json.key("outputSchema").raw(tool.output_schema);
   json.key("annotations").begin_object().member("title", tool.title).member("readOnlyHint", tool.is_read_only);
   json.member("destructiveHint", tool.is_destructive).member("idempotentHint", tool.is_idempotent);
-  json.member("openWorldHint", false).end_object().end_object();
+  json.member("openWorldHint", tool.is_open_world).end_object().end_object();
 }
 
 }  // namespace
@@ -39,12 +39,19 @@ ToolCall::ToolCall(Server& server, std::shared_ptr<wire::Document> document, con
 
 void ToolCall::progress(double done, std::optional<double> total, std::string_view message) {
   if (is_over() || !wants_progress()) return;
+  reported_at_ = std::chrono::steady_clock::now();
   write_notification(server_->output_, "notifications/progress", [&](JsonWriter& json) {
     json.key("progressToken").raw(progress_token_).member("progress", done);
     if (total) json.member("total", *total);
     if (!message.empty()) json.member("message", message);
   });
   server_->output_.push_back('\n');
+}
+
+SteadyTime ToolCall::beat(SteadyTime now) {
+  if (is_over() || !wants_progress()) return SteadyTime::max();
+  if (now >= reported_at_ + kHeartbeat) report("");
+  return reported_at_ + kHeartbeat;
 }
 
 void ToolCall::finish(bool is_error, const std::function<void(JsonWriter&)>& members, std::string_view structured) {
@@ -79,23 +86,20 @@ bool Server::has_structured_content() const { return revision_ >= kStructuredSin
 void Server::handle_input() {
   while (const auto line = reader_.next()) {
     if (line->is_too_long) {
-      refuse(id_to_refuse(*line), RpcCode::invalid_request,
-             "Invalid request: a message of more than " + std::to_string(kMaxLineBytes) + " bytes");
+      refuse_message({RpcCode::invalid_request, find_id(line->head, line->tail),
+                      "Invalid request: a message of more than " + std::to_string(kMaxLineBytes) + " bytes"});
     } else {
       handle_line(*line);
     }
   }
 }
 
-std::string Server::id_to_refuse(const LineReader::Line& line) const {
-  std::string id = find_id(line.head, line.tail);
-  // Whoever waits for the first of that id would take this for its answer.
-  return calls_.contains(id) || batched_.contains(id) ? "null" : id;
-}
-
 void Server::handle_line(const LineReader::Line& line) {
   auto parsed = decoder_.parse(line.text);
-  if (!parsed) return refuse(id_to_refuse(line), RpcCode::parse_error, "Parse error: " + parsed.error().message);
+  if (!parsed) {
+    return refuse_message(
+        {RpcCode::parse_error, find_id(line.head, line.tail), "Parse error: " + parsed.error().message});
+  }
   const auto document = std::make_shared<wire::Document>(std::move(*parsed));
   const Value root = document->root();
   if (!root.is_array()) return handle_message(document, root, nullptr);
@@ -121,7 +125,7 @@ void Server::settle(Batch& batch) {
 void Server::handle_message(const std::shared_ptr<wire::Document>& document, Value value,
                             const std::shared_ptr<Batch>& batch) {
   const auto read = read_message(value);
-  if (const auto* fault = std::get_if<RpcFault>(&read)) return refuse(fault->id, fault->code, fault->message);
+  if (const auto* fault = std::get_if<RpcFault>(&read)) return refuse_message(*fault, batch);
   const RpcMessage& message = std::get<RpcMessage>(read);
   switch (message.kind) {
     case RpcMessage::Kind::notification:
@@ -131,9 +135,9 @@ void Server::handle_message(const std::shared_ptr<wire::Document>& document, Val
     case RpcMessage::Kind::request:
       break;
   }
-  if (calls_.contains(message.id) || batched_.contains(message.id)) {
-    // Not under its id: whoever waits for the first would take this for its answer.
-    return refuse("null", RpcCode::invalid_request, "Invalid request: this id is in flight already");
+  if (is_in_flight(message.id)) {
+    return refuse_message({RpcCode::invalid_request, message.id, "Invalid request: this id is in flight already"},
+                          batch);
   }
   if (batch) {
     ++batch->awaited;
@@ -151,9 +155,13 @@ void Server::send(const std::string& id, const std::function<void(Bytes&)>& writ
   }
   const std::shared_ptr<Batch> batch = found->second;
   batched_.erase(found);
-  batch->answers.push_back(batch->answers.empty() ? '[' : ',');
-  write(batch->answers);
+  add(*batch, write);
   settle(*batch);
+}
+
+void Server::add(Batch& batch, const std::function<void(Bytes&)>& write) {
+  batch.answers.push_back(batch.answers.empty() ? '[' : ',');
+  write(batch.answers);
 }
 
 void Server::answer(const std::string& id, const std::function<void(JsonWriter&)>& members) {
@@ -162,6 +170,15 @@ void Server::answer(const std::string& id, const std::function<void(JsonWriter&)
 
 void Server::refuse(const std::string& id, RpcCode code, std::string message) {
   send(id, [&](Bytes& out) { write_fault(out, {code, id, std::move(message)}); });
+}
+
+void Server::refuse_message(RpcFault fault, const std::shared_ptr<Batch>& batch) {
+  // Whoever waits for the first of that id would take this for its answer.
+  if (is_in_flight(fault.id)) fault.id = "null";
+  const auto write = [&](Bytes& out) { write_fault(out, fault); };
+  if (batch) return add(*batch, write);
+  write(output_);
+  output_.push_back('\n');
 }
 
 // ---- methods ----

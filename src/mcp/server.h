@@ -11,13 +11,14 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "mcp/lines.h"
 #include "mcp/rpc.h"
 #include "wire/json.h"
 
 namespace sallyport::mcp {
 
-// What a client shows its model of a tool. None of ours reaches beyond its sandbox.
+// What a client shows its model of a tool.
 struct Tool {
   std::string name, title, description;
   std::string input_schema;   // JSON text
@@ -25,6 +26,7 @@ struct Tool {
   bool is_read_only = false;
   bool is_destructive = false;
   bool is_idempotent = false;
+  bool is_open_world = false;  // reaches beyond its sandbox
 };
 
 class Server;
@@ -41,6 +43,10 @@ class ToolCall {
   // Tells a client that asked for it; `done` must rise.
   bool wants_progress() const { return !progress_token_.empty(); }
   void progress(double done, std::optional<double> total, std::string_view message);
+  // The same for what nobody can measure: that it goes on.
+  void report(std::string_view message) { progress(++reports_, std::nullopt, message); }
+  // Reports that it goes on if nothing was for a while. When to be asked again.
+  SteadyTime beat(SteadyTime now);
 
   // `members` writes those of the result, `content` first; `structured` is the JSON text of an object, or
   // empty. Revisions without structured content do not see it.
@@ -58,6 +64,8 @@ class ToolCall {
   std::string id_, name_, progress_token_;
   wire::Value arguments_;
   std::function<void()> on_cancel_;
+  double reports_ = 0;
+  SteadyTime reported_at_ = std::chrono::steady_clock::now();
 };
 
 class Tools {
@@ -93,7 +101,7 @@ class Server {
   };
 
   void handle_line(const LineReader::Line& line);
-  std::string id_to_refuse(const LineReader::Line& line) const;  // of one that cannot be parsed
+  bool is_in_flight(const std::string& id) const { return calls_.contains(id) || batched_.contains(id); }
   void handle_batch(const std::shared_ptr<wire::Document>& document, wire::Value messages);
   void handle_message(const std::shared_ptr<wire::Document>& document, wire::Value value,
                       const std::shared_ptr<Batch>& batch);
@@ -105,8 +113,11 @@ class Server {
 
   void answer(const std::string& id, const std::function<void(wire::JsonWriter&)>& members);
   void refuse(const std::string& id, RpcCode code, std::string message);
+  // What is no request, or one that cannot be told from another: under its id only if nobody waits for that.
+  void refuse_message(RpcFault fault, const std::shared_ptr<Batch>& batch = nullptr);
   // Writes one answer where it belongs: a line of its own, or its batch.
   void send(const std::string& id, const std::function<void(Bytes&)>& write);
+  static void add(Batch& batch, const std::function<void(Bytes&)>& write);
   void settle(Batch& batch);  // one less is awaited
   bool has_structured_content() const;
 

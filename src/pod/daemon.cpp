@@ -11,6 +11,7 @@
 
 #include "pod/limits.h"
 #include "pod/service.h"
+#include "sandbox/scan_record.h"
 
 namespace sallyport::pod {
 namespace {
@@ -312,9 +313,12 @@ void Daemon::drained() {
 
 void Daemon::tell_end(const sandbox::ScanReport& found) {
   ending_.join();
-  for (const std::string& path : found.quarantined) log_.warn("quarantined", {{"path", path}});
-  for (const std::string& path : found.suspicious) log_.warn("look at", {{"path", path}});
-  for (const std::string& sentence : found.notes) log_.warn(sentence);
+  auto sentences = found.sentences();
+  sandbox::shorten(sentences);
+  for (const std::string& sentence : sentences) {
+    log_.warn(sentence);
+    report([&](wire::JsonWriter& json) { json.member("finding", sentence); });
+  }
   record_.wait_status = wait_status_;
   record_.exited_unix_ms = clock_.unix_millis();
   if (const Status published = publish(); !published) {

@@ -48,6 +48,10 @@ constexpr ArgTest above(unsigned index, std::uint64_t value) { return {Compare::
 constexpr ArgTest is_request(std::uint64_t request) { return {Compare::masked, 1, 0xffffffff, request}; }
 // So it is with a process's number.
 constexpr ArgTest is_process(unsigned index, std::uint64_t pid) { return {Compare::masked, index, 0xffffffff, pid}; }
+// And with that of a limit.
+constexpr ArgTest is_resource(unsigned index, std::uint64_t resource) {
+  return {Compare::masked, index, 0xffffffff, resource};
+}
 
 constexpr std::uint64_t kNewTime = 0x80;
 constexpr std::uint64_t kIoprioProcess = 1;
@@ -211,6 +215,9 @@ inline constexpr auto kWeakRules = std::to_array<FilterRule>({
 inline constexpr auto kStartRules = std::to_array<FilterRule>({
     // Its mode is in memory, out of a filter's sight; callers fall back to openat.
     {SYS_openat2, "openat2", ENOSYS, false, "setuid-files"},
+    // By this limit pid 1 knows what a command has started; see job.h.
+    {SYS_setrlimit, "setrlimit", EPERM, false, "limits", is_resource(0, RLIMIT_LOCKS)},
+    {SYS_prlimit64, "prlimit64", EPERM, false, "limits", is_resource(1, RLIMIT_LOCKS), is_not(2, 0)},
 });
 
 // All that a file worker may call, on top of what its container's filter leaves: files by descriptor, its

@@ -23,12 +23,20 @@ namespace sallyport::sandbox {
 namespace {
 
 constexpr int kMemoryPollMs = 250;
+// Between two looks for what a command that is being killed has started. What is still there after the second time
+// cannot be killed, or not reaped by us.
+constexpr int kSweepMs = 5;
+constexpr std::int64_t kLongestSweepMs = 2000;
 
 struct Job {
   std::uint32_t id;
   pid_t pid;  // 0: a free place
   TerminalMode terminal;
   bool is_worker = false;
+  std::uint64_t mark = 0;        // see job.h
+  bool has_ended = false;        // which is still to be told
+  int status = 0;                // of its end
+  std::int64_t sweep_until = 0;  // by now_ms(), while it is killed with all that it started; else 0
 };
 
 class Init {
@@ -50,7 +58,7 @@ class Init {
     }
     for (;;) {
       pollfd watched[2] = {{kControlFd, POLLIN, 0}, {deaths, POLLIN, 0}};
-      const int timeout = plan_.supervised_memory != 0 ? kMemoryPollMs : -1;
+      const int timeout = is_sweeping_ ? kSweepMs : plan_.supervised_memory != 0 ? kMemoryPollMs : -1;
       const int ready = ::poll(watched, 2, timeout);
       if (ready < 0 && errno != EINTR) finish();
       if (plan_.supervised_memory != 0) check_memory();
@@ -60,6 +68,7 @@ class Init {
         }
         reap();
       }
+      if (is_sweeping_) sweep();
       if (watched[0].revents != 0) serve();
     }
   }
@@ -102,7 +111,7 @@ class Init {
     // Without a pid namespace the kernel does not do it for us.
     if (plan_.is_weak) {
       for (const Job& job : jobs_) {
-        if (job.pid != 0) ::kill(job.terminal == TerminalMode::shared ? job.pid : -job.pid, SIGKILL);
+        if (is_alive(job)) ::kill(job.terminal == TerminalMode::shared ? job.pid : -job.pid, SIGKILL);
       }
     }
     ::_exit(0);
@@ -132,7 +141,7 @@ class Init {
         continue;
       }
       for (Job& job : jobs_) {
-        if (job.pid != pid) continue;
+        if (job.pid != pid || job.has_ended) continue;
         // What runs beside a worker may signal it as it may signal itself. One that is stopped answers nobody:
         // it ends, as if it had been killed, and the next call gets a new one.
         if (WIFSTOPPED(status) && job.is_worker) {
@@ -143,12 +152,34 @@ class Init {
           say({Notice::Kind::stopped, Step::none, job.id, WSTOPSIG(status), pid, 0, 0});
           break;
         }
-        job.pid = 0;
-        if (job.id == 0) end_everything();
-        say({Notice::Kind::exited, Step::none, job.id, status, pid, 0, 0});
-        if (job.id == 0) finish_last();
+        job.has_ended = true;
+        job.status = status;
+        const bool is_first = job.id == 0;
+        if (is_first) end_everything();
+        if (job.sweep_until == 0) tell_end(job);
+        if (is_first) finish_last();
         break;
       }
+    }
+  }
+
+  void tell_end(Job& job) {
+    say({Notice::Kind::exited, Step::none, job.id, job.status, job.pid, 0, 0});
+    job = {};
+  }
+
+  // Kills what the commands that are to be killed have started, wherever it went. That they have ended is told once
+  // nothing of them is left.
+  void sweep() {
+    is_sweeping_ = false;
+    for (Job& job : jobs_) {
+      if (job.pid == 0 || job.sweep_until == 0) continue;
+      if (kill_marked(job.mark) && now_ms() < job.sweep_until) {
+        is_sweeping_ = true;
+        continue;
+      }
+      job.sweep_until = 0;
+      if (job.has_ended) tell_end(job);
     }
   }
 
@@ -198,9 +229,11 @@ class Init {
     return nullptr;
   }
 
+  static bool is_alive(const Job& job) { return job.pid != 0 && !job.has_ended; }
+
   Job* find(std::uint32_t id) {
     for (Job& job : jobs_) {
-      if (job.pid != 0 && job.id == id) return &job;
+      if (is_alive(job) && job.id == id) return &job;
     }
     return nullptr;
   }
@@ -244,9 +277,12 @@ class Init {
   }
 
   void pass_signal(const Request& request) {
-    const Job* job = find(request.job);
+    Job* job = find(request.job);
     if (job == nullptr) return;
     ::kill(job->terminal == TerminalMode::shared ? job->pid : -job->pid, request.value);
+    if (request.value != SIGKILL || job->mark == 0) return;
+    job->sweep_until = now_ms() + kLongestSweepMs;
+    sweep();
   }
 
   void continue_in_foreground(std::uint32_t id) {
@@ -322,17 +358,19 @@ class Init {
                          fd_count,
                          TerminalMode::detached,
                          false,
-                         data_limit()};
+                         data_limit(),
+                         make_mark()};
     JobFailure failure;
     const pid_t pid = start_job(start, *context_.reporter, failure);
     if (pid < 0) return refuse(request, failure.step, failure.error);
-    *place = {request.job, pid, TerminalMode::detached};
+    *place = {request.job, pid, TerminalMode::detached, false, start.mark};
     say({Notice::Kind::started, Step::none, request.job, 0, pid, 0, 0});
   }
 
   InitContext& context_;
   const Plan& plan_;
   std::int64_t last_memory_check_ = 0;
+  bool is_sweeping_ = false;
   Job jobs_[kMaxJobs] = {};
   char* words_[kMaxWords + 2];
   char buffer_[kMaxRequestBytes + 1];

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/ptrace.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,9 +13,11 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/sanitized.h"
+#include "sandbox/processes.h"
 #include "sandbox/tracer.h"
 
 namespace sallyport::sandbox {
@@ -116,6 +119,9 @@ void await_exec(pid_t pid) {
   if (start.is_traced && !begin_traced()) give_up(Step::spawn, errno);
   if (::chdir(start.directory) != 0) give_up(Step::directory, errno);
   if (start.data_limit != nullptr && ::setrlimit(RLIMIT_DATA, start.data_limit) != 0) give_up(Step::limits, errno);
+  // Refused below a command of another sandbox, whose mark it then carries.
+  const rlimit marked{start.mark, start.mark};
+  if (start.mark != 0) ::setrlimit(RLIMIT_LOCKS, &marked);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -197,6 +203,31 @@ pid_t start_job(const JobStart& start, const Reporter& reporter, JobFailure& fai
   if (pid > 0 && failure.step == Step::none) return pid;
   if (pid > 0) ::waitpid(pid, nullptr, __WALL);
   return -1;
+}
+
+std::uint64_t make_mark() {
+  constexpr std::uint64_t kMost = 1ULL << 62, kLeast = 1ULL << 40;  // no limit that anybody would set
+  std::uint64_t random = 0;
+  if (::getrandom(&random, sizeof(random), 0) != sizeof(random)) return 0;
+  return kLeast + random % (kMost - kLeast);
+}
+
+bool kill_marked(std::uint64_t mark) {
+  const int proc = ::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (proc < 0) return false;
+  bool was_there = false;
+  for_each_process(proc, [&](const char* process) {
+    const auto pid = static_cast<pid_t>(std::strtol(process, nullptr, 10));
+    rlimit limit{};
+    const bool is_there = ::prlimit(pid, RLIMIT_LOCKS, nullptr, &limit) == 0;
+    if (is_there && limit.rlim_max != mark) return;
+    if (!is_there && errno != ESRCH) return;
+    // One that has gone since it was listed may have left a child behind that was not.
+    was_there = true;
+    if (is_there) ::kill(pid, SIGKILL);
+  });
+  ::close(proc);
+  return was_there;
 }
 
 }  // namespace sallyport::sandbox

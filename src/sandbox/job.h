@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #include "sandbox/child.h"
 #include "sandbox/steps.h"
@@ -22,6 +23,7 @@ struct JobStart {
   bool is_traced = false;
   // Set here and not on pid 1, whose own memory may be large by then: a copy of a sanitized program.
   const rlimit* data_limit = nullptr;
+  std::uint64_t mark = 0;  // what it and all that comes of it carry; 0: none
 };
 
 struct JobFailure {
@@ -32,5 +34,13 @@ struct JobFailure {
 // Returns the pid once the command has been executed, or -1 with the reason. The command inherits
 // every confinement of pid 1: nothing is applied a second time.
 pid_t start_job(const JobStart& start, const Reporter& reporter, JobFailure& failure);
+
+// A mark is a limit that the kernel passes on to every new process and no longer uses for anything itself: that on file
+// locks. Raising it needs a capability, and a filter keeps commands from lowering it (filter_rules.h), so that neither
+// setsid nor a second fork shakes it off.
+std::uint64_t make_mark();
+// Kills every process that carries it. False: for certain there was none. Those that are dying count until they are
+// reaped.
+bool kill_marked(std::uint64_t mark);
 
 }  // namespace sallyport::sandbox

@@ -130,7 +130,9 @@ class Launcher {
     auto running = launch(request.spec, options);
     if (!running) return fail(request.container, 0, running.error());
     auto container = std::make_unique<Container>(request.container, std::move(*running));
-    container->ending.reports = container->running.missed();
+    const auto& missed = container->running.missed();
+    auto& reports = container->ending.reports;
+    reports.insert(reports.end(), missed.begin(), missed.end());
     if (request.spec.limits.duration.count() > 0) {
       container->deadline = SteadyClock::now() + request.spec.limits.duration;
     }
@@ -236,23 +238,6 @@ class Launcher {
                          "not on the exec list, or without the execute permission");
     }
     return Error::from_errno("cannot start the command: " + std::string(to_string(event.step)), event.value);
-  }
-
-  // What runs inside chooses how many reports there are and how long their paths: one packet must hold them.
-  static void shorten(std::vector<std::string>& reports) {
-    constexpr std::size_t kMaxReports = 100;
-    constexpr std::size_t kMaxReportBytes = 4096;
-    constexpr std::size_t kMaxBytes = os::kMaxPacketBytes / 2;
-    std::size_t kept = 0;
-    for (std::size_t bytes = 0; kept < reports.size() && kept < kMaxReports; ++kept) {
-      if (reports[kept].size() > kMaxReportBytes) reports[kept].replace(kMaxReportBytes, std::string::npos, "...");
-      bytes += reports[kept].size();
-      if (bytes > kMaxBytes) break;
-    }
-    if (kept == reports.size()) return;
-    const std::size_t more = reports.size() - kept;
-    reports.resize(kept);
-    reports.push_back("and " + std::to_string(more) + " more");
   }
 
   void end(Handle handle) {

@@ -1,23 +1,16 @@
 #include "sandbox/memory_watch.h"
 
 #include <fcntl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
 
+#include "sandbox/processes.h"
+
 namespace sallyport::sandbox {
 namespace {
-
-struct DirectoryEntry {  // what getdents64 writes
-  std::uint64_t inode;
-  std::int64_t offset;
-  std::uint16_t length;
-  std::uint8_t type;
-  char name[1];  // longer than that
-};
 
 std::size_t read_file(int directory, const char* process, const char* file, char* out, std::size_t size) {
   char path[64];
@@ -54,17 +47,8 @@ std::uint64_t proportional(int directory, const char* process) {
 }
 
 std::uint64_t sum(int directory, std::uint64_t (*of)(int, const char*)) {
-  alignas(DirectoryEntry) char buffer[8192];
   std::uint64_t total = 0;
-  if (::lseek(directory, 0, SEEK_SET) < 0) return 0;
-  long length = 0;
-  while ((length = ::syscall(SYS_getdents64, directory, buffer, sizeof(buffer))) > 0) {
-    for (long at = 0; at < length;) {
-      const auto* entry = reinterpret_cast<const DirectoryEntry*>(buffer + at);
-      if (entry->name[0] >= '1' && entry->name[0] <= '9') total += of(directory, entry->name);
-      at += entry->length;
-    }
-  }
+  for_each_process(directory, [&](const char* process) { total += of(directory, process); });
   return total;
 }
 

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "os/files.h"
+#include "os/packets.h"
 #include "sandbox/exit_scan.h"
 #include "sandbox/fields.h"
 #include "sandbox/git_files.h"
@@ -158,6 +159,22 @@ void ScanRecord::keep_reports(const std::vector<std::string>& reports) {
   record->is_scanned = true;
   record->reports = reports;
   if (os::write_private_file(path_, encoded(*record), os::Durability::unsynced)) is_to_stay_ = true;
+}
+
+void shorten(std::vector<std::string>& reports) {
+  constexpr std::size_t kMaxReports = 100;
+  constexpr std::size_t kMaxReportBytes = 4096;
+  constexpr std::size_t kMaxBytes = os::kMaxPacketBytes / 2;
+  std::size_t kept = 0;
+  for (std::size_t bytes = 0; kept < reports.size() && kept < kMaxReports; ++kept) {
+    if (reports[kept].size() > kMaxReportBytes) reports[kept].replace(kMaxReportBytes, std::string::npos, "...");
+    bytes += reports[kept].size();
+    if (bytes > kMaxBytes) break;
+  }
+  if (kept == reports.size()) return;
+  const std::size_t more = reports.size() - kept;
+  reports.resize(kept);
+  reports.push_back("and " + std::to_string(more) + " more");
 }
 
 std::vector<MissedScan> make_up_scans(const std::string& directory, const std::string& workspace) {

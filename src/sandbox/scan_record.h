@@ -44,6 +44,9 @@ struct MissedScan {
   std::vector<std::string> reports;  // sentences
 };
 
+// What runs inside chooses how many reports there are and how long their paths: one packet must hold them.
+void shorten(std::vector<std::string>& reports);
+
 // Makes the scans of all sandboxes that ended without one and whose workspace is this one, above it or below it; empty:
 // wherever it is. Waits for what is still dying.
 std::vector<MissedScan> make_up_scans(const std::string& directory, const std::string& workspace);

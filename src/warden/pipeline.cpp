@@ -254,8 +254,10 @@ Task<Result<Permit>> Pipeline::grant(const Method* method, Door& door, const Req
     if (decision.needs_deputy || decision.needs_human) {
       // Nobody can review what comes after the review.
       if (!call.message().streams.empty()) {
-        co_return Error::make(Code::policy_denied,
-                              "what must be reviewed cannot come as a stream; send it in the request itself");
+        Error refused = Error::make(Code::policy_denied,
+                                    "what must be reviewed cannot come as a stream; send it in the request itself");
+        refused.details_json = R"({"reason":"reviewed_stream"})";
+        co_return refused;
       }
       const InFlight counted(door, call);
       CO_TRY(granted, co_await review(*method, decision, context, call));

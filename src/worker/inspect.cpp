@@ -14,6 +14,7 @@
 namespace sallyport::worker {
 namespace {
 
+constexpr std::string_view kCursorKind = "list";
 // What an entry costs in an answer besides its name.
 constexpr std::size_t kEntryOverhead = 160;
 
@@ -73,7 +74,7 @@ Result<StatAnswer> stat_path(const Roots& roots, std::string_view path) {
 }
 
 Result<ListAnswer> list_directory(const Roots& roots, const ListRequest& request) {
-  const auto cursor = read_name(request.cursor);
+  const auto cursor = read_name_cursor(kCursorKind, request.cursor);
   if (!cursor || cursor->find('/') != std::string::npos)
     return Error::invalid_param("params.cursor", "is not from a listing");
   TRY(const UniqueFd directory, roots.open_directory(request.path));
@@ -92,7 +93,7 @@ Result<ListAnswer> list_directory(const Roots& roots, const ListRequest& request
        ++name) {
     const std::size_t cost = shown_size(*name) + kEntryOverhead;
     if (answer.entries.size() == request.limit || (cost > room && !answer.entries.empty())) {
-      answer.cursor = spell_name(answer.entries.back().name);
+      answer.cursor = name_cursor(kCursorKind, answer.entries.back().name);
       break;
     }
     struct stat status{};

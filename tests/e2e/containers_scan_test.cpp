@@ -27,6 +27,17 @@ class ContainersScan : public Containers {
     EXPECT_TRUE(fs::exists(hook()));
     return id;
   }
+  // In the audit log, which outlives the container.
+  bool is_recorded(const std::string& id) {
+    Client client = connect();
+    const auto answer = client.call("audit.query", R"({"method":"container.finding"})");
+    if (!answer || answer->error) return false;
+    for (const wire::Value record : answer->result.get("records").items()) {
+      const bool is_it = record.get("rule").as_string().value_or("").ends_with("quarantined: " + hook());
+      if (is_it && record.get("principal").as_string() == "container/" + id) return true;
+    }
+    return false;
+  }
   std::string hook() { return workspace() + "/new/.git/hooks/pre-commit"; }
   bool is_reported(const std::string& id) {
     Client client = connect();
@@ -44,13 +55,38 @@ TEST_F(ContainersScan, IsMadeBeforeAnOrderlyEndIsOver) {
   ASSERT_EQ(daemon().stop(), 0);
   EXPECT_FALSE(fs::exists(hook()));
   ASSERT_TRUE(daemon().start());
-  EXPECT_TRUE(is_reported(id));
+  EXPECT_TRUE(is_reported(id) && is_recorded(id));
+}
+
+TEST_F(ContainersScan, IsToldAndRecordedOfAContainerThatIsForgottenAtOnce) {
+  Client events = connect();
+  ASSERT_EQ(events.outcome("warden.subscribe", R"({"events":["container.finding"]})"), "OK");
+  std::string id;
+  {
+    Client client = connect();
+    id = create(client, R"(,"ends_with_session":true)");
+    EXPECT_EQ(exec(client, id, "git init -q new && echo evil > new/.git/hooks/pre-commit").exit_code, 0);
+  }
+  std::string told;
+  while (const auto body = events.next_body()) {
+    auto message = decode(*body);
+    ASSERT_TRUE(message);
+    if (message->method != "container.finding") continue;
+    EXPECT_EQ(message->params.get("container").as_string(), id);
+    told = message->params.get("report").as_string().value_or("");
+    break;
+  }
+  EXPECT_EQ(told, "quarantined: " + hook());
+  EXPECT_TRUE(eventually([&] { return is_recorded(id); }));
+  Client client = connect();
+  EXPECT_TRUE(eventually([&] { return state_of(client, id) == "unknown"; }));
+  EXPECT_TRUE(daemon().logs("quarantined: " + hook()));
 }
 
 TEST_F(ContainersScan, IsMadeUpForWhenTheLauncherWasKilled) {
   const std::string id = plant();
   ASSERT_EQ(::kill(launcher(), SIGKILL), 0);
-  EXPECT_TRUE(eventually([&] { return is_reported(id); }));
+  EXPECT_TRUE(eventually([&] { return is_reported(id) && is_recorded(id); }));
   EXPECT_FALSE(fs::exists(hook()));
 }
 
@@ -59,7 +95,7 @@ TEST_F(ContainersScan, IsMadeByTheLauncherWhenTheWardenWasKilled) {
   daemon().kill_now();
   EXPECT_TRUE(eventually([&] { return !fs::exists(hook()); }));
   ASSERT_TRUE(daemon().start());
-  EXPECT_TRUE(eventually([&] { return is_reported(id); }));
+  EXPECT_TRUE(eventually([&] { return is_reported(id) && is_recorded(id); }));
 }
 
 TEST_F(ContainersScan, IsMadeUpForByTheNextWardenWhenBothWereKilled) {
@@ -69,7 +105,7 @@ TEST_F(ContainersScan, IsMadeUpForByTheNextWardenWhenBothWereKilled) {
   ASSERT_EQ(::kill(its_launcher, SIGKILL), 0);
   daemon().kill_now();
   ASSERT_TRUE(daemon().start());
-  EXPECT_TRUE(eventually([&] { return is_reported(id); }));
+  EXPECT_TRUE(eventually([&] { return is_reported(id) && is_recorded(id); }));
   EXPECT_FALSE(fs::exists(hook()));
 }
 
@@ -133,6 +169,15 @@ TEST_F(RunScan, IsMadeUpForByTheWardenThatRuns) {
   ASSERT_EQ(up.status, 0) << up.output;
   run_and_kill("");
   EXPECT_TRUE(eventually([&] { return !fs::exists(hook()); }));
+}
+
+TEST_F(RunScan, IsRecordedByTheWardenThatRuns) {
+  ASSERT_EQ(run_shell(sallyport("up")).status, 0);
+  const Ran ran = run_shell(sallyport("run -- sh -c 'git init -q new && echo evil > new/.git/hooks/pre-commit'"));
+  EXPECT_EQ(ran.status, 0) << ran.output;
+  const Ran audit = run_shell(sallyport("--json audit query --method container.finding"));
+  EXPECT_NE(audit.output.find("quarantined: " + hook()), std::string::npos) << audit.output;
+  EXPECT_NE(audit.output.find("container/default-"), std::string::npos) << audit.output;
 }
 
 TEST_F(RunScan, IsMadeUpForByTheNextWarden) {

@@ -219,6 +219,14 @@ TEST_F(PodsDoor, RecordsWhoAttachedReadTheLogAndWaited) {
   EXPECT_EQ(sallyport("audit verify").status, 0);
 }
 
+TEST_F(PodsDoor, RecordsWhatTheScanAtItsEndFound) {
+  make("planter", "git init -q . && echo evil > .git/hooks/post-checkout");
+  EXPECT_TRUE(eventually([&] {
+    const std::string audit = sallyport("--json audit query --method container.finding").output;
+    return has(audit, "quarantined: ") && has(audit, "hooks/post-checkout") && has(audit, "container/pod-planter-");
+  }));
+}
+
 TEST_F(PodsDoor, RecordsWhatHappenedWhileNoWardenRan) {
   make("one", "echo up; read x");
   kill_warden();

@@ -55,8 +55,8 @@ class Bridge(unittest.TestCase):
         answer = self.pipe(call(1, tool, **arguments))[1]
         return answer["result"]["isError"], text(answer)
 
-    def start(self):
-        server = subprocess.Popen([SALLYPORT, "mcp"], cwd=self.project, env=self.environment, text=True,
+    def start(self, *options):
+        server = subprocess.Popen([SALLYPORT, "mcp", *options], cwd=self.project, env=self.environment, text=True,
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.addCleanup(server.wait, 60)
         self.addCleanup(server.stdout.close)
@@ -141,7 +141,218 @@ class Bridge(unittest.TestCase):
         self.assertEqual(set(answers), {*range(0, 9), 10})
         self.assertFalse((self.project / "never").exists())
 
+    # ---- the end of a command ----
+
+    # How many processes of the sandbox have this word in their command line.
+    def count(self, server, number, word):
+        answer = self.ask(server, call(number, "exec", command=f"grep -laz '^{word}$' /proc/[0-9]*/cmdline | wc -l"))
+        return int(answer["result"]["structuredContent"]["stdout"])
+
+    def ask(self, server, *messages):
+        server.stdin.write(lines(*messages))
+        server.stdin.flush()
+        while True:
+            answer = json.loads(server.stdout.readline())
+            if answer.get("id") == messages[-1]["id"]:
+                return answer
+
+    # Before their time is over, which is longer than the test's.
+    def expect_gone(self, server, number):
+        for word in ("11111", "22222", "33333"):
+            while self.count(server, number, word):
+                number += 1
+            number += 1
+
+    # A child in a session of its own, and one that nobody's child is any more.
+    RUNAWAYS = "setsid sleep 11111 & (setsid setsid sleep 22222 &); touch started; sleep 33333; true"
+
+    def test_a_command_that_takes_too_long_is_killed_with_what_has_left_its_session(self):
+        server = self.start()
+        answer = self.ask(server, call(1, "exec", command=self.RUNAWAYS, timeout_ms=1000))
+        self.assertTrue(answer["result"]["structuredContent"]["timed_out"])
+        self.expect_gone(server, 2)
+
+    def test_a_cancelled_command_is_killed_with_what_has_left_its_session(self):
+        server = self.start()
+        server.stdin.write(lines(call(1, "exec", command=self.RUNAWAYS)))
+        server.stdin.flush()
+        while not (self.project / "started").exists():
+            self.assertIsNone(server.poll())
+        self.assertEqual(self.count(server, 2, "22222"), 1)
+        server.stdin.write(lines({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}))
+        self.expect_gone(server, 3)
+
+    def test_what_a_finished_command_left_running_goes_on(self):
+        server = self.start()
+        self.ask(server, call(1, "exec", command="setsid sleep 11111 >/dev/null 2>&1 & true"))
+        self.ask(server, call(2, "exec", command="sleep 22222", timeout_ms=100))
+        self.assertEqual(self.count(server, 3, "11111"), 1)
+
+    def test_a_silent_command_reports_that_it_goes_on(self):
+        server = self.start()
+        silent = call(1, "exec", command="until [ -e go ]; do sleep 0.05; done")
+        silent["params"]["_meta"] = {"progressToken": 7}
+        server.stdin.write(lines(silent))
+        server.stdin.flush()
+        beats = [json.loads(server.stdout.readline())["params"] for _ in range(3)]
+        self.assertEqual(beats, [{"progressToken": 7, "progress": i} for i in (1, 2, 3)])
+        (self.project / "go").touch()
+
+    # ---- what its sandbox left behind ----
+
+    def test_what_the_scan_at_exit_found_is_told_and_recorded(self):
+        plant = "mkdir .vscode && echo '{}' > .vscode/tasks.json && git init -q . && echo evil > .git/hooks/pre-commit"
+        ran = self.sallyport("mcp", input=lines(HELLO, call(1, "exec", command=plant)), timeout=100)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        hook, tasks = self.project / ".git/hooks/pre-commit", self.project / ".vscode"
+        log = (self.home / "state/warden.log").read_text()
+        audit = self.sallyport("audit", "query", "--method", "container.finding", "--json").stdout
+        for place in (ran.stderr, log, audit):
+            self.assertIn(f"quarantined: {hook}", place)
+            self.assertIn(f"new, and may run code on the host: {tasks}", place)
+        self.assertIn("container/mcp-", audit)
+        self.assertFalse(hook.exists())
+
+    def test_an_end_with_nothing_to_say_says_nothing(self):
+        ran = self.sallyport("mcp", input=lines(HELLO, call(1, "write", path="x", content="y")), timeout=100)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        self.assertEqual(json.loads(self.sallyport("container", "ls", "--json").stdout)["containers"], [])
+
+    # ---- images ----
+
+    def test_an_image_of_any_usual_size_comes_as_one(self):
+        for size in (190_000, 200_000, 3_000_001, 8 << 20):
+            data = b"\x89PNG\r\n\x1a\n" + os.urandom(size - 8)
+            (self.project / "picture.png").write_bytes(data)
+            (image,) = self.pipe(call(1, "read", path="picture.png"))[1]["result"]["content"]
+            self.assertEqual((image["type"], image["mimeType"]), ("image", "image/png"))
+            self.assertEqual(base64.b64decode(image["data"]), data, size)
+
+    def test_an_image_that_is_too_large_is_refused_with_what_to_do(self):
+        with open(self.project / "picture.png", "wb") as picture:
+            picture.write(b"\x89PNG\r\n\x1a\n\0\0")
+            picture.truncate((8 << 20) + 1)
+        is_error, said = self.said("read", path="picture.png")
+        self.assertTrue(is_error)
+        self.assertIn("8388609 bytes, and as an image or sound at most 8388608 come at once. Make a smaller copy", said)
+        # Its bytes still come in parts to who asks for them.
+        self.assertIn("There is more", self.said("read", path="picture.png", encoding="base64")[1])
+
+    # ---- annotations ----
+
+    def exec_hints(self, *options):
+        tools = self.pipe({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, options=options)[1]["result"]["tools"]
+        (hints,) = (tool["annotations"] for tool in tools if tool["name"] == "exec")
+        return [hints[name] for name in ("readOnlyHint", "destructiveHint", "openWorldHint")]
+
+    def test_exec_says_whether_it_reaches_others_and_can_change_something_there(self):
+        (self.home / "profiles").mkdir()
+        (self.home / "profiles/net.toml").write_text("""
+[profile.net]
+fs.read = ["/usr", "/etc"]
+fs.write = ["${workspace}"]
+exec = ["/usr/**"]
+methods = ["fs.*", "container.exec"]
+net.allow = ["example.com:443"]
+""")
+        self.assertEqual(self.exec_hints(), [False, True, False])
+        self.assertEqual(self.exec_hints("--read-only"), [True, False, False])
+        self.assertEqual(self.exec_hints("--profile", "net"), [False, True, True])
+        self.assertEqual(self.exec_hints("--profile", "net", "--read-only"), [False, True, True])
+
     # ---- what it says ----
+
+    def test_a_file_that_goes_away_with_the_sandbox_is_said_to(self):
+        for name in "ab":
+            (self.project / name).write_text(name)
+        vanishes = "goes away with the sandbox"
+        answers = self.pipe(call(1, "move", **{"from": "a", "to": "/tmp/a"}), call(2, "copy", **{"from": "b", "to": "/tmp/b"}),
+                            call(3, "write", path="/dev/shm/c", content=""), call(4, "write", path="../../../tmp/d", content=""),
+                            call(5, "write", path=f"{self.home}/e", content=""), call(6, "move", **{"from": "b", "to": "c"}),
+                            call(7, "write", path=str(self.project / "d"), content=""))
+        for number in range(1, 8):
+            result = answers[number]["result"]
+            self.assertFalse(result["isError"], (number, result))
+            self.assertEqual(vanishes in result["structuredContent"].get("note", ""), number <= 5, (number, result))
+            self.assertEqual(json.loads(text(answers[number])), result["structuredContent"])
+        tools = self.pipe({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})[1]["result"]["tools"]
+        (description,) = (tool["description"] for tool in tools if tool["name"] == "move")
+        self.assertIn("/tmp", description)
+
+    def test_a_command_without_network_is_told_why(self):
+        note = "This sandbox has no network: its profile 'mcp' allows none."
+        for command in ("echo 'curl: (6) Could not resolve host: example.com' >&2; exit 6",
+                        "python3 -c 'import socket; socket.create_connection((\"192.0.2.1\", 80))'"):
+            answer = self.pipe(call(1, "exec", command=command))[1]
+            self.assertIn(note, answer["result"]["structuredContent"].get("note", ""), command)
+            self.assertIn(note, text(answer))
+        for command in ("false", "echo Could not resolve host"):
+            self.assertNotIn("network", self.said("exec", command=command)[1])
+
+    def test_what_the_sandbox_hides_is_said_to_be_hidden(self):
+        (self.project / ".env").write_text("KEY=secret\n")
+        (self.project / "empty.pem").touch()
+        is_error, said = self.said("read", path=".env")
+        self.assertTrue(is_error)
+        self.assertIn("This sandbox hides what is in this file", said)
+        self.assertNotIn("secret\n", said)
+        self.assertEqual(self.said("read", path="empty.pem"), (False, "[The file is empty.]"))
+        self.assertIn("protected in this sandbox. Do not try other ways", self.said("remove", path=".env")[1])
+        # No eye on what lies outside.
+        (self.home / "outside").write_text("x")
+        (self.project / "link").symlink_to(self.home / "outside")
+        for path in ("link", "../outside"):
+            self.assertNotIn("hides", self.said("read", path=path)[1])
+
+    def test_what_to_do_next(self):
+        (self.project / "directory").mkdir()
+        (self.project / "circle").symlink_to("circle")
+        for tool, arguments, advice in (
+                ("read", {"path": "directory"}, "use list"),
+                ("write", {"path": "directory", "content": ""}, "name a file in it"),
+                ("edit", {"path": "directory", "old_string": "a", "new_string": "b"}, "name a file in it"),
+                ("copy", {"from": "directory", "to": "other"}, "set recursive"),
+                ("read", {"path": "circle"}, "look at it with stat"),
+                ("write", {"path": "n" * 256, "content": ""}, "A name may have 255 bytes")):
+            is_error, said = self.said(tool, **arguments)
+            self.assertTrue(is_error)
+            self.assertIn(advice, said, tool)
+
+    def careful(self):
+        (self.home / "profiles").mkdir()
+        (self.home / "profiles/careful.toml").write_text("""
+[profile.careful]
+fs.read = ["/usr", "/etc"]
+fs.write = ["${workspace}"]
+exec = ["/usr/**"]
+methods = ["fs.*", "container.exec"]
+review = { "fs.write" = "human", "container.exec" = "human" }
+""")
+        return ["--profile", "careful"]
+
+    def test_what_is_too_much_to_be_reviewed(self):
+        said = text(self.pipe(call(1, "write", path="x", content="x" * (200 << 10)), options=self.careful())[1])
+        self.assertEqual(said, "It is too much to be reviewed. A human reviews this, and must see all of it: at most 131072 "
+                               "bytes at once. Write less: a first part, and then more of it with edit.")
+
+    def test_whoever_reviews_a_command_sees_the_command(self):
+        server = self.start(*self.careful())
+        asked = call(1, "exec", command='echo "to be seen"\nuntil [ -e go ]; do sleep 0.05; done')
+        asked["params"]["_meta"] = {"progressToken": 7}
+        server.stdin.write(lines(asked))
+        server.stdin.flush()
+        progress = ""
+        while "approvals approve" not in progress:
+            progress = json.loads(server.stdout.readline())["params"].get("message", "")
+        question = re.search(r"approvals approve (\S+)`", progress).group(1)
+        self.assertIn('\ncommand\necho "to be seen"\nuntil [ -e go ]', self.sallyport("approvals", "show", question).stdout)
+        self.assertIn('  echo \\"to be seen', self.sallyport("approvals").stdout)
+        self.assertEqual(self.sallyport("approvals", "approve", question).returncode, 0)
+        # It runs now, and waits for nobody.
+        while "to be seen" not in progress:
+            progress = json.loads(server.stdout.readline())["params"].get("message", "")
+        self.assertNotIn("message", json.loads(server.stdout.readline())["params"])
+        (self.project / "go").touch()
 
     def test_a_workspace_that_is_none_is_said_before_anything_is_served(self):
         (self.project / "file").touch()

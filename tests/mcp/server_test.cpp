@@ -197,6 +197,63 @@ TEST_F(Mcp, AStringAndANumberAreDifferentIds) {
   EXPECT_EQ(tools_.calls.size(), 2U);
 }
 
+TEST_F(Mcp, WhatIsMalformedIsNotRefusedUnderAnIdThatIsAwaited) {
+  initialize();
+  say(R"({"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"tool0"}})");
+  EXPECT_TRUE(has(say(R"({"jsonrpc":"2.0","id":5,"method":7})"), R"("id":null,"error")"));
+  EXPECT_TRUE(has(say(R"({"jsonrpc":"2.0","id":5,"method":"ping","params":[]})"), R"("id":null,"error")"));
+  EXPECT_TRUE(has(say(R"({"jsonrpc":"2.0","id":6,"method":7})"), R"("id":6,"error")"));
+  tools_.calls.front()->finish_text(false, "x");
+  EXPECT_TRUE(has(heard(), R"("id":5,"result")"));
+}
+
+TEST_F(Mcp, ABatchHoldsTheAnswerToEachOfItsMessagesAlsoTheMalformed) {
+  initialize("2025-03-26");
+  EXPECT_EQ(say(R"([{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"tool0"}},)"
+                R"({"jsonrpc":"2.0","id":5,"method":7},{"jsonrpc":"2.0","id":6,"method":7},7,)"
+                R"({"jsonrpc":"2.0","id":5,"method":"ping"}])"),
+            "");
+  tools_.calls.front()->finish_text(false, "x");
+  const std::string answers = heard();
+  EXPECT_TRUE(answers.starts_with('[') && answers.ends_with(']') && !has(answers, "\n")) << answers;
+  wire::Decoder decoder;
+  const auto document = decoder.parse(as_bytes(answers));
+  ASSERT_TRUE(document);
+  std::vector<std::string> shapes;
+  for (const wire::Value answer : document->root().items()) {
+    shapes.push_back(answer.get("id").to_json() + (answer.get("error") ? " error" : " result"));
+  }
+  EXPECT_EQ(shapes, (std::vector<std::string>{"null error", "6 error", "null error", "null error", "5 result"}));
+}
+
+TEST_F(Mcp, ABatchOfNothingButMalformedMessagesIsAnsweredAsOne) {
+  initialize("2025-03-26");
+  const std::string answers = say(R"([7,{"jsonrpc":"2.0","id":6,"method":7}])");
+  EXPECT_TRUE(answers.starts_with("[{") && answers.ends_with("}]") && !has(answers, "\n")) << answers;
+}
+
+TEST_F(Mcp, ACallThatIsSilentBeatsOnlyForWhoWantsProgress) {
+  initialize();
+  say(R"({"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"tool0","_meta":{"progressToken":"t"}}})");
+  say(R"({"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"tool0"}})");
+  ToolCall &wants = *tools_.calls[0], &does_not = *tools_.calls[1];
+  const SteadyTime later = std::chrono::steady_clock::now() + kHeartbeat;
+  EXPECT_LE(wants.beat(later - kHeartbeat), later) << "asked again in time";
+  EXPECT_EQ(heard(), "");
+  wants.beat(later);
+  EXPECT_EQ(heard(),
+            R"({"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1.0}})");
+  wants.report("news");
+  EXPECT_TRUE(has(heard(), R"("progress":2.0,"message":"news")"));
+  EXPECT_EQ(does_not.beat(later), SteadyTime::max());
+  EXPECT_EQ(heard(), "");
+}
+
+TEST_F(Mcp, AToolSaysWhetherItReachesBeyondItsSandbox) {
+  initialize();
+  EXPECT_TRUE(has(say(R"({"jsonrpc":"2.0","id":1,"method":"tools/list"})"), R"("openWorldHint":false)"));
+}
+
 TEST_F(Mcp, ACancelledCallIsToldAndNeverAnswered) {
   initialize();
   say(R"({"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"tool0"}})");

@@ -71,6 +71,14 @@ test("a file of several megabytes is written whole", async () => {
   assert.match(text(page), /There is more/);
 });
 
+test("an image of several hundred kilobytes is one too", async () => {
+  const png = Buffer.concat([Buffer.from("89504e470d0a1a0a00", "hex"), Buffer.alloc(600_000, 0xa7)]);
+  place.write("large.png", png);
+  const [image, ...more] = (await call("read", { path: "large.png" })).content;
+  assert.deepEqual([image.type, image.mimeType, more.length], ["image", "image/png", 0]);
+  assert.deepEqual(Buffer.from(image.data, "base64"), png);
+});
+
 test("images come as images, other bytes only when asked for", async () => {
   const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
   place.write("dot.PNG", png);
@@ -131,16 +139,23 @@ test("output has a limit that keeps both ends", async () => {
 });
 
 test("a command that takes too long is killed, with all that it started, and shows what it had", async () => {
-  const result = await call("exec", { command: "echo begun; sleep 1000 & sleep 1000", timeout_ms: 1000 });
+  const result = await call("exec", { command: "echo begun; sleep 1000 & setsid sleep 1000 & (setsid sleep 1000 &); sleep 1000", timeout_ms: 1000 });
   assert.equal(result.isError, true);
   assert.equal(result.structuredContent.timed_out, true);
   assert.match(text(result), /begun[^]*timeout_ms/);
   await eventually(async () => (await call("exec", { command: "! pidof sleep" })).structuredContent.exit_code === 0);
 });
 
+test("a silent command reports that it goes on, so that clients wait for it", async () => {
+  let beats = 0;
+  const onprogress = () => { if (++beats === 3) place.write("heard", ""); };
+  const result = await call("exec", { command: "until [ -e heard ]; do sleep 0.05; done" }, { resetTimeoutOnProgress: true, onprogress });
+  assert.equal(result.structuredContent.exit_code, 0);
+});
+
 test("cancelling a call kills its command", async () => {
   const abort = new AbortController();
-  const running = call("exec", { command: "echo started; sleep 1000" }, { signal: abort.signal, onprogress: () => abort.abort() });
+  const running = call("exec", { command: "setsid sleep 1000 & echo started; sleep 1000" }, { signal: abort.signal, onprogress: () => abort.abort() });
   await assert.rejects(running);
   await eventually(async () => (await call("exec", { command: "! pidof sleep" })).structuredContent.exit_code === 0);
 });
@@ -199,6 +214,7 @@ review = { "fs.remove" = "human", "container.exec" = "human" }
   place.write("precious", "x");
   let asked = 0;
   const answer = (verb) => ({ onprogress: ({ message }) => {
+    if (message === undefined) return;  // it goes on
     const id = message.match(/sallyport approvals approve (\w+)/)[1];
     ++asked;
     const ran = place.cli("approvals", verb, id);

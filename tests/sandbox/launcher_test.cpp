@@ -94,6 +94,24 @@ class LauncherTest : public AttackTest {
     ask(ExecRequest{container, job, words, {"PATH=/usr/bin"}, ""}, {null_.get(), null_.get(), null_.get()});
   }
 
+  void execute_until_it_writes(std::uint32_t job, const std::string& script) {
+    int ends[2];
+    ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    const UniqueFd from(ends[0]);
+    {
+      const UniqueFd to(ends[1]);
+      ask(ExecRequest{1, job, {"bash", "-c", script}, {"PATH=/usr/bin"}, ""}, {null_.get(), to.get(), null_.get()});
+    }
+    next<JobStarted>();
+    char byte = 0;
+    ASSERT_EQ(::read(from.get(), &byte, 1), 1);
+  }
+  void expect_processes(int count) {
+    execute(1, 99, {"bash", "-c", "set -- /proc/[0-9]*; exit $#"});
+    next<JobStarted>();
+    EXPECT_EQ(WEXITSTATUS(next<JobExited>().wait_status), count);
+  }
+
   void expect_daemon_dies_when(const std::function<void()>& something_ends) {
     const std::string lock = workspace_ + "/lock";
     start(1, spec());
@@ -201,6 +219,43 @@ TEST_P(LauncherTest, SignalsACommandWithItsChildren) {
   next<JobStarted>();
   ask(SignalRequest{1, 2, SIGTERM}, {});
   EXPECT_EQ(WTERMSIG(next<JobExited>().wait_status), SIGTERM);
+}
+
+TEST_P(LauncherTest, KillsWithACommandWhateverItStartedAndThenSaysSo) {
+  const std::string lock = workspace_ + "/lock";
+  start(1, spec());
+  execute_until_it_writes(2, probe_ + " daemon " + lock + "; setsid sleep 1000 & echo ready; sleep 1000");
+  ask(SignalRequest{1, 2, SIGKILL}, {});
+  EXPECT_EQ(WTERMSIG(next<JobExited>().wait_status), SIGKILL);
+  UniqueFd file(::open(lock.c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_TRUE(file);
+  EXPECT_EQ(::flock(file.get(), LOCK_EX | LOCK_NB), 0) << "the daemon was gone when it was told";
+  expect_processes(2);  // pid 1, and who counts
+}
+
+// Each process lives just long enough to start the next one, in a session of its own.
+TEST_P(LauncherTest, KillsACommandThatRunsAwayByForking) {
+  start(1, spec());
+  execute_until_it_writes(2, R"(export S='setsid bash -c "$S" &'; bash -c "$S"; echo ready; sleep 1000)");
+  ask(SignalRequest{1, 2, SIGKILL}, {});
+  next<JobExited>();
+  expect_processes(2);
+}
+
+TEST_P(LauncherTest, LeavesTheOtherCommandsOfAContainerAlone) {
+  start(1, spec());
+  execute_until_it_writes(2, "echo ready; sleep 1000; true");
+  execute_until_it_writes(3, "setsid sleep 1000 & echo ready; sleep 1000");
+  ask(SignalRequest{1, 3, SIGKILL}, {});
+  EXPECT_EQ(next<JobExited>().job, 3U);
+  expect_processes(4);  // the first bash and its sleep, too
+}
+
+TEST_P(LauncherTest, LetsNoCommandShakeItsMarkOff) {
+  start(1, spec());
+  execute(1, 2, {"bash", "-c", "ulimit -H -x 5 || ulimit -S -x 5"});
+  next<JobStarted>();
+  EXPECT_NE(next<JobExited>().wait_status, 0);
 }
 
 TEST_P(LauncherTest, RunsSeveralContainersAtOnce) {
