@@ -2,11 +2,13 @@
 completion."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
 import unittest
 
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = os.environ["SALLYPORT_BUILD"]
 CXX = os.environ["SALLYPORT_TEST_CXX"]
 FLAGS = os.environ.get("SALLYPORT_TEST_FLAGS", "").split()
@@ -52,6 +54,21 @@ class Installed(unittest.TestCase):
         self.run_in(CXX, "-std=c++20", *FLAGS, example / "main.cpp", *flags, "-o", self.root / "by_pkg_config")
         for program in (self.root / "build/cpp_client", self.root / "by_pkg_config"):
             self.assertEqual(self.run_in(program, socket), "hello from inside\nexit code 0\n")
+
+    def test_the_snippet_of_the_documents_works_and_says_why_it_cannot(self):
+        (pc,) = self.prefix.glob("**/sallyport.pc")
+        flags = self.run_in("pkg-config", "--cflags", "--libs", "sallyport", PKG_CONFIG_PATH=str(pc.parent)).split()
+        snippets = {re.search(r"```cpp\n(.*?)```", (SOURCE / name).read_text(), re.S)[1]
+                    for name in ("README.md", "docs/clients.md")}
+        (snippet,) = snippets  # the same in both
+        source, program = self.root / "snippet.cpp", self.root / "snippet"
+        source.write_text('#include <cstdio>\n#include "client/client.h"\n' + snippet +
+                          "int main(int, char** words) {\n  auto pong = ping(words[1]);\n"
+                          '  std::printf("%s\\n", !pong ? pong.error().describe().c_str() : *pong ? "pong" : "no pong");\n}\n')
+        self.run_in(CXX, "-std=c++20", *FLAGS, source, *flags, "-o", program)
+        self.assertIn("no warden is running", self.run_in(program, self.root / "nowhere.sock"))
+        self.run_in(self.prefix / "bin/sallyport", "up")
+        self.assertEqual(self.run_in(program, self.root / "run/warden.sock"), "pong\n")
 
     def test_no_installed_header_needs_boost_or_what_is_not_installed(self):
         for header in self.prefix.glob("include/sallyport/**/*.h"):

@@ -1,133 +1,34 @@
-"""The client for asyncio: one connection, used from one event loop."""
+"""One connection, used from one event loop: calls, events, serving and streams over it."""
 from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 import os
-import secrets
-import socket
-from typing import Any, AsyncIterator, Awaitable, Callable, Dict, Optional, Union
+from typing import Any, Awaitable, Callable, Dict, List, Optional, Union
 
-from . import trust, wire
+from . import wire
 from .errors import Error
-from .paths import door
+from .streams import InStream, OutStream
 
+# Calls that change what a connection is: it is not handed on to others.
+CHANGING = frozenset(["warden.subscribe", "session.narrow"])
 # The peer is told the deadline; we wait this much longer, so that its own TIMEOUT answer wins.
 GRACE_S = 2.0
 DEFAULT_DEADLINE_S = 30.0
-PIECE_BYTES = (64 << 10) - 9
 
 Handler = Callable[[wire.Message], Union[Any, Awaitable[Any]]]
 
 
-class InStream:
-    """Bytes that the peer sends beside its messages. Reading grants it credit for more."""
-
-    def __init__(self, client: "Client", number: int):
-        self.number = number
-        self._client = client
-        self._buffer = bytearray()
-        self._granted = wire.INITIAL_CREDIT
-        self._consumed = 0
-        self._is_ended = False
-        self._error: Optional[Error] = None
-        self._news = asyncio.Event()
-
-    def _arrive(self, data: bytes) -> None:
-        if len(data) > self._granted:
-            raise Error("PROTOCOL_ERROR", "the peer sent more than it was granted")
-        self._granted -= len(data)
-        self._buffer += data
-        self._is_ended = self._is_ended or not data
-        self._news.set()
-
-    def _fail(self, error: Error) -> None:
-        self._error = self._error or error
-        self._news.set()
-
-    async def read(self) -> bytes:
-        """The next bytes; empty at the good end of the stream."""
-        self._client._require_own()
-        while not self._buffer and not self._is_ended and self._error is None:
-            self._news.clear()
-            await self._news.wait()
-        data = bytes(self._buffer)
-        self._buffer.clear()
-        if data:
-            self._consumed += len(data)
-            if self._consumed >= wire.INITIAL_CREDIT // 2 and not self._is_ended:
-                self._client._send(wire.encode_event("stream.credit", {"stream": self.number, "bytes": self._consumed}))
-                self._granted += self._consumed
-                self._consumed = 0
-        else:
-            self._client._in.pop(self.number, None)  # read to its end: forgotten
-            if self._error is not None:
-                raise self._error
-        return data
-
-    async def read_all(self) -> bytes:
-        return b"".join([piece async for piece in self])
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while True:
-            piece = await self.read()
-            if not piece:
-                return
-            yield piece
-
-
-class OutStream:
-    """Bytes that we send. Name it as `stream.name` in the params of a call, then write."""
-
-    def __init__(self, client: "Client", number: int):
-        self.number = number
-        self.name = {"$stream": number}
-        self._client = client
-        self._credit = wire.INITIAL_CREDIT
-        self._error: Optional[Error] = None
-        self._news = asyncio.Event()
-
-    def _fail(self, error: Error) -> None:
-        self._error = self._error or error
-        self._news.set()
-
-    async def write(self, data: bytes) -> None:
-        self._client._require_own()
-        view = memoryview(data)
-        while view:
-            while self._credit == 0 and self._error is None:
-                self._news.clear()
-                await self._news.wait()
-            if self._error is not None:
-                raise self._error
-            piece = view[: min(len(view), self._credit, PIECE_BYTES)]
-            self._credit -= len(piece)
-            view = view[len(piece) :]
-            self._client._send(wire.encode_chunk(self.number, bytes(piece)))
-            await self._client._drain()
-
-    async def finish(self) -> None:
-        if self._error is not None:
-            raise self._error
-        self._client._out.pop(self.number, None)
-        self._client._send(wire.encode_chunk(self.number, b""))
-        await self._client._drain()
-
-    def reset(self, error: Error) -> None:
-        if self._client._out.pop(self.number, None):
-            self._client._send(
-                wire.encode_event("stream.reset", {"stream": self.number, "error": error.to_json()}))
-
-
 class PendingCall:
-    """A request in flight. Await it for its result; `cancel()` asks the peer to end it."""
+    """A request in flight. Await it for its result; `cancel()` asks the peer to end it. An error as its answer also ends
+    the streams that it named: nobody reads them."""
 
-    def __init__(self, client: "Client", id: str, deadline: float):
+    def __init__(self, client: "Client", id: str, deadline: float, streams: List[int]):
         self.id = id
         self.events: "asyncio.Queue[wire.Message]" = asyncio.Queue()  # that belong to this request
         self._client = client
         self._deadline = deadline
+        self._streams = streams
         self._answer: "asyncio.Future[wire.Message]" = asyncio.get_running_loop().create_future()
         # Nobody may be waiting when the connection ends.
         self._answer.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -145,13 +46,65 @@ class PendingCall:
         except asyncio.TimeoutError:
             self.cancel()
             self._client._pending.pop(self.id, None)
-            raise Error("TIMEOUT", "no answer in time") from None
+            late = Error("TIMEOUT", "no answer in time")
+            self._end_streams(late)
+            raise late from None
         except asyncio.CancelledError:
             self.cancel()
             raise
         if answer.error is not None:
             raise answer.error
         return answer.result
+
+    def _arrive(self, answer: wire.Message) -> None:
+        if answer.error is not None:
+            self._end_streams(answer.error)
+        if not self._answer.done():
+            self._answer.set_result(answer)
+
+    def _end_streams(self, error: Error) -> None:
+        for number in self._streams:
+            if number in self._client._out:
+                self._client._out[number].reset(error)
+
+
+class Subscription:
+    """Events as they come: iterate. It ends with close(), with the connection, or when nobody holds it any more."""
+
+    def __init__(self, client: "Client", call: PendingCall):
+        self._client, self._id, self._queue = client, call.id, call.events
+        self._loop = asyncio.get_running_loop()
+
+    def __aiter__(self) -> "Subscription":
+        return self
+
+    async def __anext__(self) -> wire.Message:
+        self._client._require_own()
+        if self._queue.empty():
+            if self._client._failure is not None:
+                raise self._client._failure
+            if self._id not in self._client._subscriptions:
+                raise StopAsyncIteration
+        event = await self._queue.get()
+        if event.error is not None:
+            raise event.error
+        if event.method == "":  # closed by another task
+            raise StopAsyncIteration
+        return event
+
+    def close(self) -> None:
+        """What has come already can still be read."""
+        self._client._unsubscribe(self._id)
+
+    def __del__(self) -> None:
+        # In whichever thread it was dropped; a loop that is closed has nothing left to end.
+        if self._client._is_own and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._client._unsubscribe, self._id)
+
+
+class Completed:
+    def __init__(self, exit_code: int, stdout: bytes, stderr: bytes):
+        self.exit_code, self.stdout, self.stderr = exit_code, stdout, stderr
 
 
 class Client:
@@ -170,6 +123,7 @@ class Client:
         self._next_stream = 1 if is_connecting else 2
         self._last_announced = 0
         self._failure: Optional[Error] = None
+        self._is_changed = False
         self._pid = os.getpid()
         self.on_event: Optional[Callable[[wire.Message], None]] = None
         self._task: "Optional[asyncio.Task[None]]" = None
@@ -189,6 +143,13 @@ class Client:
         return self._failure is None and self._is_own
 
     @property
+    def is_as_new(self) -> bool:
+        """Whether somebody else could use the connection as if it were new: nothing is left on its way, nobody listens or
+        serves, and no call changed what the connection is."""
+        return (self.is_open and not self._is_changed and self.on_event is None
+                and not (self._served or self._serving or self._pending or self._in or self._out))
+
+    @property
     def _is_own(self) -> bool:
         return self._pid == os.getpid()
 
@@ -204,7 +165,10 @@ class Client:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        await asyncio.gather(self._writer.wait_closed(), return_exceptions=True)
+        closing = asyncio.ensure_future(self._writer.wait_closed())
+        await asyncio.wait([closing], timeout=GRACE_S)
+        self._writer.transport.abort()  # a peer that does not read keeps nobody
+        await asyncio.gather(closing, return_exceptions=True)
 
     async def wait_closed(self) -> None:
         """Serves until the peer ends the connection."""
@@ -227,35 +191,75 @@ class Client:
         deadline = min(deadline, wire.MAX_DEADLINE_MS / 1000)
         deadline_ms = max(1, int(deadline * 1000))
         data = wire.encode_request(id, method, params, deadline_ms, token)
-        call = self._pending[id] = PendingCall(self, id, deadline)
+        streams = wire.streams_in(params) if self._out else []
+        call = self._pending[id] = PendingCall(self, id, deadline, streams)
+        self._is_changed = self._is_changed or method in CHANGING
         self._send(data)
         return call
 
     async def call(self, method: str, params: Optional[Dict[str, Any]] = None, *,
                    deadline: float = DEFAULT_DEADLINE_S, token: str = "") -> Any:
-        pending = self.start(method, params, deadline=deadline, token=token)
-        await self._drain()
-        return await pending
+        return await self.start(method, params, deadline=deadline, token=token)
+
+    async def upload(self, method: str, params: Dict[str, Any], name: str, data: bytes, *,
+                     deadline: float = DEFAULT_DEADLINE_S) -> Any:
+        """A call whose parameter `name` is sent as a stream. A peer that answers before it has read everything gets the
+        rest all the same, as it takes it."""
+        stream = self.open_stream()
+        try:
+            pending = self.start(method, {**params, name: stream.name}, deadline=deadline)
+        except BaseException:
+            self._out.pop(stream.number)  # the peer never heard of it
+            raise
+        sending = asyncio.ensure_future(stream.write_all(data))
+        sending.add_done_callback(lambda done: done.cancelled() or done.exception())  # the answer says what was wrong
+        try:
+            return await pending
+        except BaseException as problem:
+            stream.reset(problem if isinstance(problem, Error) else Error("CANCELLED", "the caller gave up"))
+            raise
+
+    async def run_exec(self, container: Optional[str], command: List[str], *, deadline: float = 3600.0) -> "Completed":
+        """container.exec from start to end, with all of its output. Without a container: in the one that we are in."""
+        params: Dict[str, Any] = {"command": command}
+        if container is not None:
+            params["container"] = container
+        pending = self.start("container.exec", params, deadline=deadline)
+
+        async def output() -> List[bytes]:
+            while True:  # before it starts, somebody may be asked (approval.asked)
+                event = await pending.events.get()
+                if event.method == "container.started":
+                    break
+            named = event.params or {}
+            return list(await asyncio.gather(self.stream(named["stdout"]).read_all(),
+                                             self.stream(named["stderr"]).read_all()))
+
+        reading = asyncio.ensure_future(output())
+        try:
+            result = await pending
+            out, err = await reading
+        finally:
+            reading.cancel()
+        return Completed(result["exit_code"], out, err)
 
     async def notify(self, method: str, params: Optional[Dict[str, Any]] = None) -> None:
         self._send(wire.encode_event(method, params))
         await self._drain()
 
-    async def subscribe(self, *patterns: str) -> AsyncIterator[wire.Message]:
+    async def subscribe(self, *patterns: str) -> Subscription:
         """Events of the warden whose names match, as they come."""
         call = self.start("warden.subscribe", {"events": list(patterns) or ["*"]})
-        queue = self._subscriptions[call.id] = call.events
+        self._subscriptions[call.id] = call.events
+        subscription = Subscription(self, call)
         await call
+        return subscription
 
-        async def events() -> AsyncIterator[wire.Message]:
-            while True:
-                self._require_own()
-                event = await queue.get()
-                if event.error is not None:
-                    raise event.error
-                yield event
-
-        return events()
+    def _unsubscribe(self, id: str) -> None:
+        queue = self._subscriptions.pop(id, None)
+        if queue is not None and self._is_own:
+            queue.put_nowait(wire.Message("event"))
+            self._send(wire.encode_event("cancel", id=id))
 
     # ---- serving ----
 
@@ -362,8 +366,8 @@ class Client:
             if frame.id is None:
                 raise frame.error or Error("PROTOCOL_ERROR", "an answer to nobody")
             call = self._pending.pop(frame.id, None)
-            if call is not None and not call._answer.done():
-                call._answer.set_result(frame)
+            if call is not None:
+                call._arrive(frame)
         elif frame.type == "request":
             self._serving[frame.id or ""] = asyncio.get_running_loop().create_task(self._answer(frame))
         else:
@@ -393,78 +397,3 @@ class Client:
             self._pending[event.id or ""].events.put_nowait(event)
         elif self.on_event is not None:
             self.on_event(event)
-
-
-# ---- connecting ----
-
-
-async def _connect_unix(path: str) -> socket.socket:
-    """An address holds 107 bytes; through its directory's descriptor any path fits."""
-    directory = os.open(os.path.dirname(path) or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        sock.setblocking(False)
-        address = f"/proc/self/fd/{directory}/{os.path.basename(path)}"
-        await asyncio.get_running_loop().sock_connect(sock, address)
-    except BaseException:
-        sock.close()
-        raise
-    finally:
-        os.close(directory)
-    return sock
-
-
-async def connect(path: Optional[str] = None) -> Client:
-    """Connects to a Unix socket; by default the door of the container we are in, else the user's warden."""
-    path = path or door()
-    trust.require_own_directory(path)
-    try:
-        sock = await _connect_unix(path)
-    except (FileNotFoundError, ConnectionRefusedError):
-        raise Error("UNAVAILABLE", f"no warden is running; start one with: sallyport up (nobody listens at {path})",
-                    True) from None
-    except OSError as problem:
-        raise Error("UNAVAILABLE", f"cannot connect to {path}: {problem.strerror or problem}") from None
-    try:
-        trust.require_own_peer(sock)
-    except Error:
-        sock.close()
-        raise
-    reader, writer = await asyncio.open_unix_connection(sock=sock, limit=4 << 20)
-    return Client(reader, writer)._begin()
-
-
-async def connect_loopback(state_file: str) -> Client:
-    """Connects to the loopback TCP door that a daemon published in a 0600 file. Both sides prove that they hold its
-    token: UNAUTHENTICATED if whoever listens there does not."""
-    with open(state_file, "rb") as file:
-        status = os.fstat(file.fileno())
-        if status.st_uid != os.getuid() or status.st_mode & 0o077:
-            raise Error("UNAUTHENTICATED", "the state file is not this user's alone")
-        state = json.load(file)
-    token = bytes.fromhex(state["token"])
-    binding = wire.Binding(state["address"], state["boot_id"], state["pid"], state["start_time"])
-    host, _, port = binding.address.rpartition(":")
-    try:
-        reader, writer = await asyncio.open_connection(host.strip("[]"), int(port), limit=4 << 20)
-    except ConnectionRefusedError:
-        raise Error("UNAVAILABLE", "nobody listens there", True) from None
-    nonce = secrets.token_bytes(32)
-    hello = wire.hello(nonce)
-    writer.write(wire.frame(hello))
-    try:
-        challenge = await asyncio.wait_for(reader.readexactly(4 + 67), 5)
-    except (asyncio.IncompleteReadError, asyncio.TimeoutError):
-        writer.close()
-        raise Error("UNAUTHENTICATED", "no answer to the handshake") from None
-    if not wire.is_genuine(token, hello, challenge[4:], binding):
-        writer.close()
-        raise Error("UNAUTHENTICATED", "whoever listens there does not hold the token")
-    writer.write(wire.frame(wire.proof(token, hello, challenge[4:], nonce, binding)))
-    return Client(reader, writer)._begin()
-
-
-async def adopt(sock: Any, *, is_connecting: bool) -> Client:
-    """Speaks over a socket that is there already, such as one end of a pair."""
-    reader, writer = await asyncio.open_unix_connection(sock=sock, limit=4 << 20)
-    return Client(reader, writer, is_connecting)._begin()
