@@ -79,10 +79,17 @@ class Installed(unittest.TestCase):
             self.assertEqual(ran.returncode, 0, ran.stderr)
 
     def test_manual_pages_and_completion_are_there(self):
-        for name in ("share/man/man1/sallyport.1", "share/man/man1/sallyport-mcp.1", "share/man/man5/sallyport.toml.5",
+        for name in ("share/man/man1/sallyport.1", "share/man/man1/sallyport-mcp.1", "share/man/man1/sallyport-signal.1",
+                     "share/man/man5/sallyport.toml.5",
                      "share/man/man8/sallyportd.8", "share/bash-completion/completions/sallyport",
                      "share/zsh/site-functions/_sallyport", "share/fish/vendor_completions.d/sallyport.fish"):
             self.assertTrue((self.prefix / name).stat().st_size > 300, name)
+        page = (self.prefix / "share/man/man1/sallyport-signal.1").read_text().replace("\\-", "-")
+        (program,) = self.prefix.glob("**/sallyport-signal")
+        options = re.findall(r"--[a-z]+", self.run_in(program, "--help"))
+        self.assertIn("--wait", options)
+        for option in options:
+            self.assertIn(option, page)
 
 
 if __name__ == "__main__":
