@@ -165,8 +165,14 @@ Result<bool> drain(Client& client, std::uint32_t stream, int to) {
 }
 
 Status exec(Context& context, ExecArguments arguments) {
-  // With two positionals the library leaves the separator in the second.
-  if (arguments.command.front() == "--") arguments.command.erase(arguments.command.begin());
+  // With two positionals the library leaves the separator in the second, and whatever stands before it.
+  if (arguments.command.front() == "--") {
+    arguments.command.erase(arguments.command.begin());
+  } else if (arguments.command.front().starts_with('-')) {
+    context.exit_code = static_cast<int>(Exit::usage);
+    return Error::make(Code::invalid_params, "options stand before the container's id, not behind it: " +
+                                                 escape_for_display(arguments.command.front()));
+  }
   if (arguments.command.empty()) return Error::make(Code::invalid_params, "no command behind --");
   TRY(const Started warden, ensure_warden(context.paths));
   Client& client = *warden.client;

@@ -107,6 +107,11 @@ class Help(unittest.TestCase):
                 self.assertTrue(ran.stderr.startswith(f"sallyport: unknown option: {option}\n"), ran.stderr)
                 self.assertEqual(re.findall("^Did you mean: (.*)$", ran.stderr, re.M), [wanted] if wanted else [])
 
+    def test_an_option_where_a_command_belongs_is_not_taken_for_one(self):
+        ran = run(SALLYPORT, "container", "exec", "x", "--json", "--", "true")
+        self.assertEqual((ran.returncode, ran.stderr),
+                         (2, "sallyport: options stand before the container's id, not behind it: --json\n"))
+
     def test_a_command_that_is_missing_is_asked_for_with_the_choice(self):
         self.assertIn("which command? One of: run container", run(SALLYPORT).stderr)
         ran = run(SALLYPORT, "schedule")

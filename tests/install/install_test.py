@@ -66,7 +66,7 @@ class Installed(unittest.TestCase):
                           "int main(int, char** words) {\n  auto pong = ping(words[1]);\n"
                           '  std::printf("%s\\n", !pong ? pong.error().describe().c_str() : *pong ? "pong" : "no pong");\n}\n')
         self.run_in(CXX, "-std=c++20", *FLAGS, source, *flags, "-o", program)
-        self.assertIn("no warden is running", self.run_in(program, self.root / "nowhere.sock"))
+        self.assertIn("no such socket", self.run_in(program, self.root / "nowhere.sock"))
         self.run_in(self.prefix / "bin/sallyport", "up")
         self.assertEqual(self.run_in(program, self.root / "run/warden.sock"), "pong\n")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+from contextlib import suppress
 from typing import Any, Awaitable, Callable, Dict, List, Optional, Union
 
 from . import wire
@@ -98,8 +99,9 @@ class Subscription:
 
     def __del__(self) -> None:
         # In whichever thread it was dropped; a loop that is closed has nothing left to end.
-        if self._client._is_own and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._client._unsubscribe, self._id)
+        if self._client._is_own:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._client._unsubscribe, self._id)
 
 
 class Completed:
