@@ -7,44 +7,14 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <numeric>
 
 #include "base/sanitized.h"
 #include "cli/command.h"
 #include "cli/help.h"
+#include "cli/suggest.h"
 
 namespace sallyport::cli {
 namespace {
-
-std::size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (const char c : a) {
-    std::size_t diagonal = row[0]++;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t change = diagonal + (c == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({change, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
-// "did you mean" for a word that is none of these.
-std::string nearest(const std::vector<HelpEntry>& entries, const std::string& word) {
-  std::string nearest;
-  std::size_t best = 3;
-  for (const HelpEntry& entry : entries) {
-    // Also one that was not written to its end.
-    const bool is_begun = word.size() > 3 && entry.name.starts_with(word);
-    const std::size_t distance = is_begun ? 2 : edit_distance(word, entry.name);
-    if (distance < best) {
-      best = distance;
-      nearest = entry.name;
-    }
-  }
-  return nearest;
-}
 
 const CLI::App* find_command(const CLI::App& app, const std::string& name) {
   const auto found = app.get_subcommands([&](const CLI::App* command) { return command->get_name() == name; });
@@ -90,26 +60,32 @@ Reading read_words(const CLI::App& program, const std::vector<std::string>& word
   return reading;
 }
 
+// Whether --json is among the words; those behind -- are somebody else's.
+bool asks_for_json(const std::vector<std::string>& words) {
+  const auto own_end = std::find(words.begin(), words.end(), "--");
+  return std::find(words.begin(), own_end, "--json") != own_end;
+}
+
 int usage_error(const CLI::App& program, const std::string& problem, const std::vector<std::string>& words) {
   const auto [app, path, unknown, option] = read_words(program, words);
   std::string text = problem, meant;
   if (!unknown.empty()) {
     text = "unknown command: " + unknown;
-    meant = nearest(commands_of(*app), unknown);
+    meant = nearest_command(*app, path, unknown);
   } else if (!option.empty()) {
     text = "unknown option: " + option;
     for (const CLI::App* each = app; each != nullptr && meant.empty(); each = each->get_parent()) {
-      meant = nearest(options_of(*each), option);
+      const std::string name = nearest_option(*each, option);
+      if (!name.empty()) meant = path + " " + name;
     }
   } else if (problem == "A subcommand is required") {  // the library's words
     text = "which command? One of:";
     for (const HelpEntry& command : commands_of(*app)) text += " " + command.name;
   }
-  if (!meant.empty()) text += "\nDid you mean: " + path + " " + meant;
+  if (!meant.empty()) text += "\nDid you mean: " + meant;
   text += "\nSee: " + path + " --help";
-  // The words were not understood, so what they ask for is looked up; those behind -- are somebody else's.
-  const auto own_end = std::find(words.begin(), words.end(), "--");
-  if (std::find(words.begin(), own_end, "--json") != own_end) {
+  // The words were not understood, so what they ask for is looked up.
+  if (asks_for_json(words)) {
     Context context;
     context.wants_json = true;
     report(context, Error::make(Code::invalid_request, text));
@@ -117,6 +93,34 @@ int usage_error(const CLI::App& program, const std::string& problem, const std::
     std::fprintf(stderr, "sallyport: %s\n", text.c_str());
   }
   return static_cast<int>(Exit::usage);
+}
+
+void print_version(const Context& context) {
+  print(context.wants_json ? wire::to_json([&](wire::JsonWriter& json) {
+    json.begin_object().member("version", context.version).end_object();
+  })
+                           : "sallyport " + context.version);
+}
+
+// What people try first: `help`, `help COMMAND`, `version`. Hidden, because the page of help names the options.
+void add_help_commands(CLI::App& app, Context& context) {
+  auto* help = app.add_subcommand("help", "Show the help of a command");
+  help->group("");
+  const auto words = std::make_shared<std::vector<std::string>>();
+  help->add_option("COMMAND", *words, "The command; without one: all of them");
+  help->callback([&app, &context, words] {
+    const Reading reading = read_words(app, *words);
+    if (reading.unknown_command.empty()) {
+      // Not app->help(), which would show that of the command that runs: this one.
+      const std::string page = reading.app->get_formatter()->make_help(reading.app, "", CLI::AppFormatMode::Normal);
+      std::printf("%s", page.c_str());
+    } else {
+      context.exit_code = usage_error(app, "", *words);
+    }
+  });
+  auto* version = app.add_subcommand("version", "Show the version");
+  version->group("");
+  version->callback([&context] { print_version(context); });
 }
 
 }  // namespace
@@ -160,6 +164,7 @@ static void add_other_commands(CLI::App& app, Context& context) {
   add_platform_commands(app, context);
   add_doctor_command(app, context);
   add_completion_command(app, context);
+  add_help_commands(app, context);
 }
 
 int run(int argc, char** argv, const std::string& version) {
@@ -187,8 +192,9 @@ int run(int argc, char** argv, const std::string& version) {
   } catch (const CLI::CallForAllHelp&) {
     std::printf("%s", app.help("", CLI::AppFormatMode::All).c_str());
     return 0;
-  } catch (const CLI::CallForVersion& version_text) {
-    std::printf("%s\n", version_text.what());
+  } catch (const CLI::CallForVersion&) {
+    context.wants_json = asks_for_json(words);
+    print_version(context);
     return 0;
   } catch (const CLI::ParseError& error) {
     return usage_error(app, error.what(), words);

@@ -46,7 +46,7 @@ Exit report(const Context& context, const Error& error);
 
 // ---- printing ----
 bool is_terminal();
-// Wraps text in a colour, on a terminal only and unless NO_COLOR is set.
+// Wraps text in a colour, on a terminal only, unless that is a dumb one or NO_COLOR is set.
 std::string green(std::string_view text);
 std::string red(std::string_view text);
 std::string yellow(std::string_view text);

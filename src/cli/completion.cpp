@@ -1,9 +1,13 @@
 // Scripts for bash, zsh and fish, made from the tree of commands: they cannot lag behind it.
 #include <CLI/CLI.hpp>
+#include <array>
 #include <functional>
 
 #include "cli/command.h"
 #include "cli/help.h"
+#include "cli/warden_link.h"
+#include "pod/record.h"
+#include "policy/profile.h"
 
 namespace sallyport::cli {
 namespace {
@@ -41,14 +45,32 @@ std::string step_patterns(const CLI::App& app) {
   return patterns;
 }
 
-std::string value_patterns(const CLI::App& app) {
+// What `sallyport names KIND` lists, for an option or a positional of this name; "": nothing.
+std::string kind_of(const std::string& name) {
+  if (name == "--profile") return "profiles";
+  if (name == "--container" || name == "CONTAINER") return "containers";
+  return name == "POD" ? "pods" : "";
+}
+constexpr std::array kKinds = {"profiles", "containers", "pods"};
+
+// The options that take a value of this kind.
+std::string value_patterns(const CLI::App& app, const std::string& kind) {
   std::string patterns;
   each_command(app, "", [&](const std::string& path, const CLI::App& command) {
     for (const HelpEntry& option : options_of(command)) {
-      if (!option.value.empty()) patterns += (patterns.empty() ? "" : " | ") + in_quotes(path + " " + option.name);
+      if (option.value.empty() || kind_of(option.name) != kind) continue;
+      patterns += (patterns.empty() ? "" : " | ") + in_quotes(path + " " + option.name);
     }
   });
   return patterns;
+}
+
+// The kind of a command's first positional.
+std::string positional_kind(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_positional()) return kind_of(option->get_name(true));
+  }
+  return "";
 }
 
 std::vector<HelpEntry> entries_of(const CLI::App& command) {
@@ -61,7 +83,7 @@ std::string bash_script(const CLI::App& app) {
   std::string script =
       "# bash completion for sallyport; made by: sallyport completion bash\n"
       "_sallyport() {\n"
-      "  local cur=${COMP_WORDS[COMP_CWORD]} at= words= i\n"
+      "  local cur=${COMP_WORDS[COMP_CWORD]} at= words= names= i\n"
       "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
       "    if [[ ${COMP_WORDS[i]} == -- ]]; then\n"
       "      mapfile -t COMPREPLY < <(compgen -c -f -- \"$cur\")\n"
@@ -73,22 +95,30 @@ std::string bash_script(const CLI::App& app) {
       ") at=\"${at:+$at }${COMP_WORDS[i]}\" ;;\n"
       "    esac\n"
       "  done\n"
-      "  case \"$at ${COMP_WORDS[COMP_CWORD - 1]}\" in\n"
-      "    " +
-      value_patterns(app) +
-      ")\n"
-      "      mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
-      "      return ;;\n"
-      "  esac\n"
-      "  case \"$at\" in\n";
+      "  case \"$at ${COMP_WORDS[COMP_CWORD - 1]}\" in\n";
+  for (const std::string kind : kKinds) {
+    const std::string patterns = value_patterns(app, kind);
+    if (patterns.empty()) continue;
+    script += "    " + patterns + ")\n      mapfile -t COMPREPLY < <(compgen -W \"$(\"${COMP_WORDS[0]}\" names " +
+              kind + ")\" -- \"$cur\")\n      return ;;\n";
+  }
+  script += "    " + value_patterns(app, "") +
+            ")\n"
+            "      mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
+            "      return ;;\n"
+            "  esac\n"
+            "  case \"$at\" in\n";
   each_command(app, "", [&](const std::string& path, const CLI::App& command) {
     std::string words;
     for (const HelpEntry& entry : entries_of(command)) words += (words.empty() ? "" : " ") + entry.name;
-    script += "    " + in_quotes(path) + ") words=" + in_quotes(words) + " ;;\n";
+    const std::string kind = positional_kind(command);
+    script += "    " + in_quotes(path) + ") words=" + in_quotes(words);
+    if (!kind.empty()) script += " names=$(\"${COMP_WORDS[0]}\" names " + kind + ")";
+    script += " ;;\n";
   });
   return script +
          "  esac\n"
-         "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
+         "  mapfile -t COMPREPLY < <(compgen -W \"$words $names\" -- \"$cur\")\n"
          "}\n"
          "complete -o default -F _sallyport sallyport\n";
 }
@@ -111,17 +141,24 @@ std::string zsh_script(const CLI::App& app) {
       ") at=\"${at:+$at }${words[i]}\" ;;\n"
       "    esac\n"
       "  done\n"
-      "  case \"$at ${words[CURRENT - 1]}\" in\n"
-      "    (" +
-      value_patterns(app) +
-      ")\n"
-      "      _files\n"
-      "      return ;;\n"
-      "  esac\n"
-      "  case \"$at\" in\n";
+      "  case \"$at ${words[CURRENT - 1]}\" in\n";
+  for (const std::string kind : kKinds) {
+    const std::string patterns = value_patterns(app, kind);
+    if (patterns.empty()) continue;
+    script += "    (" + patterns + ")\n      entries=(${(f)\"$(${words[1]} names " + kind + ")\"})\n      _describe " +
+              kind + " entries\n      return ;;\n";
+  }
+  script += "    (" + value_patterns(app, "") +
+            ")\n"
+            "      _files\n"
+            "      return ;;\n"
+            "  esac\n"
+            "  case \"$at\" in\n";
   each_command(app, "", [&](const std::string& path, const CLI::App& command) {
     script += "    (" + in_quotes(path) + ") entries=(";
     for (const HelpEntry& entry : entries_of(command)) script += "\n      " + in_quotes(entry.name + ":" + entry.text);
+    const std::string kind = positional_kind(command);
+    if (!kind.empty()) script += "\n      ${(f)\"$(${words[1]} names " + kind + ")\"}";
     script += ") ;;\n";
   });
   return script +
@@ -129,6 +166,10 @@ std::string zsh_script(const CLI::App& app) {
          "  _describe sallyport entries\n"
          "}\n"
          "if [ \"$funcstack[1]\" = _sallyport ]; then _sallyport \"$@\"; else compdef _sallyport sallyport; fi\n";
+}
+
+std::string fish_names(const std::string& kind) {
+  return kind.empty() ? "" : " -f -a " + in_fish_quotes("(sallyport names " + kind + ")");
 }
 
 std::string fish_script(const CLI::App& app) {
@@ -143,8 +184,11 @@ std::string fish_script(const CLI::App& app) {
     for (const HelpEntry& option : options_of(command)) {
       const bool is_long = option.name.starts_with("--");
       lines += "complete -c sallyport" + when + (is_long ? " -l " : " -s ") + option.name.substr(is_long ? 2 : 1) +
-               (option.value.empty() ? "" : " -r") + " -d " + in_fish_quotes(option.text) + "\n";
+               (option.value.empty() ? "" : " -r") + fish_names(kind_of(option.name)) + " -d " +
+               in_fish_quotes(option.text) + "\n";
     }
+    const std::string kind = positional_kind(command);
+    if (!kind.empty()) lines += "complete -c sallyport" + when + fish_names(kind) + "\n";
   });
   return "# fish completion for sallyport; made by: sallyport completion fish\n"
          "function __sallyport_at\n"
@@ -164,6 +208,25 @@ std::string fish_script(const CLI::App& app) {
          lines;
 }
 
+// Profiles and pods are files; containers are asked for if a warden runs. None is started, and whatever goes wrong ends
+// the list: somebody pressed a key, and asked nothing.
+Status print_names(const Context& context, const std::string& kind) {
+  if (kind == "profiles") {
+    const auto profiles = policy::Profiles::load(context.paths.profiles_dir());
+    if (!profiles) return ok();
+    for (const auto& [name, profile] : profiles->all()) print(name);
+  } else if (kind == "pods") {
+    for (const auto& [name, seen] : pod::look_at_all(context.paths.state_dir + "/pods")) print(name);
+  } else if (const auto client = connect_warden(context.paths)) {
+    const auto answer = (*client)->call("container.list");
+    if (!answer) return ok();
+    for (const wire::Value container : answer->value().get("containers").items()) {
+      print(container.get("container").as_string().value_or(""));
+    }
+  }
+  return ok();
+}
+
 }  // namespace
 
 void add_completion_command(CLI::App& app, Context& context) {
@@ -178,6 +241,13 @@ void add_completion_command(CLI::App& app, Context& context) {
     std::fwrite(script.data(), 1, script.size(), stdout);
     return ok();
   });
+  auto* names = app.add_subcommand("names", "Print the names that a completion script offers");
+  names->group("");
+  const auto kind = std::make_shared<std::string>();
+  names->add_option("KIND", *kind, "profiles, containers or pods")
+      ->required()
+      ->check(CLI::IsMember(std::vector<std::string>(kKinds.begin(), kKinds.end())));
+  on_run(names, context, [&context, kind] { return print_names(context, *kind); });
 }
 
 }  // namespace sallyport::cli

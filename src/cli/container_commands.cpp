@@ -75,11 +75,32 @@ Status list(const Context& context) {
   return ok();
 }
 
-// Calls a method that takes a container, and prints what it answers.
-Status call_named(const Context& context, const char* method, const std::string& container) {
+// Calls a method that takes a container.
+Result<Answer> call_named(const Context& context, const char* method, const std::string& container) {
   TRY(const Started warden, ensure_warden(context.paths));
-  TRY(const Answer answer, warden.client->call(method, named(container), {.deadline = kAsLongAsItTakes, .token = {}}));
-  print(context.wants_json || answer.value().get("state") ? answer.json() : "done");
+  return warden.client->call(method, named(container), {.deadline = kAsLongAsItTakes, .token = {}});
+}
+
+Status inspect(const Context& context, const std::string& container) {
+  TRY(const Answer answer, call_named(context, "container.inspect", container));
+  print(answer.json());
+  return ok();
+}
+
+Status stop(const Context& context, const std::string& container) {
+  TRY(const Answer answer, call_named(context, "container.stop", container));
+  const auto code = answer.value().get("exit_code").as_int();
+  print(context.wants_json ? answer.json()
+                           : text(answer.value().get("state")) +
+                                 (code ? ", its command's exit code is " + std::to_string(*code) : ""));
+  if (context.wants_json) return ok();
+  for (const wire::Value report : answer.value().get("reports").items()) print(escape_for_display(text(report)));
+  return ok();
+}
+
+Status remove(const Context& context, const std::string& container) {
+  TRY(const Answer answer, call_named(context, "container.remove", container));
+  print(context.wants_json ? answer.json() : "forgotten");
   return ok();
 }
 
@@ -144,8 +165,14 @@ Result<bool> drain(Client& client, std::uint32_t stream, int to) {
 }
 
 Status exec(Context& context, ExecArguments arguments) {
-  // With two positionals the library leaves the separator in the second.
-  if (arguments.command.front() == "--") arguments.command.erase(arguments.command.begin());
+  // With two positionals the library leaves the separator in the second, and whatever stands before it.
+  if (arguments.command.front() == "--") {
+    arguments.command.erase(arguments.command.begin());
+  } else if (arguments.command.front().starts_with('-')) {
+    context.exit_code = static_cast<int>(Exit::usage);
+    return Error::make(Code::invalid_params, "options stand before the container's id, not behind it: " +
+                                                 escape_for_display(arguments.command.front()));
+  }
   if (arguments.command.empty()) return Error::make(Code::invalid_params, "no command behind --");
   TRY(const Started warden, ensure_warden(context.paths));
   Client& client = *warden.client;
@@ -211,15 +238,17 @@ void add_container_commands(CLI::App& app, Context& context) {
   on_run(group->add_subcommand("ls", "List the containers"), context, [&context] { return list(context); });
 
   struct Named {
-    const char *name, *method, *help;
+    const char* name;
+    Status (*work)(const Context&, const std::string&);
+    const char* help;
   };
-  for (const Named& each : {Named{"inspect", "container.inspect", "Show all that is known of one"},
-                            Named{"stop", "container.stop", "Ask its command to end, then kill what is left"},
-                            Named{"rm", "container.remove", "Forget one that has ended"}}) {
+  for (const Named& each : {Named{"inspect", inspect, "Show all that is known of one, as JSON"},
+                            Named{"stop", stop, "Ask its command to end, then kill what is left"},
+                            Named{"rm", remove, "Forget one that has ended"}}) {
     auto* simple = group->add_subcommand(each.name, each.help);
     const auto id = std::make_shared<std::string>();
     simple->add_option("CONTAINER", *id, "Its id")->required();
-    on_run(simple, context, [&context, id, method = each.method] { return call_named(context, method, *id); });
+    on_run(simple, context, [&context, id, work = each.work] { return work(context, *id); });
   }
 
   auto* run = group->add_subcommand("exec", "Run a command in a container; exits with its status");

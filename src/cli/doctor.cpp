@@ -1,10 +1,5 @@
 // sallyport doctor: what this machine offers, what it means, and how to mend what is missing.
 #include <fcntl.h>
-#include <sched.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,10 +8,10 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/doctor.h"
 #include "cli/warden_link.h"
 #include "os/files.h"
 #include "os/paths.h"
-#include "os/peer.h"
 #include "os/spawn.h"
 
 extern char** environ;
@@ -24,113 +19,18 @@ extern char** environ;
 namespace sallyport::cli {
 namespace {
 
-enum class Health : std::uint8_t { good, weak, bad };
-
-struct Finding {
-  std::string name;
-  Health health;
-  std::string found;
-  std::string advice;  // empty when all is well
-};
-
-// Below the first a warden cannot make its first sandbox; the second is what its default limits would use.
-constexpr rlim_t kFewestFiles = 256, kManyFiles = 16'384;
-
-Finding check_kernel() {
-  utsname name{};
-  ::uname(&name);
-  return {"kernel", Health::good, std::string(name.sysname) + " " + name.release, ""};
-}
-
-Finding check_peer_identity() {
-  std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    return {"peer identity", Health::bad, "no Unix sockets", "Sallyport cannot work here"};
-  }
-  const UniqueFd a{ends[0]}, b{ends[1]};
-  const auto peer = os::identify_peer(a.get());
-  if (!peer) return {"peer identity", Health::bad, peer.error().describe(), "the control door will refuse everyone"};
-  if (const Status namespaces = os::require_own_namespaces(*peer); !namespaces) {
-    return {"peer identity", Health::bad, namespaces.error().describe(), "is /proc mounted?"};
-  }
-  if (peer->proof != os::IdentityProof::pidfd) {
-    return {"peer identity", Health::weak, "pid-checked", "Linux 6.5 or newer proves the process (SO_PEERPIDFD)"};
-  }
-  return {"peer identity", Health::good, "pidfd", ""};
-}
-
-// In a child, because it cannot be undone.
-bool can_unshare(int flags) {
-  const pid_t child = ::fork();
-  if (child < 0) return false;
-  if (child == 0) ::_exit(::unshare(flags) == 0 ? 0 : 1);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-Finding check_user_namespaces() {
-  if (can_unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET)) {
-    return {"user namespaces", Health::good, "available", ""};
-  }
-  return {"user namespaces", Health::bad, "forbidden",
-          "sandboxes fall back to Landlock and seccomp alone; allow with sysctl kernel.unprivileged_userns_clone=1"};
-}
-
-Finding check_landlock() {
-  constexpr unsigned kVersionFlag = 1;
-  const long abi = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, kVersionFlag);
-  if (abi < 1) return {"landlock", Health::bad, "not available", "boot with lsm=landlock,... on Linux 5.13 or newer"};
-  if (abi < 6) {
-    return {"landlock", Health::weak, "ABI " + std::to_string(abi),
-            "ABI 6 (Linux 6.12) also scopes signals and sockets"};
-  }
-  return {"landlock", Health::good, "ABI " + std::to_string(abi), ""};
-}
-
-Finding check_seccomp() {
-  const auto actions = os::read_small_file("/proc/sys/kernel/seccomp/actions_avail", 4096);
-  if (!actions) return {"seccomp", Health::bad, "not available", "a kernel with CONFIG_SECCOMP_FILTER is needed"};
-  if (actions->find("user_notif") == std::string::npos) {
-    return {"seccomp", Health::weak, "without user notification", "refused calls cannot be reported"};
-  }
-  return {"seccomp", Health::good, "filters, with user notification", ""};
-}
-
-Finding check_cgroups() {
-  const auto controllers = os::read_small_file("/sys/fs/cgroup/cgroup.controllers", 4096);
-  if (controllers && controllers->find("memory") != std::string::npos) {
-    return {"cgroups", Health::good, "v2 with the memory controller", ""};
-  }
-  return {"cgroups", Health::weak,
-          controllers ? "v2 without the memory controller" : "no v2 hierarchy at /sys/fs/cgroup",
-          "limits are enforced by rlimits and supervision instead"};
-}
-
-Finding check_open_files() {
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  const std::string found = std::to_string(limit.rlim_max);
-  if (limit.rlim_max >= kManyFiles) return {"open files", Health::good, found, ""};
-  const bool is_few = limit.rlim_max < kFewestFiles;
-  return {"open files", is_few ? Health::bad : Health::weak, found,
-          std::string(is_few ? "too few for a warden with a sandbox" : "enough for some hundred connections") +
-              ": raise the hard limit (nofile in /etc/security/limits.conf, or LimitNOFILE= of the service that starts "
-              "it), for instance to 65536"};
-}
-
 // Ours alone, and there is room for a file: what a warden needs.
-Finding check_directory(const char* name, const std::string& path, const std::string& variable) {
+Finding check_directory(const char* name, const std::string& path, const char* meaning, const std::string& variable) {
   const auto directory = os::open_private_directory(path);
-  if (!directory)
-    return {name, Health::bad, directory.error().message,
+  if (!directory) {
+    return {name, Health::bad, directory.error().message, meaning,
             "no warden starts with it; another can be named by " + variable};
+  }
   const std::string probe = path + "/.doctor";
   const Status written = os::write_private_file(probe, std::string(4096, '\n'));
   ::unlink(probe.c_str());
-  if (written) return {name, Health::good, path, ""};
-  return {name, Health::bad, path + ": " + written.error().describe(),
+  if (written) return {name, Health::good, path, meaning, ""};
+  return {name, Health::bad, path + ": " + written.error().describe(), meaning,
           "nothing durable works before it can be written; free some room, or name another by " + variable};
 }
 
@@ -162,25 +62,31 @@ Status run_quietly(const std::string& name, const std::string& option) {
 }
 
 Finding check_configuration(const os::Paths& paths) {
+  const char* meaning = "what the warden is told: rules, profiles, signals, limits";
   if (const Status checked = run_quietly("sallyportd", "--check-config"); !checked) {
-    return {"configuration", Health::bad, checked.error().message,
+    return {"configuration", Health::bad, checked.error().message, meaning,
             "no warden starts with it, and one that runs keeps what it had; another can be named by SALLYPORT_CONFIG"};
   }
   const bool is_there = ::access(paths.config_file.c_str(), F_OK) == 0;
   return {"configuration", Health::good,
-          is_there ? paths.config_file : "the defaults; " + paths.config_file + " would be read", ""};
+          is_there ? paths.config_file : "the defaults; " + paths.config_file + " would be read", meaning, ""};
 }
 
 Finding check_warden(const os::Paths& paths) {
+  const char* meaning = "the daemon that decides; `sallyport run` does without, all else starts it when needed";
   const auto client = connect_warden(paths);
   if (!client && client.error().code == Code::unavailable) {
-    return {"warden", Health::weak, "not running", "start it with: sallyport up"};
+    return {"warden", Health::weak, "not running", meaning, "start it with: sallyport up"};
   }
-  if (!client) return {"warden", Health::bad, client.error().describe(), "it is not spoken to"};
+  if (!client) {
+    return {"warden", Health::bad, client.error().describe(), meaning,
+            "it is not spoken to; end what listens there, or name another place by SALLYPORT_RUNTIME_DIR"};
+  }
   if (const auto answer = (*client)->call("test.ping"); !answer) {
-    return {"warden", Health::bad, answer.error().message, "see " + paths.log_file()};
+    return {"warden", Health::bad, answer.error().message, meaning,
+            "see " + paths.log_file() + ", then: sallyport down, sallyport up"};
   }
-  return {"warden", Health::good, "answers at " + paths.control_socket(), ""};
+  return {"warden", Health::good, "answers at " + paths.control_socket(), meaning, ""};
 }
 
 std::string_view to_string(Health health) {
@@ -193,7 +99,8 @@ void show(const Context& context, const std::vector<Finding>& findings) {
       json.begin_object().key("checks").begin_array();
       for (const Finding& finding : findings) {
         json.begin_object().member("name", finding.name).member("health", to_string(finding.health));
-        json.member("found", finding.found).member("advice", finding.advice).end_object();
+        json.member("found", finding.found).member("meaning", finding.meaning);
+        json.member("advice", finding.advice).end_object();
       }
       json.end_array().end_object();
     }));
@@ -205,7 +112,8 @@ void show(const Context& context, const std::vector<Finding>& findings) {
                                                               : red("BAD ");
     print(mark + "  " + finding.name + std::string(20 - std::min<std::size_t>(finding.name.size(), 19), ' ') +
           finding.found);
-    if (!finding.advice.empty()) print(dim("      " + finding.advice));
+    print(dim("      " + finding.meaning));
+    if (!finding.advice.empty()) print("      to mend it: " + finding.advice);
   }
 }
 
@@ -213,18 +121,14 @@ void show(const Context& context, const std::vector<Finding>& findings) {
 
 void add_doctor_command(CLI::App& app, Context& context) {
   app.add_subcommand("doctor", "Check what this machine offers, and how to mend what is missing")->callback([&context] {
-    const std::vector<Finding> findings = {
-        check_kernel(),
-        check_peer_identity(),
-        check_user_namespaces(),
-        check_landlock(),
-        check_seccomp(),
-        check_cgroups(),
-        check_open_files(),
-        check_directory("runtime directory", context.paths.runtime_dir, "SALLYPORT_RUNTIME_DIR"),
-        check_directory("state directory", context.paths.state_dir, "SALLYPORT_STATE_DIR"),
-        check_configuration(context.paths),
-        check_warden(context.paths)};
+    std::vector<Finding> findings = check_machine();
+    findings.push_back(check_directory("runtime directory", context.paths.runtime_dir,
+                                       "where the sockets of the doors are", "SALLYPORT_RUNTIME_DIR"));
+    findings.push_back(check_directory("state directory", context.paths.state_dir,
+                                       "what must last: the audit log, mailboxes, pods, the warden's log",
+                                       "SALLYPORT_STATE_DIR"));
+    findings.push_back(check_configuration(context.paths));
+    findings.push_back(check_warden(context.paths));
     show(context, findings);
     for (const Finding& finding : findings) {
       if (finding.health == Health::bad) context.exit_code = static_cast<int>(Exit::failed);

@@ -23,7 +23,7 @@ struct HelpEntry {
 std::vector<HelpEntry> commands_of(const CLI::App& app);  // hidden ones left out
 std::vector<HelpEntry> options_of(const CLI::App& app);
 
-// The hidden command `completion bash|zsh|fish`, which prints a script.
+// The hidden commands `completion bash|zsh|fish`, which prints a script, and `names KIND`, which that script calls.
 void add_completion_command(CLI::App& app, Context& context);
 
 }  // namespace sallyport::cli

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include "cli/command.h"
 #include "wire/message.h"
@@ -10,7 +11,9 @@ namespace sallyport::cli {
 namespace {
 
 std::string coloured(const char* code, std::string_view text, int fd) {
-  if (::isatty(fd) == 0 || std::getenv("NO_COLOR") != nullptr) return std::string(text);
+  const char* terminal = std::getenv("TERM");
+  const bool is_dumb = terminal != nullptr && std::string_view(terminal) == "dumb";
+  if (::isatty(fd) == 0 || is_dumb || std::getenv("NO_COLOR") != nullptr) return std::string(text);
   return std::string("\x1b[") + code + "m" + std::string(text) + "\x1b[0m";
 }
 

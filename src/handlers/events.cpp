@@ -24,6 +24,9 @@ void EventHub::subscribe(ipc::Session& session, std::string id, std::vector<std:
   if (session.is_closed()) return;
   session.set_never_idle(true);
   session.on_close([this, &session] { unsubscribe(session); });
+  session.on_late_cancel([this, &session](std::string_view ended) {
+    std::erase_if(subscribers_, [&](const Subscriber& each) { return each.session == &session && each.id == ended; });
+  });
   subscribers_.push_back({&session, std::move(id), std::move(patterns)});
 }
 

@@ -14,9 +14,10 @@ namespace sallyport::handlers {
 // reads again.
 class EventHub {
  public:
-  static constexpr std::size_t kMaxPerSession = 16;  // each lasts as long as its session
+  static constexpr std::size_t kMaxPerSession = 16;  // at the same time
   bool has_room_for(const ipc::Session& session) const;
-  // Events whose names match a pattern go to the session, carrying the subscription's request id.
+  // Events whose names match a pattern go to the session, carrying the subscription's request id, until the session
+  // ends or cancels that request.
   void subscribe(ipc::Session& session, std::string id, std::vector<std::string> patterns);
   // A session that changes sides hears no more.
   void unsubscribe(const ipc::Session& session);

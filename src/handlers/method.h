@@ -64,8 +64,9 @@ struct Host {
   const Clock& clock;
   std::string version;
   std::int64_t started_unix_ms = 0;
-  std::string config_error;    // of the last reload; empty when all is well
-  bool is_net_faulty = false;  // the profiles have a fault: nobody may reach anything
+  std::string config_error;                       // of the last reload; empty when all is well
+  bool is_net_faulty = false;                     // the profiles have a fault: nobody may reach anything
+  std::function<bool(std::string_view)> is_name;  // of a method or signal
   std::function<Status()> reload;
   std::function<void()> shut_down;
 };

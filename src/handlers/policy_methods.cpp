@@ -47,6 +47,9 @@ Task<Reply> explain(const Permit& permit, Call& call, RequestContext& context, H
     return now(Error::make(Code::not_found, "no such container"));
   }
   const std::string name = text(call.params().get("method"));
+  if (name.find('*') != std::string::npos || !host.is_name(name)) {
+    return now(Error::make(Code::not_found, "no method or signal has the name '" + name + "'"));
+  }
   policy::Decision decision =
       host.engine.consider({*principal, context.process, name, {}, call.params().get("params")});
   if (const auto refused = refusal_anyway(*principal, name)) {

@@ -293,6 +293,8 @@ void Session::accept_event(const wire::Message& event) {
     if (Call* call = find_call(event.id)) {
       ++shared_.counters().cancelled;
       call->give_up(Error::make(Code::cancelled, "cancelled by the caller"));
+    } else if (on_late_cancel_) {
+      on_late_cancel_(event.id);
     }
   } else if (event.method == "stream.credit") {
     status = streams().credit(event.params);

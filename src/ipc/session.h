@@ -72,6 +72,9 @@ class Session : public std::enable_shared_from_this<Session> {
   // Events beyond those of calls and streams, which are refused if nobody listens for them.
   void on_event(std::function<void(const wire::Message&)> handle) { on_event_ = std::move(handle); }
 
+  // For a `cancel` of a request that is answered but has something that goes on, such as a subscription.
+  void on_late_cancel(std::function<void(std::string_view id)> work) { on_late_cancel_ = std::move(work); }
+
   // Both sides must agree on it; before the first stream.
   void set_window(wire::StreamWindow window) { window_ = window; }
 
@@ -161,6 +164,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::uint64_t last_asked_ = 0;
   std::optional<Error> refusal_;  // of all that we ask
   std::function<void(const wire::Message&)> on_event_;
+  std::function<void(std::string_view)> on_late_cancel_;
   wire::StreamWindow window_;
   wire::Keep keep_ = wire::Keep::nothing;
   std::unique_ptr<StreamHub> streams_;

@@ -29,12 +29,16 @@ Status check(const policy::Rule& rule, const policy::Profiles& profiles,
 
 }  // namespace
 
+bool is_name(std::string_view name, const Config& config, const std::vector<mailbox::Signal>& more) {
+  const auto is_it = [name](const auto& signal) { return signal.name == name; };
+  return has_method(name) || scheduler::is_builtin_signal(name) ||
+         std::any_of(config.signals.begin(), config.signals.end(), is_it) ||
+         std::any_of(more.begin(), more.end(), is_it);
+}
+
 Status check_names(const Config& config, const policy::Profiles& profiles, const std::vector<mailbox::Signal>& more) {
   const std::function<bool(std::string_view)> is_known = [&](std::string_view name) {
-    const auto is_it = [name](const auto& signal) { return signal.name == name; };
-    return has_method(name) || scheduler::is_builtin_signal(name) ||
-           std::any_of(config.signals.begin(), config.signals.end(), is_it) ||
-           std::any_of(more.begin(), more.end(), is_it);
+    return is_name(name, config, more);
   };
   for (const policy::Rule& rule : config.rules) TRY(check(rule, profiles, is_known));
   for (const auto& [name, profile] : profiles.all()) {

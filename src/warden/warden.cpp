@@ -143,6 +143,7 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
             .version = options_.version,
             .started_unix_ms = clock.unix_millis(),
             .config_error = {},
+            .is_name = [this](std::string_view name) { return is_name(name, config_, options_.more_signals); },
             .reload = [this] { return reload(); },
             .shut_down = [this] { shut_down(); }},
       pipeline_(host_) {

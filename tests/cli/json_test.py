@@ -7,6 +7,8 @@ import subprocess
 import tempfile
 import unittest
 
+import help_test
+
 SALLYPORT = os.environ["SALLYPORT_BIN"] + "/sallyport"
 
 
@@ -56,13 +58,64 @@ class Json(unittest.TestCase):
         self.assertEqual(json.loads(made.stdout)["pod"], "p", made.stdout)
         self.ask("pod wait p", status=3)
 
-    def test_errors_go_to_stderr_as_json(self):
-        for words, code, status in ((["container", "inspect", "nope"], "NOT_FOUND", 1), (["status"], "UNAVAILABLE", 4)):
-            if code == "UNAVAILABLE":
-                self.sallyport("down")
-            ran = self.sallyport(*words, "--json")
-            self.assertEqual(ran.returncode, status, ran.stderr)
-            self.assertEqual(json.loads(ran.stderr)["code"], code)
+    def error(self, text):
+        """What a command that must fail says: one JSON object on stderr, and nothing on stdout."""
+        ran = self.sallyport("--json", *text.split())
+        self.assertNotEqual(ran.returncode, 0, text)
+        self.assertEqual((ran.stdout, len(ran.stderr.splitlines())), ("", 1), text + ": " + ran.stderr)
+        error = json.loads(ran.stderr)
+        self.assertTrue(error["message"], text)
+        return error["code"], ran.returncode
+
+    # What each command cannot do where no warden can be started, and what it says then.
+    ERRORS = {
+        "run --profile nosuch -- true": "NOT_FOUND", "container create": "UNAVAILABLE", "container ls": "UNAVAILABLE",
+        "container inspect x": "UNAVAILABLE", "container stop x": "UNAVAILABLE", "container rm x": "UNAVAILABLE",
+        "container exec x -- true": "UNAVAILABLE", "pod new -- true": "UNAVAILABLE", "pod attach x": "NOT_FOUND",
+        "pod log x": "NOT_FOUND", "pod kill x": "UNAVAILABLE", "pod stop x": "UNAVAILABLE", "pod wait x": "NOT_FOUND",
+        "schedule ls": "UNAVAILABLE", "schedule rm x": "UNAVAILABLE", "group ls": "UNAVAILABLE",
+        "group inspect x": "UNAVAILABLE", "up": "UNAVAILABLE", "status": "UNAVAILABLE", "ping": "UNAVAILABLE",
+        "call test.ping": "UNAVAILABLE", "policy check /nowhere": "NOT_FOUND", "policy show": "INVALID_PARAMS",
+        "policy explain fs.read": "UNAVAILABLE", "approvals ls": "UNAVAILABLE", "approvals show x": "UNAVAILABLE",
+        "approvals approve x": "UNAVAILABLE", "approvals deny x": "UNAVAILABLE", "audit tail": "NOT_FOUND",
+        "audit query": "NOT_FOUND", "audit verify": "NOT_FOUND", "audit checkpoint": "UNAVAILABLE",
+        "mcp --profile nosuch": "NOT_FOUND", "mailbox status": "UNAVAILABLE", "mailbox resolve a b done": "UNAVAILABLE",
+        "platform check": "INVALID_PARAMS", "platform recount x": "UNAVAILABLE", "platform status": "UNAVAILABLE",
+    }
+    # A list of nothing, nothing to stop, and rows that say themselves what is wrong.
+    NEVER_FAIL = {"pod ls", "down", "doctor"}
+
+    def test_an_error_of_every_command_goes_to_stderr_as_json(self):
+        paths = {" ".join(path) for path, page in help_test.commands() if path and not page.splitlines()[1].endswith(" COMMAND")}
+        tried = {path for path in paths for text in self.ERRORS if (text + " ").startswith(path + " ")}
+        self.assertEqual(paths - tried, self.NEVER_FAIL, "a command whose errors nobody looked at")
+        (self.home / "sallyport.toml").write_text("x = [")
+        for text, code in self.ERRORS.items():
+            with self.subTest(text):
+                self.assertEqual(self.error(text), (code, 4 if code == "UNAVAILABLE" else 2 if text.startswith("run ") else 1))
+        (self.home / "run").mkdir(exist_ok=True)
+        (self.home / "run").chmod(0o777)
+        self.assertEqual(self.error("down")[0], "CONFLICT")
+
+    def test_errors_of_a_warden_go_to_stderr_as_json(self):
+        self.ask("up")
+        for text, code in {"container inspect x": "NOT_FOUND", "container stop x": "NOT_FOUND", "container rm x": "NOT_FOUND",
+                           "container exec x -- true": "NOT_FOUND", "container create --profile nosuch": "NOT_FOUND",
+                           "pod kill x": "NOT_FOUND", "pod stop x": "NOT_FOUND", "pod new --profile nosuch -- true": "NOT_FOUND",
+                           "schedule rm x": "NOT_FOUND", "group inspect x": "NOT_FOUND", "call no.such": "METHOD_NOT_FOUND",
+                           "policy explain fs.reed": "NOT_FOUND", "policy show --profile nosuch": "NOT_FOUND",
+                           "approvals show x": "NOT_FOUND", "approvals approve x": "NOT_FOUND", "approvals deny x": "NOT_FOUND",
+                           "mailbox resolve a b done": "NOT_FOUND"}.items():
+            with self.subTest(text):
+                self.assertEqual(self.error(text), (code, 1))
+
+    def test_without_it_people_are_told_in_words(self):
+        made = self.sallyport("container", "create").stdout.strip()
+        for text, said in ((f"container stop {made}", r"exited(, its command's exit code is \d+)?\n"),
+                           (f"container rm {made}", "forgotten\n")):
+            ran = self.sallyport(*text.split())
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertRegex(ran.stdout, f"^{said}$")
 
 
 if __name__ == "__main__":

@@ -126,6 +126,9 @@ TEST_F(ApprovalCommands, PolicyIsCheckedShownAndExplained) {
   EXPECT_EQ(agent.outcome("fs.stat", R"({"path":"/usr"})"), "OK");
   EXPECT_EQ(agent.outcome("policy.explain", R"({"method":"fs.stat","principal":"host"})"), "POLICY_DENIED");
   EXPECT_EQ(agent.outcome("policy.explain", R"({"method":"fs.stat"})"), "OK");
+  for (const char* none : {"fs.stats", "deploi", "fs.*", "*"}) {
+    EXPECT_EQ(agent.outcome("policy.explain", std::string(R"({"method":")") + none + "\"}"), "NOT_FOUND") << none;
+  }
 }
 
 TEST_F(ApprovalCommands, WhoeverWaitsForAHumanIsTold) {

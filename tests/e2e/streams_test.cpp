@@ -245,6 +245,23 @@ TEST_F(Events, EndWithTheSubscriber) {
   EXPECT_EQ(connect().outcome("warden.reload"), "OK");
 }
 
+TEST_F(Events, EndWithACancelOfTheirRequestAndMakeRoom) {
+  Client subscriber = connect();
+  for (int i = 0; i < 100; ++i) {
+    const std::string id = "sub" + std::to_string(i);
+    ASSERT_TRUE(subscriber.send_request(id, "warden.subscribe", R"({"events":["warden.*"]})"));
+    ASSERT_EQ(code_of(subscriber.next_message()), "OK") << i;
+    if (i == 0) continue;
+    ASSERT_TRUE(subscriber.send(frame_of(R"({"type":"event","method":"cancel","id":")" + id + "\"}")));
+  }
+  ASSERT_TRUE(subscriber.pings());
+  EXPECT_EQ(status_number(daemon().socket_path(), {"subscribers"}), 1) << "the one that was not cancelled";
+  ASSERT_EQ(connect().outcome("warden.reload"), "OK");
+  const auto event = subscriber.next_message();
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->id, "sub0");
+}
+
 TEST_F(Events, SubscriptionsOfOneSessionAreLimited) {
   Client subscriber = connect();
   std::size_t accepted = 0;

@@ -2,11 +2,13 @@
 completion."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
 import unittest
 
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = os.environ["SALLYPORT_BUILD"]
 CXX = os.environ["SALLYPORT_TEST_CXX"]
 FLAGS = os.environ.get("SALLYPORT_TEST_FLAGS", "").split()
@@ -83,11 +85,31 @@ class Installed(unittest.TestCase):
             self.run_in(CXX, "-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c++", "-I", mine, "-I",
                         self.prefix / "include", *words)
 
+    def test_the_snippet_of_the_documents_works_and_says_why_it_cannot(self):
+        snippets = {re.search(r"```cpp\n(.*?)```", (SOURCE / name).read_text(), re.S)[1]
+                    for name in ("README.md", "docs/clients.md")}
+        (snippet,) = snippets  # the same in both
+        source, program = self.root / "snippet.cpp", self.root / "snippet"
+        source.write_text('#include <cstdio>\n#include <sallyport/client/client.h>\n' + snippet +
+                          "int main(int, char** words) {\n  auto pong = ping(words[1]);\n"
+                          '  std::printf("%s\\n", !pong ? pong.error().describe().c_str() : *pong ? "pong" : "no pong");\n}\n')
+        self.run_in(CXX, "-std=c++20", *FLAGS, source, *self.package_flags(), "-o", program)
+        self.assertIn("no such socket", self.run_in(program, self.root / "nowhere.sock"))
+        self.run_in(self.prefix / "bin/sallyport", "up")
+        self.assertEqual(self.run_in(program, self.root / "run/warden.sock"), "pong\n")
+
     def test_manual_pages_and_completion_are_there(self):
-        for name in ("share/man/man1/sallyport.1", "share/man/man1/sallyport-mcp.1", "share/man/man5/sallyport.toml.5",
+        for name in ("share/man/man1/sallyport.1", "share/man/man1/sallyport-mcp.1", "share/man/man1/sallyport-signal.1",
+                     "share/man/man5/sallyport.toml.5",
                      "share/man/man8/sallyportd.8", "share/bash-completion/completions/sallyport",
                      "share/zsh/site-functions/_sallyport", "share/fish/vendor_completions.d/sallyport.fish"):
             self.assertTrue((self.prefix / name).stat().st_size > 300, name)
+        page = (self.prefix / "share/man/man1/sallyport-signal.1").read_text().replace("\\-", "-")
+        (program,) = self.prefix.glob("**/sallyport-signal")
+        options = re.findall(r"--[a-z]+", self.run_in(program, "--help"))
+        self.assertIn("--wait", options)
+        for option in options:
+            self.assertIn(option, page)
 
 
 if __name__ == "__main__":

@@ -242,6 +242,7 @@ class World : public ::testing::Test {
                                     .clock = world.clock_,
                                     .version = {},
                                     .config_error = {},
+                                    .is_name = {},
                                     .reload = {},
                                     .shut_down = {}});
       signals.reset(new SignalHost{

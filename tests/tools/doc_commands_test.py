@@ -33,6 +33,12 @@ class DocCommands(unittest.TestCase):
         self.assertEqual(self.check(text).returncode, 0)
         self.assertEqual(self.check(text.replace("9\n$", "8\n$")).returncode, 1)
 
+    def test_a_shown_command_exits_as_the_document_says(self):
+        for command, status in (("false", 1), ("false  # exit 1", 0), ("true  # exit 1", 1), ("(exit 3)  # exit 3", 0),
+                                ("(exit 3)  # exit 4", 1), ("true | false", 1)):
+            with self.subTest(command):
+                self.assertEqual(self.check(f"<!-- run -->\n```console\n$ {command}\n```\n").returncode, status)
+
     def test_a_command_that_fails_is_a_problem(self):
         self.assertEqual(self.check("<!-- run -->\n```sh\ntrue\nfalse\n```\n").returncode, 1)
 

@@ -1,3 +1,5 @@
+import re
+
 from trees import TreeTest
 
 # Stands in for the command line: answers as the real one does, except to the call named by $BREAK.
@@ -38,7 +40,11 @@ class Tour(TreeTest):
         return self.run_tool("tour", self.root / "bin", BREAK=broken, TMPDIR=str(self.root / "tmp"))
 
     def test_plays_to_its_end_and_leaves_nothing(self):
-        self.assert_passes(self.play())
+        played = self.play()
+        self.assert_passes(played)
+        shown = re.findall(r"^(\d+)/(\d+)  \S", played.stdout, re.M)
+        self.assertEqual(shown, [(str(step), str(len(shown))) for step in range(1, len(shown) + 1)])
+        self.assertGreater(len(shown), 8)
         self.assertEqual(list((self.root / "tmp").iterdir()), [])
 
     def test_fails_at_the_step_that_fails(self):

@@ -4,17 +4,21 @@ from __future__ import annotations
 import asyncio
 import atexit
 import os
-import queue
 import select
 import selectors
 import threading
-from contextlib import contextmanager
+import weakref
+from contextlib import contextmanager, suppress
 from typing import Any, Callable, Coroutine, Dict, Iterator, List, Optional, TypeVar
 
 from . import aio, wire
+from .connection import DEFAULT_DEADLINE_S
 from .errors import Error
 
 T = TypeVar("T")
+
+# Handlers of one client that run at the same time; more requests wait.
+MOST_SERVING = 32
 
 
 class _Loop:
@@ -94,6 +98,7 @@ class Stream:
 class Client:
     def __init__(self, client: aio.Client):
         self.aio = client
+        self._room: Optional[asyncio.Semaphore] = None
 
     def __enter__(self) -> "Client":
         return self
@@ -109,24 +114,13 @@ class Client:
         return self.aio.is_open
 
     def call(self, method: str, params: Optional[Dict[str, Any]] = None, *,
-             deadline: float = aio.DEFAULT_DEADLINE_S, token: str = "") -> Any:
+             deadline: float = DEFAULT_DEADLINE_S, token: str = "") -> Any:
         return _loop.run(self.aio.call(method, params, deadline=deadline, token=token))
 
     def upload(self, method: str, params: Dict[str, Any], name: str, data: bytes, *,
-               deadline: float = aio.DEFAULT_DEADLINE_S) -> Any:
+               deadline: float = DEFAULT_DEADLINE_S) -> Any:
         """A call whose parameter `name` is sent as a stream."""
-
-        async def work() -> Any:
-            stream = self.aio.open_stream()
-            pending = self.aio.start(method, {**params, name: stream.name}, deadline=deadline)
-            try:
-                await stream.write(data)
-                await stream.finish()
-            except Error:
-                pass  # the answer says what was wrong with it
-            return await pending
-
-        return _loop.run(work())
+        return _loop.run(self.aio.upload(method, params, name, data, deadline=deadline))
 
     def stream(self, named: Any) -> Stream:
         return Stream(self.aio.stream(named))
@@ -135,45 +129,61 @@ class Client:
         """Subscribes at once; then waits for each event."""
         source = _loop.run(self.aio.subscribe(*patterns))
 
+        async def following() -> Optional[wire.Message]:
+            async for event in source:
+                return event
+            return None
+
         def each() -> Iterator[wire.Message]:
             while True:
-                yield _loop.run(source.__anext__())  # type: ignore[arg-type]
+                event = _loop.run(following())
+                if event is None:
+                    return
+                yield event
 
         return each()
 
     def serve(self, method: str, handler: Callable[[wire.Message], Any]) -> None:
-        """`handler` runs in the loop's thread and must not block."""
-        self.aio.serve(method, handler)
+        """`handler(message)` runs in a thread of its own and may take its time; up to MOST_SERVING run at once. It goes on
+        when its caller gives up."""
+        self.aio.serve(method, lambda message: self._serve_in_thread(handler, message))
 
-    def run_exec(self, container: Optional[str], command: List[str], *, deadline: float = 3600.0) -> "Completed":
-        """container.exec from start to end, with all of its output."""
+    async def _serve_in_thread(self, handler: Callable[[wire.Message], Any], message: wire.Message) -> Any:
+        loop = asyncio.get_running_loop()
+        if self._room is None:
+            self._room = asyncio.Semaphore(MOST_SERVING)
+        room = self._room
+        await room.acquire()
+        answer: "asyncio.Future[Any]" = loop.create_future()
 
-        async def work() -> Completed:
-            params: Dict[str, Any] = {"command": command}
-            if container is not None:
-                params["container"] = container
-            pending = self.aio.start("container.exec", params, deadline=deadline)
+        def settle(result: Any, problem: Optional[Exception]) -> None:
+            room.release()
+            if answer.done():  # given up meanwhile
+                return
+            if problem is None:
+                answer.set_result(result)
+            else:
+                answer.set_exception(problem)
 
-            async def output() -> List[bytes]:
-                event = await pending.events.get()
-                named = event.params or {}
-                return list(await asyncio.gather(self.aio.stream(named["stdout"]).read_all(),
-                                                 self.aio.stream(named["stderr"]).read_all()))
-
-            reading = asyncio.ensure_future(output())
+        def work() -> None:
+            result, problem = None, None
             try:
-                result = await pending
-                out, err = await reading
-            finally:
-                reading.cancel()
-            return Completed(result["exit_code"], out, err)
+                result = handler(message)
+            except Exception as raised:
+                problem = raised
+            with suppress(RuntimeError):  # the program ends, and its loop with it
+                loop.call_soon_threadsafe(settle, result, problem)
 
-        return _loop.run(work())
+        threading.Thread(target=work, name="sallyport-serve", daemon=True).start()
+        return await answer
 
+    def wait_closed(self) -> None:
+        """Serves until the peer ends the connection."""
+        _loop.run(self.aio.wait_closed())
 
-class Completed:
-    def __init__(self, exit_code: int, stdout: bytes, stderr: bytes):
-        self.exit_code, self.stdout, self.stderr = exit_code, stdout, stderr
+    def run_exec(self, container: Optional[str], command: List[str], *, deadline: float = 3600.0) -> aio.Completed:
+        """container.exec from start to end, with all of its output. Without a container: in the one that we are in."""
+        return _loop.run(self.aio.run_exec(container, command, deadline=deadline))
 
 
 def connect(path: Optional[str] = None) -> Client:
@@ -185,42 +195,94 @@ def connect_loopback(state_file: str) -> Client:
     return Client(_loop.run(aio.connect_loopback(state_file)))
 
 
+def adopt(sock: Any, *, is_connecting: bool) -> Client:
+    """Speaks over a socket that is there already, such as one end of a pair."""
+    return Client(_loop.run(aio.adopt(sock, is_connecting=is_connecting)))
+
+
+class _Room:
+    """A pool's connections in one process."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.idle: List[Client] = []
+        self.open = 0
+
+
 class Pool:
-    """At most `most` connections, opened when needed and kept for reuse. A lost one is replaced, and behind a fork all."""
+    """At most `most` connections, opened when needed and kept for reuse. A lost one is replaced, and behind a fork all.
+    One that comes back changed (a narrowing, a subscription, a handler, something still on its way) is closed: nobody
+    inherits what another one left."""
 
     def __init__(self, most: int = 8, path: Optional[str] = None):
         if most < 1:
             raise ValueError("a pool needs room for at least one connection")
         self._path, self._most = path, most
-        self._fill()
-
-    def _fill(self) -> None:
-        self._pid = os.getpid()
-        self._slots: "queue.LifoQueue[Optional[Client]]" = queue.LifoQueue()
-        for _ in range(self._most):
-            self._slots.put(None)
+        self._room, self._is_closed = _Room(), False
+        _pools.add(self)
 
     @contextmanager
     def take(self) -> Iterator[Client]:
-        if self._pid != os.getpid():
-            self._fill()
-        slots = self._slots
-        client = slots.get()
+        """One connection; waits while all are in use. UNAVAILABLE once the pool is closed."""
+        room = self._room
+        client = self._find(room)
         try:
-            if client is None or not client.is_open:
-                client = None
+            if client is None:
                 client = connect(self._path)
             yield client
         finally:
-            slots.put(client if client is not None and client.is_open else None)
+            self._give_back(room, client)
+
+    def _find(self, room: _Room) -> Optional[Client]:
+        """One to use, or None and the right to make one."""
+        with room.changed:
+            while True:
+                if self._is_closed:
+                    raise Error("UNAVAILABLE", "this pool was closed; make another one")
+                while room.idle:
+                    client = room.idle.pop()
+                    if client.is_open:
+                        return client
+                    room.open -= 1
+                if room.open < self._most:
+                    room.open += 1
+                    return None
+                room.changed.wait()
+
+    def _give_back(self, room: _Room, client: Optional[Client]) -> None:
+        with room.changed:
+            is_kept = client is not None and not self._is_closed and client.aio.is_as_new
+            if client is not None and is_kept:
+                room.idle.append(client)
+            else:
+                room.open -= 1
+            room.changed.notify()
+        if client is not None and not is_kept:
+            client.close()
 
     def call(self, method: str, params: Optional[Dict[str, Any]] = None, *,
-             deadline: float = aio.DEFAULT_DEADLINE_S) -> Any:
+             deadline: float = DEFAULT_DEADLINE_S) -> Any:
         with self.take() as client:
             return client.call(method, params, deadline=deadline)
 
     def close(self) -> None:
-        while not self._slots.empty():
-            client = self._slots.get()
-            if client is not None:
-                client.close()
+        """Connections that are in use end when they come back."""
+        room = self._room
+        with room.changed:
+            self._is_closed = True
+            idle, room.idle = room.idle, []
+            room.open -= len(idle)
+            room.changed.notify_all()
+        for client in idle:
+            client.close()
+
+
+_pools: "weakref.WeakSet[Pool]" = weakref.WeakSet()
+
+
+def _renew_pools() -> None:
+    for pool in list(_pools):
+        pool._room = _Room()
+
+
+os.register_at_fork(after_in_child=_renew_pools)

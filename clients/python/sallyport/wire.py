@@ -157,6 +157,13 @@ def _check(value: Any, depth: int, streams: List[int]) -> None:
             _check(item, depth + 1, streams)
 
 
+def streams_in(value: Any) -> List[int]:
+    """The numbers of the streams that a value names; of one that dump() takes."""
+    streams: List[int] = []
+    _check(value, 0, streams)
+    return streams
+
+
 def load(text: bytes) -> Tuple[Any, List[int]]:
     """Strict JSON, and the streams that it names."""
     streams: List[int] = []
