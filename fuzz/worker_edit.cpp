@@ -28,11 +28,14 @@ std::string with_crlf(std::string_view text) {
 }
 
 // Whether `after` is `before` with each match replaced, from left to right, and with nothing else changed. The match is
-// the text as given, or, where that does not occur, the text with CRLF line ends.
+// the text as given, or, where that does not occur, the text with CRLF line ends. A replacement within a line has the
+// file's line ends, where those are CRLF throughout.
 void check_one(std::string_view before, const Edit& edit, const Edited& edited) {
   const bool is_as_given = before.find(edit.old_text) != std::string_view::npos;
   const std::string old_text = is_as_given ? edit.old_text : with_crlf(edit.old_text);
-  const std::string new_text = is_as_given ? edit.new_text : with_crlf(edit.new_text);
+  const bool is_within_line = edit.old_text.find('\n') == std::string::npos;
+  const bool is_crlf = before.find('\n') != std::string_view::npos && with_crlf(before) == before;
+  const std::string new_text = is_as_given && !(is_within_line && is_crlf) ? edit.new_text : with_crlf(edit.new_text);
   std::string_view after = edited.content;
   const auto expect = [&](std::string_view part) {
     demand(after.starts_with(part));

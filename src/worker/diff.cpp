@@ -165,18 +165,43 @@ std::string range(std::size_t start, std::size_t count) {
   return count == 1 ? first : first + "," + std::to_string(count);
 }
 
+// As git writes it: a name can neither end its line nor pass for a name and a date.
+std::string header(std::string_view prefix, std::string_view name) {
+  const auto is_awkward = [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f || c == '"' || c == '\\';
+  };
+  std::string text(prefix);
+  if (std::none_of(name.begin(), name.end(), is_awkward)) {
+    text += name;
+    return text + (name.find(' ') != std::string_view::npos ? "\t\n" : "\n");
+  }
+  text.insert(text.size() - 2, 1, '"');
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      text.append(1, '\\').append(1, c);
+    } else if (is_awkward(c)) {
+      text += '\\';
+      for (const int shift : {6, 3, 0}) text += static_cast<char>('0' + (byte >> shift & 7));
+    } else {
+      text += c;
+    }
+  }
+  return text + "\"\n";
+}
+
 }  // namespace
 
 Diff unified_diff(std::string_view name, std::string_view before_text, std::string_view after_text) {
   // Only what lies between the first and the last change, and its context, is split into lines.
   const Middle middle = find_middle(before_text, after_text);
-  if (middle.before.size() > kMaxDiffInput || middle.after.size() > kMaxDiffInput) return {{}, true};
+  if (middle.before.size() > kMaxDiffInput || middle.after.size() > kMaxDiffInput) return {{}, true, true};
   const std::size_t skipped = count_newlines(before_text.substr(0, middle.start));
   const Lines before = split(middle.before);
   const Lines after = split(middle.after);
   const std::vector<Change> changes = compare(before, after);
   if (changes.empty()) return {};
-  std::string out = "--- a/" + std::string(name) + "\n+++ b/" + std::string(name) + "\n";
+  std::string out = header("--- a/", name) + header("+++ b/", name);
   bool cut = false;
   for (std::size_t i = 0; i < changes.size() && !cut;) {
     std::size_t last = i;  // changes whose contexts touch share a hunk
@@ -202,7 +227,9 @@ Diff unified_diff(std::string_view name, std::string_view before_text, std::stri
     for (; !cut && at < end + trail; ++at) append_line(out, ' ', before[at]);
   }
   if (cut) out.resize(kMaxDiffBytes);
-  return {to_utf8_lossy(whole_characters(out)), cut};
+  if (cut) out = whole_characters(out);
+  const bool is_exact = is_utf8(out);
+  return {is_exact ? std::move(out) : to_utf8_lossy(out), cut, is_exact};
 }
 
 }  // namespace sallyport::worker

@@ -50,12 +50,17 @@ Status copy_attributes(int from, int to) {
   return ok();
 }
 
-Status keep_identity(int old_file, const struct stat& old_status, int new_file) {
+// False if this process may not, or has no number for them: a user namespace maps only some.
+Result<bool> keep_owner(const struct stat& old_status, int new_file) {
   struct stat fresh{};
   if (::fstat(new_file, &fresh) != 0) return path_error("stat", errno);
-  const bool is_other_owner = fresh.st_uid != old_status.st_uid || fresh.st_gid != old_status.st_gid;
-  if (is_other_owner && ::fchown(new_file, old_status.st_uid, old_status.st_gid) != 0)
-    return path_error("keep owner", errno);
+  if (fresh.st_uid == old_status.st_uid && fresh.st_gid == old_status.st_gid) return true;
+  if (::fchown(new_file, old_status.st_uid, old_status.st_gid) == 0) return true;
+  if (errno == EPERM || errno == EINVAL) return false;
+  return path_error("keep owner", errno);
+}
+
+Status keep_mode_and_attributes(int old_file, const struct stat& old_status, int new_file) {
   if (::fchmod(new_file, old_status.st_mode & 01777) != 0) return path_error("keep mode", errno);
   return copy_attributes(old_file, new_file);
 }
@@ -72,13 +77,13 @@ class Draft {
   Draft& operator=(const Draft&) = delete;
 
   Status open() {
-    fd_ = UniqueFd(::openat(dir_, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666));
+    fd_ = UniqueFd(::openat(dir_, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
     if (fd_) return ok();
     if (errno == ENOSPC || errno == EDQUOT || errno == EROFS || errno == EACCES) return path_error("create", errno);
     return open_named();
   }
   Status open_named() {
-    fd_ = UniqueFd(::openat(dir_, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    fd_ = UniqueFd(::openat(dir_, name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
     if (!fd_) return path_error("create", errno);
     is_named_ = true;
     return ok();
@@ -121,6 +126,71 @@ Status unchanged(Status step) {
   return error;
 }
 
+Error is_too_large(std::uint64_t size, std::uint64_t most) {
+  return Error::make(Code::payload_too_large, "the file has " + std::to_string(size) + " bytes, and no more than " +
+                                                  std::to_string(most) + " can be edited: write it anew instead");
+}
+
+Status copy_over(int draft, int file, const FileCalls& calls) {
+  std::string buffer(256 << 10, '\0');
+  for (off_t at = 0;;) {
+    const ssize_t count = ::pread(draft, buffer.data(), buffer.size(), at);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return path_error("write", errno);
+    if (count == 0) return ::ftruncate(file, at) == 0 ? ok() : path_error("write", errno);
+    TRY(write_all(file, {buffer.data(), static_cast<std::size_t>(count)}, calls));
+    at += count;
+  }
+}
+
+// Gives the file that is there a draft's bytes.
+Status write_in_place(const Place& place, const struct stat& old_status, int draft, const WriteOptions& options,
+                      const std::optional<struct stat>* expected) {
+  if (options.stop != nullptr) TRY(options.stop->check_now());
+  const UniqueFd file(
+      ::openat(place.dir.get(), place.name.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  struct stat now{}, fresh{};
+  if (!file || ::fstat(file.get(), &now) != 0 || ::fstat(draft, &fresh) != 0)
+    return unchanged(path_error("write", errno));
+  const bool is_other = now.st_dev != old_status.st_dev || now.st_ino != old_status.st_ino;
+  if (is_other || (expected != nullptr && !is_same_version(now, **expected))) return changed();
+  // Some file systems cannot take room in advance; that a disk is full must be known before a byte changes.
+  const bool is_full = ::fallocate(file.get(), FALLOC_FL_KEEP_SIZE, 0, fresh.st_size) != 0 &&
+                       (errno == ENOSPC || errno == EDQUOT || errno == EFBIG);
+  if (is_full) return unchanged(path_error("write", errno));
+  auto done = copy_over(draft, file.get(), *options.calls);
+  if (done && options.durable && options.calls->fsync(file.get()) != 0) done = path_error("sync", errno);
+  if (done) return ok();
+  Error error = std::move(done).error();
+  error.message += "; the file may hold a part of the new content";
+  return error;
+}
+
+// Nothing can be renamed to a mount point. The directory around it may well be one that cannot be written; what the
+// container has for temporary files then holds the draft.
+Status replace_mounted(const Roots& roots, const Place& place, const struct stat& old_status, const NewContent& content,
+                       const WriteOptions& options, const std::optional<struct stat>* expected) {
+  UniqueFd elsewhere;
+  Draft beside(place.dir.get());
+  Draft* draft = &beside;
+  std::optional<Draft> other;
+  if (!beside.open()) {
+    TRY(elsewhere, roots.open_directory("/tmp"));
+    draft = &other.emplace(elsewhere.get());
+    TRY(unchanged(draft->open()));
+  }
+  TRY(unchanged(content.fill(draft->fd())));
+  return write_in_place(place, old_status, draft->fd(), options, expected);
+}
+
+Error has_foreign_owner() {
+  Error error = Error::make(Code::io_error,
+                            "the file has an owner or group that cannot be kept in a new file, and other names that "
+                            "writing into it would change: give it another owner, or a copy of its own");
+  error.details_json = R"({"errno":"EPERM","reason":"owner"})";
+  return error;
+}
+
 Status sync_directory(int dir, const FileCalls& calls) {
   const UniqueFd readable(::openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!readable || calls.fsync(readable.get()) != 0) return path_error("sync directory", errno);
@@ -145,12 +215,18 @@ Result<UniqueFd> open_at(const Roots& roots, const Place& place, int flags) {
   return fd;
 }
 
+bool is_mount_point(int dir, const char* name) {
+  struct statx status{};
+  return ::statx(dir, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_TYPE, &status) == 0 &&
+         (status.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+}
+
 Result<Snapshot> read_snapshot(int fd, std::uint64_t most) {
   for (int i = 0; i < kRaceTries; ++i) {
     Snapshot snapshot;
     if (::fstat(fd, &snapshot.status) != 0) return path_error("stat", errno);
     if (static_cast<std::uint64_t>(snapshot.status.st_size) > most) {
-      return Error::make(Code::payload_too_large, "the file is too large for this");
+      return is_too_large(static_cast<std::uint64_t>(snapshot.status.st_size), most);
     }
     snapshot.content.resize(static_cast<std::size_t>(snapshot.status.st_size));
     std::size_t filled = 0;
@@ -201,6 +277,8 @@ Status replace_file(const Roots& roots, const Place& place, const NewContent& co
   if (!is_new && ::faccessat(dir, place.name.c_str(), W_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) != 0)
     return path_error("write", errno);
   if (expected != nullptr && expected->has_value() != !is_new) return changed();
+  if (!is_new && is_mount_point(dir, place.name.c_str()))
+    return replace_mounted(roots, place, old_status, content, options, expected);
 
   for (const bool nameless : {true, false}) {
     Draft draft(dir);
@@ -210,7 +288,12 @@ Status replace_file(const Roots& roots, const Place& place, const NewContent& co
     TRY(unchanged(content.fill(draft.fd())));
     if (is_new && content.mode && ::fchmod(draft.fd(), *content.mode & 01777) != 0)
       return path_error("set mode", errno);
-    if (!is_new) TRY(unchanged(keep_identity(old_file->get(), old_status, draft.fd())));
+    if (!is_new) {
+      TRY(const bool is_kept, keep_owner(old_status, draft.fd()));
+      if (!is_kept && old_status.st_nlink > 1) return has_foreign_owner();
+      if (!is_kept) return write_in_place(place, old_status, draft.fd(), options, expected);
+      TRY(unchanged(keep_mode_and_attributes(old_file->get(), old_status, draft.fd())));
+    }
     if (options.durable && options.calls->fsync(draft.fd()) != 0) return unchanged(path_error("sync", errno));
     if (options.stop != nullptr) TRY(options.stop->check_now());
     if (is_new && !draft.has_name()) {

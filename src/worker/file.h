@@ -46,6 +46,10 @@ Result<Snapshot> read_snapshot(int fd, std::uint64_t most);
 // cannot keep is an error. A process that is killed leaves nothing behind, unless it is killed in the microseconds in
 // which a draft has a name beside the old file's (or the file system knows no files without a name).
 //
+// Two kinds of files stay and get new bytes, because a rename cannot put another in their place: one that is a mount
+// point (a profile names it alone), and one whose owner or group this process cannot give to another file. The new
+// content is complete, and room for it taken, before the first byte changes; from there on it is not one step.
+//
 // `expected` is the file the new content was made from (nullptr: whatever is there; a nullopt inside:
 // nothing may be there). If another has taken its place, CONFLICT. The check is made immediately
 // before the rename; a writer that ignores us can still slip into the microseconds between.
@@ -62,5 +66,8 @@ Status replace_file(const Roots& roots, const Place& place, const NewContent& co
                     const std::optional<struct stat>* expected);
 
 Status write_all(int fd, std::string_view content, const FileCalls& calls);
+
+// Whether something is mounted at this very name.
+bool is_mount_point(int dir, const char* name);
 
 }  // namespace sallyport::worker

@@ -15,8 +15,8 @@ namespace sallyport::worker {
 namespace {
 
 constexpr std::string_view kCursorKind = "list";
-// What an entry costs in an answer besides its name.
-constexpr std::size_t kEntryOverhead = 160;
+// What an entry costs in an answer besides its name and its target, at most: keys, quotes, numbers.
+constexpr std::size_t kEntryOverhead = 216;
 
 std::string_view kind_of(mode_t mode) {
   switch (mode & S_IFMT) {
@@ -91,16 +91,17 @@ Result<ListAnswer> list_directory(const Roots& roots, const ListRequest& request
   std::size_t room = request.max_bytes;
   for (auto name = std::upper_bound(names.begin(), names.end(), std::string_view(*cursor)); name != names.end();
        ++name) {
-    const std::size_t cost = shown_size(*name) + kEntryOverhead;
+    struct stat status{};
+    if (::fstatat(directory.get(), name->data(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;  // gone meanwhile
+    ListEntry entry{std::string(*name), describe(status)};
+    if (entry.status.is_symlink) entry.status.target = link_text(directory.get(), name->data());
+    const std::size_t cost = shown_size(*name) + shown_size(entry.status.target) + kEntryOverhead;
     if (answer.entries.size() == request.limit || (cost > room && !answer.entries.empty())) {
       answer.cursor = name_cursor(kCursorKind, answer.entries.back().name);
       break;
     }
-    struct stat status{};
-    if (::fstatat(directory.get(), name->data(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;  // gone meanwhile
     room -= std::min(cost, room);
-    answer.entries.push_back({std::string(*name), describe(status)});
-    if (S_ISLNK(status.st_mode)) answer.entries.back().status.target = link_text(directory.get(), name->data());
+    answer.entries.push_back(std::move(entry));
   }
   return answer;
 }

@@ -23,10 +23,11 @@ inline constexpr std::size_t kMaxDiffEdits = 500;
 // How many lines are shown when an edit's text was not found or found too often.
 inline constexpr std::size_t kMaxNearest = 3;
 inline constexpr std::size_t kMaxLineNumbers = 50;
-// Where counting stops: "at least this often" tells as much.
-inline constexpr std::size_t kMaxOccurrences = 1000;
-// Lines compared with a text that was not found; 100 ns each.
-inline constexpr std::size_t kMaxLinesCompared = 200'000;
+// Lines compared with a text that was not found; about a microsecond each, and 16 bytes.
+inline constexpr std::size_t kMaxLinesCompared = 500'000;
+// Lines of such a text that are compared, and places in the file that are compared with all of them.
+inline constexpr std::size_t kMaxWantedLines = 100;
+inline constexpr std::size_t kMaxNearPlaces = 16;
 // Changed stretches larger than this get no diff: it would be cut anyway, and lines cost memory.
 inline constexpr std::size_t kMaxDiffInput = 2 << 20;
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 
+#include "worker/about.h"
 #include "worker/methods.h"
 #include "worker/params.h"
 #include "worker/read.h"
@@ -92,7 +93,8 @@ Status read_as_stream(const Service& service, const Call& call, const Params& pa
       return Error::invalid_param("params." + std::string(name), "does not go together with stream");
     }
   }
-  TRY(UniqueFd file, service.roots().open_file(params.text("path"), O_RDONLY));
+  const std::string path = params.text("path");
+  TRY(UniqueFd file, about(path, service.roots().open_file(path, O_RDONLY)));
   struct stat status{};
   if (::fstat(file.get(), &status) != 0) return path_error("stat", errno);
   const auto size = static_cast<std::uint64_t>(status.st_size);
@@ -124,13 +126,14 @@ Result<WriteAnswer> write_from_stream(const Service& service, const Call& call, 
       TRY(write_all(draft, *bytes, *request.options.calls));
     }
   };
-  TRY(write_file(service.roots(), request, call.stop));
+  TRY(about(request.path, write_file(service.roots(), request, call.stop)));
   return WriteAnswer{written, hash.hex()};
 }
 
 void write_edit_result(const EditAnswer& answer, wire::JsonWriter& json) {
   json.begin_object().member("replacements", answer.replacements).member("diff", answer.diff);
   if (answer.diff_cut) json.member("diff_truncated", true);
+  if (!answer.is_diff_exact) json.member("diff_inexact", true);
   json.member("sha256", answer.sha256).end_object();
 }
 
@@ -142,7 +145,7 @@ Status run_edits(const Service& service, const Call& call, std::vector<Edit> edi
   const Params params(call.params);
   EditRequest request{params.text("path"), std::move(edits), params.optional_text("if_match"), {}};
   request.options.durable = params.flag("durable");
-  TRY(const EditAnswer answer, edit_file(service.roots(), request, call.stop));
+  TRY(const EditAnswer answer, about(request.path, edit_file(service.roots(), request, call.stop)));
   write_edit_result(answer, call.json);
   return ok();
 }
@@ -173,7 +176,7 @@ Status read(const Service& service, const Call& call) {
   TRY(request.encoding, params.word("encoding", kEncodings));
   request.want_sha256 = params.optional_flag("sha256");
   request.cursor = params.text("cursor");
-  TRY(const ReadAnswer answer, read_file(service.roots(), request, call.stop));
+  TRY(const ReadAnswer answer, about(request.path, read_file(service.roots(), request, call.stop)));
   write_read_result(answer, call.json);
   return ok();
 }
@@ -196,7 +199,7 @@ Status write(const Service& service, const Call& call) {
       if (!decoded) return Error::invalid_param("params.content", "is not base64");
       request.content = *decoded;
     }
-    TRY(answer, write_file(service.roots(), request, call.stop));
+    TRY(answer, about(request.path, write_file(service.roots(), request, call.stop)));
   } else if (const auto stream = content.get("$stream").as_uint(); stream && call.streams != nullptr) {
     TRY(answer, write_from_stream(service, call, std::move(request), static_cast<std::uint32_t>(*stream)));
   } else {

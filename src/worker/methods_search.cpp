@@ -1,6 +1,7 @@
 // fs.glob and fs.grep.
 #include <array>
 
+#include "worker/about.h"
 #include "worker/find.h"
 #include "worker/grep.h"
 #include "worker/methods.h"
@@ -151,7 +152,7 @@ Status glob(const Service& service, const Call& call) {
   request.max_bytes = params.number("max_bytes", kDefaultPageBytes);
   request.cursor = params.text("cursor");
   request.walk = walk_options(params);
-  TRY(const GlobAnswer answer, find_paths(service.roots(), request, call.stop));
+  TRY(const GlobAnswer answer, about(request.root, find_paths(service.roots(), request, call.stop), "root"));
   call.json.begin_object().key("paths").begin_array();
   for (const std::string& path : answer.paths) call.json.value(path);
   call.json.end_array().member("total", answer.total).member("truncated", !answer.cursor.empty());
@@ -176,7 +177,7 @@ Status grep(const Service& service, const Call& call) {
       return call.streams->send_progress(page, call.stop);
     };
   }
-  TRY(const GrepAnswer answer, worker::grep(service.roots(), request, call.stop, on_page));
+  TRY(const GrepAnswer answer, about(request.root, worker::grep(service.roots(), request, call.stop, on_page), "root"));
   call.json.begin_object();
   if (is_streamed)
     call.json.member("total", answer.total).member("pages", answer.pages);

@@ -1,6 +1,7 @@
 // fs.stat, fs.list, fs.copy, fs.move, fs.remove, fs.mkdir, env.get, worker.*.
 #include <array>
 
+#include "worker/about.h"
 #include "worker/inspect.h"
 #include "worker/methods.h"
 #include "worker/params.h"
@@ -68,7 +69,8 @@ constinit const wire::Schema kMkdirSchema = kMkdir;
 constinit const wire::Schema kEnvSchema = kEnv;
 
 Status stat(const Service& service, const Call& call) {
-  TRY(const StatAnswer answer, stat_path(service.roots(), Params(call.params).text("path")));
+  const std::string path = Params(call.params).text("path");
+  TRY(const StatAnswer answer, about(path, stat_path(service.roots(), path)));
   call.json.begin_object();
   write_status(answer, call.json);
   call.json.end_object();
@@ -83,7 +85,7 @@ Status list(const Service& service, const Call& call) {
   request.limit = params.number("limit", kDefaultHits);
   request.max_bytes = params.number("max_bytes", kDefaultPageBytes);
   request.cursor = params.text("cursor");
-  TRY(const ListAnswer answer, list_directory(service.roots(), request));
+  TRY(const ListAnswer answer, about(request.path, list_directory(service.roots(), request)));
   call.json.begin_object().key("entries").begin_array();
   for (const ListEntry& entry : answer.entries) {
     call.json.begin_object().member("name", entry.name);
@@ -112,15 +114,16 @@ Status move(const Service& service, const Call& call) {
 
 Status remove(const Service& service, const Call& call) {
   const Params params(call.params);
-  TRY(const RemoveAnswer answer,
-      remove_path(service.roots(), params.text("path"), params.flag("recursive"), call.stop));
+  const std::string path = params.text("path");
+  TRY(const RemoveAnswer answer, about(path, remove_path(service.roots(), path, params.flag("recursive"), call.stop)));
   call.json.begin_object().member("removed", answer.removed).end_object();
   return ok();
 }
 
 Status mkdir(const Service& service, const Call& call) {
   const Params params(call.params);
-  TRY(const MkdirAnswer answer, make_directory(service.roots(), params.text("path"), params.flag("parents")));
+  const std::string path = params.text("path");
+  TRY(const MkdirAnswer answer, about(path, make_directory(service.roots(), path, params.flag("parents"))));
   call.json.begin_object().member("created", answer.created).end_object();
   return ok();
 }

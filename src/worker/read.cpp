@@ -48,6 +48,20 @@ Result<Range> parse_cursor(std::string_view text) {
   return Range{*numbers[0], *numbers[1], numbers[2], numbers[3]};
 }
 
+// A page after the first is asked for with the first one's request and a cursor. Both say where to read: a cursor that
+// cannot have come from such a request is refused.
+Status check_cursor(const ReadRequest& request, const Range& range) {
+  const bool is_by_byte = request.byte_offset || request.byte_limit;
+  const std::uint64_t first_byte = request.byte_offset.value_or(0);
+  const bool is_of_bytes = range.line == 0 && range.byte >= first_byte &&
+                           (!request.byte_limit || range.end == first_byte + *request.byte_limit);
+  // Of what comes as base64, lines have become an end in bytes.
+  const bool is_of_lines = (range.line >= request.offset || request.offset == 1) &&
+                           (!request.limit || range.end || (range.lines && *range.lines <= *request.limit));
+  if (is_by_byte ? is_of_bytes : is_of_lines) return ok();
+  return Error::invalid_param("params.cursor", "is from a request with another offset or limit");
+}
+
 // The bytes of a file by position. A file of ordinary size is read once, as a whole.
 class Source {
  public:
@@ -150,9 +164,11 @@ Result<std::uint64_t> end_of_lines(Source& source, std::uint64_t at, std::uint64
 // Lays whole lines into a page until it is full.
 class Page {
  public:
-  Page(const ReadRequest& request, const Range& range)
+  // `is_inside`: the range begins inside a line, whose number is on an earlier page.
+  Page(const ReadRequest& request, const Range& range, bool is_inside)
       : request_(request),
         left_(range),
+        is_inside_(is_inside),
         room_(request.max_bytes),
         longest_(request.max_line_bytes.value_or(request.line_numbers ? kNumberedLineBytes : SIZE_MAX)) {}
 
@@ -160,12 +176,7 @@ class Page {
   // it did not fit: the page is done.
   bool add(std::string_view text, std::uint64_t size, bool has_newline) {
     const std::uint64_t length = size - (has_newline ? 1 : 0);
-    std::string shown;
-    if (request_.line_numbers) {
-      shown = std::to_string(left_.line);
-      shown.insert(0, shown.size() < 6 ? 6 - shown.size() : 0, ' ');
-      shown += '\t';
-    }
+    std::string shown = number();
     if (is_cut(length)) {
       const std::string_view head = whole_characters(text.substr(0, longest_));
       shown.append(head).append("\xe2\x80\xa6[" + std::to_string(length - head.size()) + " more bytes]");
@@ -182,7 +193,7 @@ class Page {
     room_ -= cost;
     cut_lines_ += is_cut(length) ? 1 : 0;
     left_.byte += size;
-    left_.line += has_newline ? 1 : 0;
+    if (left_.line > 0) left_.line += has_newline ? 1 : 0;
     if (left_.lines) --*left_.lines;
     ++lines_;
     return true;
@@ -195,15 +206,27 @@ class Page {
   const Range& left() const { return left_; }
 
  private:
-  // A line longer than a page, in pieces: no mark, so that the pieces join to the whole.
+  std::string number() const {
+    if (!request_.line_numbers || (is_inside_ && lines_ == 0)) return {};
+    std::string shown = std::to_string(left_.line);
+    shown.insert(0, shown.size() < 6 ? 6 - shown.size() : 0, ' ');
+    return shown + '\t';
+  }
+
+  // A line longer than a page, in pieces: its number is on the first, and no mark, so that the pieces join to the
+  // whole.
   void add_part(std::string_view text) {
-    const std::size_t count = std::max<std::size_t>(fitting_prefix(text, room_), 1);
+    const std::string shown = number();
+    const std::size_t count =
+        std::max<std::size_t>(fitting_prefix(text, room_ - std::min(room_, escaped_size(shown))), 1);
+    content_.append(shown);
     content_.append(text.substr(0, count));
     left_.byte += count;
   }
 
   const ReadRequest& request_;
   Range left_;
+  bool is_inside_;
   std::size_t room_;
   std::size_t longest_;
   Bytes content_;
@@ -255,7 +278,12 @@ Status fill_text(Source& source, const ReadRequest& request, const Range& range,
       return ok();
     }
   }
-  Page page(request, range);
+  bool is_inside = false;
+  if (range.byte > 0) {
+    TRY(const std::string_view before, source.range(range.byte - 1, 1));
+    is_inside = before != "\n";
+  }
+  Page page(request, range, is_inside);
   std::uint64_t from = range.byte;
   std::string pending;
   bool is_full = false;
@@ -326,6 +354,7 @@ Result<ReadAnswer> read_file(const Roots& roots, const ReadRequest& request, con
   Range range{0, request.offset, std::nullopt, request.limit};
   if (!request.cursor.empty()) {
     TRY(range, parse_cursor(request.cursor));
+    TRY(check_cursor(request, range));
   } else if (request.byte_offset || request.byte_limit) {
     range = {request.byte_offset.value_or(0), 0};
     if (request.byte_limit) range.end = range.byte + *request.byte_limit;

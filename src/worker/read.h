@@ -28,7 +28,9 @@ struct ReadRequest {
   // utf8: what is no UTF-8 is refused; automatic: it comes as base64.
   Encoding encoding = Encoding::automatic;
   std::optional<bool> want_sha256;  // absent: if the whole file is read anyway
-  std::string cursor;               // from an earlier answer; replaces all that says where to read
+  // From an earlier answer to this request: it goes on there, whatever says where to begin. One that cannot be from it
+  // is refused.
+  std::string cursor;
 };
 
 struct ReadAnswer {

@@ -30,7 +30,7 @@ struct CopyAnswer {
 };
 Result<CopyAnswer> copy_path(const Roots& roots, const TransferRequest& request, const Stop& stop);
 
-// A rename where it can be; between two file systems a copy and then a removal.
+// A rename where it can be; between two file systems a copy and then a removal (see move.h).
 Status move_path(const Roots& roots, const TransferRequest& request, const Stop& stop);
 
 struct RemoveAnswer {

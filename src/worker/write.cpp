@@ -8,6 +8,7 @@
 #include "wire/json.h"
 #include "worker/diff.h"
 #include "worker/limits.h"
+#include "worker/new_place.h"
 #include "worker/sha256.h"
 
 namespace sallyport::worker {
@@ -41,17 +42,11 @@ Result<std::string> hash_file(int fd, const Stop& stop) {
   }
 }
 
-Result<Place> place_for_write(const Roots& roots, const WriteRequest& request) {
-  auto place = roots.place(request.path, Follow::yes);
-  const bool lacks_parent = !place && place.error().details_json == R"({"errno":"ENOENT"})";
-  if (lacks_parent && request.create_dirs) {
-    if (request.if_match && *request.if_match != kAbsent) return stale(kAbsent);
-    const std::size_t slash = request.path.rfind('/');
-    int made = 0;
-    if (slash != std::string::npos && slash != 0) TRY(roots.make_directories(request.path.substr(0, slash), made));
-    place = roots.place(request.path, Follow::yes);
-  }
-  return place;
+Result<NewPlace> place_for_write(const Roots& roots, const WriteRequest& request) {
+  const bool is_to_be_there = request.if_match && *request.if_match != kAbsent;
+  auto found = NewPlace::find(roots, request.path, Follow::yes, request.create_dirs && !is_to_be_there);
+  if (!found && request.create_dirs && is_to_be_there && is_absent(found.error())) return stale(kAbsent);
+  return found;
 }
 
 // As a patch names it.
@@ -66,7 +61,7 @@ std::string path_in_workspace(const Roots& roots, const std::string& path) {
 Result<std::optional<struct stat>> expect(const Roots& roots, const Place& place, const std::string& wanted,
                                           const Stop& stop) {
   const auto file = open_at(roots, place, O_RDONLY);
-  if (!file && file.error().details_json == R"({"errno":"ENOENT"})") {
+  if (!file && is_absent(file.error())) {
     if (wanted == kAbsent) return std::optional<struct stat>();
     return stale(kAbsent);
   }
@@ -83,7 +78,8 @@ Result<std::optional<struct stat>> expect(const Roots& roots, const Place& place
 Result<WriteAnswer> write_file(const Roots& roots, const WriteRequest& request, const Stop& stop) {
   TRY(check_if_match(request.if_match));
   if (request.path.ends_with('/')) return path_error("write", EISDIR);
-  TRY(const Place place, place_for_write(roots, request));
+  TRY(NewPlace found, place_for_write(roots, request));
+  const Place& place = found.place();
   WriteOptions options = request.options;
   options.stop = &stop;
   const auto write_content = [&](int draft) { return write_all(draft, request.content, *request.options.calls); };
@@ -94,6 +90,7 @@ Result<WriteAnswer> write_file(const Roots& roots, const WriteRequest& request, 
   } else {
     TRY(replace_file(roots, place, content, options, nullptr));
   }
+  found.keep();
   if (request.fill) return WriteAnswer();
   return WriteAnswer{request.content.size(), sha256_hex(request.content)};
 }
@@ -113,7 +110,7 @@ Result<EditAnswer> edit_file(const Roots& roots, const EditRequest& request, con
   options.stop = &stop;
   TRY(replace_file(roots, place, edited.content, options, &expected));
   Diff diff = unified_diff(path_in_workspace(roots, request.path), before.content, edited.content);
-  return EditAnswer{edited.replacements, std::move(diff.text), diff.cut, sha256_hex(edited.content)};
+  return EditAnswer{edited.replacements, std::move(diff.text), diff.cut, diff.is_exact, sha256_hex(edited.content)};
 }
 
 }  // namespace sallyport::worker

@@ -41,6 +41,7 @@ struct EditAnswer {
   std::size_t replacements = 0;
   std::string diff;
   bool diff_cut = false;
+  bool is_diff_exact = true;
   std::string sha256;
 };
 // The bytes that are hashed for if_match are the bytes that are edited. What was stopped has changed nothing.

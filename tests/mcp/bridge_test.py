@@ -372,7 +372,7 @@ review = { "fs.write" = "human", "container.exec" = "human" }
         for tool, arguments in (("read", {}), ("edit", {"old_string": "a", "new_string": "b"}), ("write", {"content": "x"})):
             is_error, said = self.said(tool, path="fifo", **arguments)
             self.assertTrue(is_error)
-            self.assertEqual(said, "not a regular file. It is a FIFO, a socket or a device (see stat): only exec can do "
+            self.assertEqual(said, "'fifo': not a regular file. It is a FIFO, a socket or a device (see stat): only exec can do "
                                    "something with it.")
 
     def test_the_workspace_itself_cannot_be_removed(self):

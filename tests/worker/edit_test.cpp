@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
 #include <random>
 
 #include "worker/diff.h"
+#include "worker/limits.h"
+#include "worker/namespaces.h"
 #include "worker/nearest.h"
 #include "worker/sandbox_dir.h"
 #include "worker/text.h"
@@ -41,7 +45,56 @@ TEST(Edit, NotUniqueGivesTheCountAndTheLines) {
   EXPECT_EQ(result.error().details_json, R"({"reason":"not_unique","edit":0,"count":3,"lines":[1,3,3]})");
 }
 
-TEST(Edit, OverlappingOccurrencesAreNotUnique) { EXPECT_EQ(edit("aaa", "aa", "b").error().code, Code::conflict); }
+TEST(Edit, OverlappingOccurrencesAreNotUniqueAndCountAsReplaceAllReplacesThem) {
+  EXPECT_EQ(edit("aaaa", "aa", "b").error().details_json,
+            R"({"reason":"not_unique","edit":0,"count":2,"lines":[1,1]})");
+  EXPECT_EQ(edit("aaa", "aa", "b").error().details_json,
+            R"({"reason":"not_unique","edit":0,"count":1,"lines":[1],"overlapping":true})");
+}
+
+TEST(Edit, TheCountOfManyIsExactAndTheirLinesAreTheFirst) {
+  std::string content;
+  for (int i = 0; i < 3000; ++i) content += "x\n";
+  const auto result = edit(content, "x", "y");
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().details_json.find(R"("count":3000,)"), std::string::npos);
+  EXPECT_TRUE(result.error().details_json.ends_with(",49,50]}")) << result.error().details_json;
+}
+
+// A process of its own, so that nothing else counts.
+TEST(Edit, AResultThatIsTooLargeIsRefusedBeforeMemoryIsSpent) {
+  const std::string content(9000, 'a');
+  const std::string text(900'000, 'b');
+  EXPECT_EQ(in_child([&]() -> int {
+              rusage before{}, after{};
+              ::getrusage(RUSAGE_SELF, &before);
+              const auto result = edit(content, "a", text, true);
+              ::getrusage(RUSAGE_SELF, &after);
+              CHECK_OR_EXIT(!result && result.error().code == Code::payload_too_large);
+              CHECK_OR_EXIT(result.error().message.find("67108864") != std::string::npos);
+              CHECK_OR_EXIT(after.ru_maxrss - before.ru_maxrss < 32 << 10);
+              return 0;
+            }),
+            0);
+}
+
+TEST(Edit, ReplaceAllCanBeStopped) {
+  const std::string content(16 << 20, 'a');
+  const Edit one{"a", "b", true};
+  Stop stop;
+  int looks = 0;
+  stop.on_poll([&] {
+    if (++looks == 2) stop.cancel();
+  });
+  EXPECT_EQ(apply_edits(content, {&one, 1}, stop).error().code, Code::cancelled);
+}
+
+TEST(Edit, LinesPutIntoALineOfACrlfFileEndAsItsOthers) {
+  EXPECT_EQ(edit("one\r\ntwo\r\n", "one", "1\n1b")->content, "1\r\n1b\r\ntwo\r\n");
+  EXPECT_EQ(edit("one\r\ntwo\r\n", "one", "1\r\n1b")->content, "1\r\n1b\r\ntwo\r\n");
+  EXPECT_EQ(edit("one\r\ntwo\n", "one", "1\n1b")->content, "1\n1b\r\ntwo\n") << "mixed: as given";
+  EXPECT_EQ(edit("one\r\ntwo\r\n", "\ntwo", "\n2\n3")->content, "one\r\n2\n3\r\n") << "its ends are its own";
+}
 
 TEST(Edit, ReplaceAllReplacesFromTheLeftWithoutOverlap) {
   const auto result = edit("aaaaa", "aa", "b", true);
@@ -80,11 +133,45 @@ TEST(Nearest, FindsAMisspeltLineAmongMany) {
   for (int i = 0; i < 1000; ++i) content += "line number " + std::to_string(i * 7919) + "\n";
   content += "void compute_checksum(const Block& block);\n";
   const auto lines = nearest_lines(content, "void computeChecksum(const Block& block);");
-  ASSERT_FALSE(lines.empty());
-  EXPECT_EQ(lines.front().number, 1001U);
+  ASSERT_FALSE(lines.lines.empty());
+  EXPECT_EQ(lines.lines.front().number, 1001U);
 }
 
-TEST(Nearest, SaysNothingWhereNothingIsAlike) { EXPECT_TRUE(nearest_lines("abc\ndef\n", "qqqqzzzz").empty()); }
+// The place and the line that come first, and what differs.
+std::string nearest(std::string_view content, std::string_view wanted) {
+  const Nearest found = nearest_lines(content, wanted);
+  if (found.lines.empty()) return "none";
+  const NearLine& line = found.lines.front();
+  return std::to_string(line.first) + " " + std::to_string(line.number) + " " + line.text + "|" +
+         std::string(line.differs_in);
+}
+
+TEST(Nearest, FindsSwappedLettersCaseAndOtherSpellingsInShortLines) {
+  EXPECT_EQ(nearest("one\ntwo\nthree\n", "tow"), "2 2 two|");
+  EXPECT_EQ(nearest("one\nwe two are\nthree\n", "tow"), "2 2 we two are|") << "a part of a line";
+  EXPECT_EQ(nearest("int Foo;\nint bar;\n", "int foo;"), "1 1 int Foo;|case");
+  EXPECT_EQ(nearest("int  Foo;\nint bar;\n", "int foo;"), "1 1 int  Foo;|case and whitespace");
+  EXPECT_EQ(nearest("x\ncafe\xcc\x81\n", "caf\xc3\xa9"), "2 2 cafe\xcc\x81|") << "NFD and NFC";
+}
+
+TEST(Nearest, JudgesSeveralLinesTogetherAndSaysWhichOneDiffers) {
+  const std::string content = "void a() {\n  run();\n}\nvoid b() {\n  walk();\n  run();\n}\n";
+  EXPECT_EQ(nearest(content, "void b() {\n  walk();\n  ran();\n}\n"), "4 6   run();|");
+  EXPECT_EQ(nearest(content, "walk();\n run();"), "5 6   run();|whitespace");
+  EXPECT_EQ(nearest("one\r\ntwo\nthree\r\n", "one\ntwo\nthree\n"), "1 1 one|line ends");
+  EXPECT_EQ(nearest("a\nlast", "last\n"), "2 2 last|line ends");
+}
+
+TEST(Nearest, SaysThatNotAllLinesWereCompared) {
+  std::string content = "the nearest\n";
+  for (std::size_t i = 0; i < kMaxLinesCompared; ++i) content += "\n";
+  EXPECT_FALSE(nearest_lines(content.substr(0, content.size() - 1), "the nearer").is_cut);
+  EXPECT_TRUE(nearest_lines(content + "the nearer\n", "the  nearer").is_cut);
+  const auto refused = edit(content + "x\n", "the nearer", "y");
+  EXPECT_NE(refused.error().details_json.find(R"("compared_lines":500000)"), std::string::npos);
+}
+
+TEST(Nearest, SaysNothingWhereNothingIsAlike) { EXPECT_TRUE(nearest_lines("abc\ndef\n", "qqqqzzzz").lines.empty()); }
 
 TEST(Diff, ShowsAChangedLineWithItsContext) {
   EXPECT_EQ(unified_diff("f", "1\n2\n3\n4\n5\n6\n7\n8\n", "1\n2\n3\n4\nfive\n6\n7\n8\n").text,
@@ -147,6 +234,32 @@ TEST(Diff, AppliedByPatchGivesTheNewFile) {
     ASSERT_EQ(std::system(command.c_str()), 0) << before << "---\n" << after;
     EXPECT_EQ(box.read("f"), after);
   }
+}
+
+// Both programs take every name that a request can have.
+TEST(Diff, OfAnyNameIsTakenByPatchAndGit) {
+  SandboxDir box;
+  for (const char* name : {"plain", "two words", "tab\there", "line\nbreak", "quo\"te", "back\\slash",
+                           "\xc3\xa9t\xc3\xa9", " lead", "x\n+++ b/forged"}) {
+    const std::string base = std::filesystem::path(name).filename();
+    for (const char* program : {"patch -s -p1 -i ../the.diff", "git apply ../the.diff"}) {
+      std::filesystem::remove_all(box.path("w"));
+      box.write(std::string("w/") + base, "old\n");
+      box.write("the.diff", unified_diff(base, "old\n", "new\n").text);
+      const std::string command = "cd '" + box.path("w") + "' && " + program;
+      EXPECT_EQ(std::system(command.c_str()), 0) << base << ": " << program << "\n" << box.read("the.diff");
+      EXPECT_EQ(box.read(std::string("w/") + base), "new\n") << base << ": " << program;
+    }
+  }
+  EXPECT_EQ(unified_diff("x\n+++ b/forged", "old\n", "new\n").text,
+            "--- \"a/x\\012+++ b/forged\"\n+++ \"b/x\\012+++ b/forged\"\n@@ -1 +1 @@\n-old\n+new\n");
+}
+
+TEST(Diff, OfOtherEncodingsSaysThatItIsNotExact) {
+  EXPECT_TRUE(unified_diff("f", "caf\xc3\xa9\n", "tea\n").is_exact);
+  EXPECT_FALSE(unified_diff("f", "caf\xe9\n", "tea\n").is_exact);
+  EXPECT_FALSE(unified_diff("f", "\xe9\none\n", "\xe9\ntwo\n").is_exact) << "in the context too";
+  EXPECT_TRUE(unified_diff("f", "\xe9\n1\n2\n3\n4\none\n", "\xe9\n1\n2\n3\n4\ntwo\n").is_exact) << "far away";
 }
 
 TEST(Text, JudgesUtf8AsTheStandardDoes) {

@@ -282,5 +282,51 @@ TEST(Read, AProcFileHasContentThoughItHasNoSize) {
   EXPECT_NE(read_file(roots, request("meminfo"))->content.find("MemFree:"), std::string::npos);
 }
 
+TEST(Read, ALongLinesNumberIsOnItsFirstPieceOnly) {
+  SandboxDir box;
+  box.write("f", "one\n" + std::string(150, 'x') + "\nthree\n");
+  ReadRequest read;
+  read.path = "f";
+  read.line_numbers = true;
+  read.max_bytes = 64;
+  std::string all;
+  do {
+    const auto answer = read_file(box.open(), read);
+    ASSERT_TRUE(answer) << answer.error().describe();
+    all += answer->content;
+    read.cursor = answer->cursor;
+  } while (!read.cursor.empty());
+  EXPECT_EQ(all, "     1\tone\n     2\t" + std::string(150, 'x') + "\n     3\tthree\n");
+}
+
+TEST(Read, ACursorOfAnotherRequestIsRefused) {
+  SandboxDir box;
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "line\n";
+  box.write("f", text);
+  ReadRequest read;
+  read.path = "f";
+  read.offset = 10;
+  read.limit = 50;
+  read.max_bytes = 64;
+  const auto first = read_file(box.open(), read);
+  ASSERT_TRUE(first);
+  read.cursor = first->cursor;
+  EXPECT_TRUE(read_file(box.open(), read)) << "the same request goes on";
+  const auto refused = [&](ReadRequest other) {
+    other.path = "f";
+    other.cursor = first->cursor;
+    const auto answer = read_file(box.open(), other);
+    return !answer && answer.error().details_json == R"({"field":"params.cursor"})";
+  };
+  ReadRequest later, bytes, shorter;
+  later.offset = 60;
+  bytes.byte_offset = 1;
+  shorter.limit = 3;
+  EXPECT_TRUE(refused(later));
+  EXPECT_TRUE(refused(bytes));
+  EXPECT_TRUE(refused(shorter));
+}
+
 }  // namespace
 }  // namespace sallyport::worker

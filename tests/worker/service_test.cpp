@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <sstream>
 
 #include "base/utf8.h"
@@ -208,6 +209,42 @@ TEST(Service, APageOfHitsFitsItsFrameWhateverThePathsAndBytes) {
     EXPECT_LT(answer.size(), wire::kMaxFrameBytes - 1000) << params;
     EXPECT_NE(answer.find("\"matches\":[{"), std::string::npos) << params << answer.substr(0, 300);
   }
+}
+
+TEST(Service, ErrorsNameThePathAndTheFieldThatTheyAreAbout) {
+  SandboxDir box;
+  box.write("f", "x");
+  const Service service(box.open());
+  const std::array<const char*, 3> cases[] = {
+      {"fs.read", R"({"path":"no/such"})", "'no/such': open"},
+      {"fs.read", R"({"path":""})", R"("field":"params.path")"},
+      {"fs.edit", R"({"path":"f","old_string":"y","new_string":"z"})", "'f': old_string was not found"},
+      {"fs.write", R"({"path":"no/such","content":""})", "'no/such': "},
+      {"fs.stat", R"({"path":"no/such"})", "'no/such': "},
+      {"fs.list", R"({"path":"f"})", "'f': "},
+      {"fs.remove", R"({"path":"no/such"})", "'no/such': "},
+      {"fs.mkdir", R"({"path":"f"})", "'f': there is something"},
+      {"fs.copy", R"({"from":"no/such","to":"g"})", "'no/such': "},
+      {"fs.copy", R"({"from":"f","to":"no/such"})", "'no/such': "},
+      {"fs.move", R"({"from":"f","to":""})", R"("field":"params.to")"},
+      {"fs.move", R"({"from":"","to":"g"})", R"("field":"params.from")"},
+      {"fs.glob", R"({"pattern":"*","root":""})", R"("field":"params.root")"},
+      {"fs.grep", R"({"pattern":"x","root":""})", R"("field":"params.root")"},
+      {"fs.grep", R"({"pattern":"x","root":"no/such"})", "'no/such': "},
+  };
+  for (const auto& [method, params, wanted] : cases) {
+    const std::string answer = call(service, method, params);
+    EXPECT_NE(answer.find(wanted), std::string::npos) << method << params << answer;
+    EXPECT_EQ(answer.find(box.root()), std::string::npos) << answer;
+  }
+}
+
+TEST(Service, ADiffThatIsNotExactSaysSo) {
+  SandboxDir box;
+  box.write("f", "caf\xe9 one\n");
+  const Service service(box.open());
+  const std::string answer = call(service, "fs.edit", R"({"path":"f","old_string":"one","new_string":"two"})");
+  EXPECT_NE(answer.find(R"("diff_inexact":true)"), std::string::npos) << answer;
 }
 
 }  // namespace

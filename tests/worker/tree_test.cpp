@@ -1,5 +1,6 @@
 #include "worker/tree.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -54,6 +55,24 @@ TEST(List, IsSortedPagedAndDoesNotFollow) {
   EXPECT_EQ(answer->entries.back().status.kind, "symlink");
   list.path = "out";
   EXPECT_EQ(list_directory(box.open(), list).error().code, Code::policy_denied);
+}
+
+// Each target is shown as 24,000 characters.
+TEST(List, TheTargetsOfLinksCountAsTheyAreShown) {
+  SandboxDir box;
+  const std::string target(4000, '\x01');
+  for (int i = 0; i < 100; ++i) box.link("l" + std::to_string(i), target);
+  ListRequest list;
+  std::size_t seen = 0;
+  do {
+    const auto answer = list_directory(box.open(), list);
+    ASSERT_TRUE(answer) << answer.error().describe();
+    ASSERT_LE(answer->entries.size() * 6 * target.size(), list.max_bytes);
+    ASSERT_FALSE(answer->entries.empty());
+    seen += answer->entries.size();
+    list.cursor = answer->cursor;
+  } while (!list.cursor.empty());
+  EXPECT_EQ(seen, 100U);
 }
 
 TEST(Copy, CopiesAFileWithItsModeAndDoesNotOverwriteUnasked) {
@@ -211,6 +230,61 @@ TEST(Move, OntoAnotherNameOfTheSameFileTheFirstNameGoes) {
   request.overwrite = true;
   ASSERT_TRUE(move_path(box.open(), request, Stop()));
   EXPECT_EQ(box.read("b"), "x");
+}
+
+TEST(Transfer, ASlashBehindTheNewNameIsForDirectories) {
+  SandboxDir box;
+  box.write("f", "x");
+  box.mkdir("d");
+  for (const bool create_dirs : {false, true}) {
+    TransferRequest request = transfer("f", "new/");
+    request.create_dirs = create_dirs;
+    EXPECT_EQ(copy_path(box.open(), request, Stop()).error().details_json, R"({"errno":"ENOTDIR"})");
+    EXPECT_EQ(move_path(box.open(), request, Stop()).error().details_json, R"({"errno":"ENOTDIR"})");
+  }
+  EXPECT_FALSE(box.exists("new"));
+  EXPECT_TRUE(move_path(box.open(), transfer("d", "new/"), Stop()));
+  EXPECT_TRUE(box.exists("new"));
+}
+
+TEST(Transfer, OfAFailureLeavesNoDirectoriesThatWereMadeForIt) {
+  SandboxDir box;
+  box.mkdir("d");
+  TransferRequest request = transfer("d", "a/b/c");  // without recursive
+  request.create_dirs = true;
+  EXPECT_FALSE(copy_path(box.open(), request, Stop()));
+  request.from = "d/../d/nothing";
+  EXPECT_FALSE(move_path(box.open(), request, Stop()));
+  EXPECT_FALSE(box.exists("a"));
+}
+
+// More levels than a process may hold descriptors, or a path components.
+void make_deep(const SandboxDir& box, int levels) {
+  UniqueFd here(::open(box.root().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  for (int i = 0; i < levels; ++i) {
+    ASSERT_EQ(::mkdirat(here.get(), "d", 0700), 0);
+    here = UniqueFd(::openat(here.get(), "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  }
+}
+
+TEST(Remove, TakesATreeOfAnyDepth) {
+  SandboxDir box;
+  make_deep(box, 5000);
+  const auto answer = remove_path(box.open(), "d", true, Stop());
+  ASSERT_TRUE(answer) << answer.error().describe();
+  EXPECT_EQ(answer->removed, 5000U);
+  EXPECT_FALSE(box.exists("d"));
+}
+
+TEST(Copy, OfATreeThatIsTooDeepSaysSo) {
+  SandboxDir box;
+  make_deep(box, 300);
+  TransferRequest all = transfer("d", "x");
+  all.recursive = true;
+  const auto answer = copy_path(box.open(), all, Stop());
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().details_json, R"({"reason":"too_deep","copied":0})");
+  EXPECT_NE(answer.error().message.find("256"), std::string::npos);
 }
 
 TEST(Remove, ASlashBehindAFilesNameIsRefused) {

@@ -277,6 +277,20 @@ TEST(Edit, ASlashBehindAFilesNameIsRefused) {
   EXPECT_EQ(box.read("f"), "old");
 }
 
+TEST(WriteFault, DirectoriesMadeForAWriteThatFailedAreGoneAgain) {
+  SandboxDir box;
+  box.mkdir("kept");
+  const FileCalls calls{fail_write, ::fsync, ::renameat};
+  for (const char* path : {"deep/a/b/c", "kept/a/./b//c", "kept/c"}) {
+    WriteRequest write = request(path, "new");
+    write.create_dirs = true;
+    write.options.calls = &calls;
+    EXPECT_TRUE(write_file(box.open(), write).error().message.ends_with("nothing was changed")) << path;
+  }
+  EXPECT_EQ(names_in(box.root()), 1U);
+  EXPECT_EQ(names_in(box.path("kept")), 0U);
+}
+
 // A file system of 256 KiB in a mount namespace of the child's own.
 TEST(WriteFault, AFullDiskLeavesTheOldFileAndSaysSo) {
   SandboxDir box;
