@@ -9,8 +9,6 @@
 namespace sallyport::worker {
 namespace {
 
-constexpr std::string_view kCursorKind = "glob";
-
 // Keeps the smallest paths of one thread, so that memory is bounded by the page and not by the tree.
 struct Smallest {
   std::vector<std::string> paths;
@@ -92,7 +90,7 @@ Result<GlobAnswer> find_paths(const Roots& roots, const GlobRequest& request, co
   const std::string prefix = display_prefix(request.root);
   TRY(const PathPattern pattern,
       PathPattern::compile(request.pattern, PathPattern::Use::glob, absolute_prefix(roots, request.root)));
-  auto cursor = read_name_cursor(kCursorKind, request.cursor);
+  auto cursor = read_name(request.cursor);
   if (!cursor || (!cursor->empty() && (!cursor->starts_with(prefix) || cursor->size() == prefix.size())))
     return Error::invalid_param("params.cursor", "is not from a search of this root");
   cursor->erase(0, prefix.size());
@@ -118,7 +116,7 @@ Result<GlobAnswer> find_paths(const Roots& roots, const GlobRequest& request, co
     room -= std::min(cost, room);
     answer.paths.push_back(std::move(path));
   }
-  if (answer.paths.size() < behind) answer.cursor = name_cursor(kCursorKind, answer.paths.back());
+  if (answer.paths.size() < behind) answer.cursor = spell_name(answer.paths.back());
   return answer;
 }
 

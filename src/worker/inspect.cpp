@@ -14,7 +14,6 @@
 namespace sallyport::worker {
 namespace {
 
-constexpr std::string_view kCursorKind = "list";
 // What an entry costs in an answer besides its name and its target, at most: keys, quotes, numbers.
 constexpr std::size_t kEntryOverhead = 216;
 
@@ -74,7 +73,7 @@ Result<StatAnswer> stat_path(const Roots& roots, std::string_view path) {
 }
 
 Result<ListAnswer> list_directory(const Roots& roots, const ListRequest& request) {
-  const auto cursor = read_name_cursor(kCursorKind, request.cursor);
+  const auto cursor = read_name(request.cursor);
   if (!cursor || cursor->find('/') != std::string::npos)
     return Error::invalid_param("params.cursor", "is not from a listing");
   TRY(const UniqueFd directory, roots.open_directory(request.path));
@@ -97,7 +96,7 @@ Result<ListAnswer> list_directory(const Roots& roots, const ListRequest& request
     if (entry.status.is_symlink) entry.status.target = link_text(directory.get(), name->data());
     const std::size_t cost = shown_size(*name) + shown_size(entry.status.target) + kEntryOverhead;
     if (answer.entries.size() == request.limit || (cost > room && !answer.entries.empty())) {
-      answer.cursor = name_cursor(kCursorKind, answer.entries.back().name);
+      answer.cursor = spell_name(answer.entries.back().name);
       break;
     }
     room -= std::min(cost, room);

@@ -117,14 +117,4 @@ std::optional<std::string> read_name(std::string_view text) {
   return name;
 }
 
-std::string name_cursor(std::string_view kind, std::string_view name) {
-  return std::string(kind) + ":" + spell_name(name);
-}
-
-std::optional<std::string> read_name_cursor(std::string_view kind, std::string_view text) {
-  if (text.empty()) return "";
-  auto name = text.size() > kind.size() + 1 ? read_name(text.substr(kind.size() + 1)) : std::nullopt;
-  return name && name_cursor(kind, *name) == text ? name : std::nullopt;
-}
-
 }  // namespace sallyport::worker

@@ -37,8 +37,4 @@ std::size_t fitting_prefix(std::string_view text, std::size_t room);
 std::string spell_name(std::string_view name);
 std::optional<std::string> read_name(std::string_view text);  // strict: one spelling per name, and no NUL
 
-// A cursor: for which kind of request it is, and behind which name that goes on. An empty one is before all of them.
-std::string name_cursor(std::string_view kind, std::string_view name);
-std::optional<std::string> read_name_cursor(std::string_view kind, std::string_view text);
-
 }  // namespace sallyport::worker

@@ -162,17 +162,12 @@ TEST(Service, ACursorFromElsewhereIsRefused) {
   box.write("d/f", "hit\n");
   const Service service(box.open());
   const std::pair<const char*, const char*> cases[] = {
-      {"fs.list", R"({"cursor":"made-up"})"},
-      {"fs.list", R"({"cursor":"list:"})"},
-      {"fs.list", R"({"cursor":"glob:a"})"},
-      {"fs.list", R"({"cursor":"list:a/b"})"},
-      {"fs.list", R"({"cursor":"list:%zz"})"},
-      {"fs.list", R"({"cursor":"list:%41"})"},
-      {"fs.glob", R"({"pattern":"*","cursor":"made-up"})"},
-      {"fs.glob", R"({"pattern":"*","cursor":"list:f"})"},
-      {"fs.glob", R"({"pattern":"*","cursor":"glob:%ff"})"},
-      {"fs.glob", R"({"pattern":"*","root":"d","cursor":"glob:f"})"},
-      {"fs.glob", R"({"pattern":"*","root":"d","cursor":"glob:d/"})"},
+      {"fs.list", R"({"cursor":"a/b"})"},
+      {"fs.list", R"({"cursor":"%zz"})"},
+      {"fs.list", R"({"cursor":"%41"})"},
+      {"fs.glob", R"({"pattern":"*","cursor":"%ff"})"},
+      {"fs.glob", R"({"pattern":"*","root":"d","cursor":"f"})"},
+      {"fs.glob", R"({"pattern":"*","root":"d","cursor":"d/"})"},
       {"fs.grep", R"({"pattern":"x","cursor":"f"})"},
       {"fs.grep", R"({"pattern":"x","cursor":"0:"})"},
       {"fs.grep", R"({"pattern":"x","cursor":"01:f"})"},
