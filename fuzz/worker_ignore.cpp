@@ -18,11 +18,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view rules = input.substr(std::min(newline + 1, input.size()));
   const std::string_view name = path.substr(path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/') + 1);
 
+  const Stop never;
   const IgnoreRules parsed = IgnoreRules::parse(rules);
-  const Verdict as_file = parsed.judge(path, name, false);
-  demand(parsed.judge(path, name, false) == as_file);
-  const Verdict as_directory = parsed.judge(path, name, true);
-  demand(as_directory == parsed.judge(path, name, true));
+  const Verdict as_file = parsed.judge(path, name, false, never);
+  demand(parsed.judge(path, name, false, never) == as_file);
+  const Verdict as_directory = parsed.judge(path, name, true, never);
+  demand(as_directory == parsed.judge(path, name, true, never));
   // Only rules make verdicts.
   if (parsed.empty()) demand(as_file == Verdict::none && as_directory == Verdict::none);
 

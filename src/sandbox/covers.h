@@ -5,13 +5,14 @@
 
 #include <cstdint>
 
+#include "os/mask_names.h"
 #include "sandbox/plan.h"
 
 namespace sallyport::sandbox {
 
 // What masks are mounted from, in the sandbox's own root.
-constexpr const char* kEmptyFile = "/run/.masked-file";
-constexpr const char* kEmptyDirectory = "/run/.masked-directory";
+constexpr const char* kEmptyFile = os::kMaskFile;
+constexpr const char* kEmptyDirectory = os::kMaskDirectory;
 constexpr const char* kClosedFile = "/run/.masked-closed";  // of mode 0, for Cover::Kind::mask_closed
 
 // The path itself (O_PATH), refusing to pass through any symbolic link; -1 with errno.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "worker/cursor.h"
 #include "worker/glob.h"
 #include "worker/text.h"
 
@@ -90,12 +91,15 @@ Result<GlobAnswer> find_paths(const Roots& roots, const GlobRequest& request, co
   const std::string prefix = display_prefix(request.root);
   TRY(const PathPattern pattern,
       PathPattern::compile(request.pattern, PathPattern::Use::glob, absolute_prefix(roots, request.root)));
-  auto cursor = read_name(request.cursor);
-  if (!cursor || (!cursor->empty() && (!cursor->starts_with(prefix) || cursor->size() == prefix.size())))
-    return Error::invalid_param("params.cursor", "is not from a search of this root");
-  cursor->erase(0, prefix.size());
+  std::string cursor;
+  if (!request.cursor.empty()) {
+    const auto path = read_cursor(CursorKind::glob, request.cursor);
+    if (!path || !path->starts_with(prefix) || !is_walked_path(path->substr(prefix.size())))
+      return Error::invalid_param("params.cursor", "is not from a glob of this root");
+    cursor = path->substr(prefix.size());
+  }
 
-  Finder finder(pattern, request, *cursor);
+  Finder finder(pattern, request, cursor);
   TRY(const Skipped skipped, walk(roots, request.root, request.walk, stop, finder));
   std::vector<std::string> all;
   GlobAnswer answer;
@@ -116,7 +120,7 @@ Result<GlobAnswer> find_paths(const Roots& roots, const GlobRequest& request, co
     room -= std::min(cost, room);
     answer.paths.push_back(std::move(path));
   }
-  if (answer.paths.size() < behind) answer.cursor = spell_name(answer.paths.back());
+  if (answer.paths.size() < behind) answer.cursor = spell_cursor(CursorKind::glob, answer.paths.back());
   return answer;
 }
 

@@ -7,12 +7,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <mutex>
 #include <optional>
 
+#include "worker/cursor.h"
 #include "worker/filter.h"
 #include "worker/find.h"
+#include "worker/masks.h"
 #include "worker/pages.h"
 #include "worker/text.h"
 
@@ -21,26 +22,18 @@ namespace {
 
 using Mode = SearchOptions::Mode;
 
-// Behind which line of which file a page begins. Line 0: behind all of the file.
-struct Cursor {
-  std::string path;  // relative to the search's root; empty: from the beginning
-  std::uint64_t line = 0;
-};
-
-// Strict: only what a page of a search of this root can have ended with.
-Result<Cursor> parse_cursor(const GrepRequest& request, std::string_view prefix, bool is_directory) {
-  const std::string_view text = request.cursor;
-  Cursor cursor;
-  if (text.empty()) return cursor;
-  const std::size_t colon = std::min(text.find(':'), text.size());
-  std::from_chars(text.data(), text.data() + colon, cursor.line);
-  const auto path = read_name(text.substr(std::min(colon + 1, text.size())));
-  const bool is_ours = path && path->starts_with(prefix) && (path->size() > prefix.size()) == is_directory &&
-                       spell_cursor(cursor.line, *path) == text &&
-                       (cursor.line == 0 || request.search.mode == Mode::content);
+// Strict: only what a page of a search of this root can have ended with. The path is then relative to the root, empty
+// for the beginning.
+Result<GrepCursor> parse_cursor(const GrepRequest& request, std::string_view prefix, bool is_directory) {
+  if (request.cursor.empty()) return GrepCursor();
+  auto cursor = read_grep_cursor(request.cursor);
+  const bool is_ours = cursor && cursor->path.starts_with(prefix) &&
+                       (is_directory ? is_walked_path(std::string_view(cursor->path).substr(prefix.size()))
+                                     : cursor->path.size() == prefix.size()) &&
+                       (cursor->line == 0 || request.search.mode == Mode::content);
   if (!is_ours) return Error::invalid_param("params.cursor", "is not from a search like this of this root");
-  cursor.path = path->substr(prefix.size());
-  return cursor;
+  cursor->path.erase(0, prefix.size());
+  return *std::move(cursor);
 }
 
 // The hits of all threads, kept to what one page can show. Once it is full, whatever lies behind its
@@ -115,9 +108,15 @@ class Collector {
 class Grepper final : public WalkVisitor {
  public:
   Grepper(const Roots& roots, const Pattern& pattern, const Filter& filter, const SearchOptions& options,
-          const Cursor& cursor, const Stop& stop, unsigned threads, Collector& collector, Pages& pages)
-      : roots_(roots), filter_(filter), cursor_(cursor), stop_(stop), collector_(collector), pages_(pages) {
-    for (unsigned i = 0; i < threads; ++i) workers_.emplace_back(FileSearcher(pattern, options));
+          const GrepCursor& cursor, const Stop& stop, unsigned threads, Collector& collector, Pages& pages)
+      : roots_(roots),
+        masks_(roots),
+        filter_(filter),
+        cursor_(cursor),
+        stop_(stop),
+        collector_(collector),
+        pages_(pages) {
+    for (unsigned i = 0; i < threads; ++i) workers_.emplace_back(FileSearcher(pattern, options, stop));
   }
 
   void visit(unsigned worker, const WalkDirectory& directory, std::string_view name, EntryKind kind) override {
@@ -125,15 +124,13 @@ class Grepper final : public WalkVisitor {
     if (kind == EntryKind::symlink) ++self.skipped.symlinks;
     if (kind == EntryKind::special) ++self.skipped.special;
     if (kind != EntryKind::file) return;
+    // Globs can take a hundred times what opening a file takes.
+    if (++self.visited % (filter_.is_empty() ? 64 : 8) == 0 && stop_.is_over()) return;
     const bool needs_path = !filter_.is_empty() || !cursor_.path.empty() || collector_.is_full();
     if (needs_path) {
       self.path.assign(directory.path).append(name);
       if (!filter_.accepts(self.path, name)) return;
       if (is_before_the_cursor(self.path) || collector_.is_behind_the_page(self.path)) return;
-    }
-    if (++self.visited % 64 == 0) {
-      if (worker == 0) stop_.poll();
-      if (stop_.should_stop()) return;
     }
     // One component below a held directory, not followed: it cannot lead elsewhere.
     const UniqueFd file(
@@ -185,7 +182,11 @@ class Grepper final : public WalkVisitor {
     switch (self.searcher.search(file, after_line, found)) {
       case Outcome::searched:
         ++self.searched;
+        self.skipped.long_lines += found.long_texts;
         break;
+      case Outcome::empty:
+        ++(masks_.is_mask(file) ? self.skipped.masked : self.searched);
+        return;
       case Outcome::binary:
         ++self.skipped.binary;
         return;
@@ -194,6 +195,8 @@ class Grepper final : public WalkVisitor {
         return;
       case Outcome::unreadable:
         ++self.skipped.unreadable;
+        return;
+      case Outcome::stopped:
         return;
     }
     if (found.matches > 0) collector_.add(path(), std::move(found));
@@ -211,8 +214,9 @@ class Grepper final : public WalkVisitor {
   }
 
   const Roots& roots_;
+  Masks masks_;
   const Filter& filter_;
-  const Cursor& cursor_;
+  const GrepCursor& cursor_;
   const Stop& stop_;
   Collector& collector_;
   Pages& pages_;
@@ -239,16 +243,17 @@ Result<GrepAnswer> grep(const Roots& roots, const GrepRequest& request, const St
   const bool is_directory = S_ISDIR(status.st_mode);
   const std::string prefix = is_directory ? display_prefix(request.root) : request.root;
   pages.set_prefix(prefix);
-  TRY(const Cursor cursor, parse_cursor(request, prefix, is_directory));
+  TRY(const GrepCursor cursor, parse_cursor(request, prefix, is_directory));
   if (is_directory) {
     Grepper grepper(roots, pattern, filter, options, cursor, stop, walk_threads(request.walk), collector, pages);
     TRY(answer.skipped, walk(roots, request.root, request.walk, stop, grepper));
     grepper.report(answer);
   } else {
     TRY(const UniqueFd file, roots.open_file(request.root, O_RDONLY));
-    options.with_binary = true;
+    options.with_binary = options.with_large = true;
     Grepper grepper(roots, pattern, filter, options, cursor, stop, 1, collector, pages);
     if (request.cursor.empty() || cursor.line != 0) grepper.search_one(file.get());
+    TRY(stop.check());
     grepper.report(answer);
   }
   TRY(pages.add(collector.take(std::nullopt)));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "worker/limits.h"
+
 namespace sallyport::worker {
 namespace {
 
@@ -63,7 +65,7 @@ void IgnoreRules::add(std::string_view line) {
   }
 }
 
-Verdict IgnoreRules::judge(std::string_view path, std::string_view name, bool is_directory) const {
+Verdict IgnoreRules::judge(std::string_view path, std::string_view name, bool is_directory, const Stop& stop) const {
   std::int64_t last = -1;
   const auto consider = [&](const Index& index, std::string_view key) {
     const auto found = index.find(key);
@@ -77,9 +79,15 @@ Verdict IgnoreRules::judge(std::string_view path, std::string_view name, bool is
     const std::size_t dot = name.rfind('.');
     if (dot != std::string_view::npos) consider(by_extension_, name.substr(dot));
   }
+  std::size_t compared = 0;
   for (auto number = by_glob_.rbegin(); number != by_glob_.rend() && *number > last; ++number) {
     const Rule& rule = rules_[*number];
     if (rule.is_for_directories && !is_directory) continue;
+    compared += rule.is_by_name ? name.size() : path.size();
+    if (compared > kJudgedBytes) {
+      if (stop.is_over()) return Verdict::none;
+      compared = 0;
+    }
     const bool is_match = rule.is_by_name
                               ? rule.glob.matches(name)
                               : path.starts_with(rule.prefix) && rule.glob.matches(path.substr(rule.prefix.size()));
@@ -89,9 +97,10 @@ Verdict IgnoreRules::judge(std::string_view path, std::string_view name, bool is
   return rules_[static_cast<std::size_t>(last)].is_negated ? Verdict::included : Verdict::ignored;
 }
 
-Verdict IgnoreScope::judge(const IgnoreScope* scope, std::string_view path, std::string_view name, bool is_directory) {
+Verdict IgnoreScope::judge(const IgnoreScope* scope, std::string_view path, std::string_view name, bool is_directory,
+                           const Stop& stop) {
   for (; scope != nullptr; scope = scope->parent.get()) {
-    const Verdict verdict = scope->rules.judge(path.substr(scope->base), name, is_directory);
+    const Verdict verdict = scope->rules.judge(path.substr(scope->base), name, is_directory, stop);
     if (verdict != Verdict::none) return verdict;
   }
   return Verdict::none;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <climits>
 
+#include "worker/cursor.h"
 #include "worker/listing.h"
 #include "worker/text.h"
 
@@ -73,7 +74,8 @@ Result<StatAnswer> stat_path(const Roots& roots, std::string_view path) {
 }
 
 Result<ListAnswer> list_directory(const Roots& roots, const ListRequest& request) {
-  const auto cursor = read_name(request.cursor);
+  std::optional<std::string> cursor = std::string();
+  if (!request.cursor.empty()) cursor = read_cursor(CursorKind::listing, request.cursor);
   if (!cursor || cursor->find('/') != std::string::npos)
     return Error::invalid_param("params.cursor", "is not from a listing");
   TRY(const UniqueFd directory, roots.open_directory(request.path));
@@ -96,7 +98,7 @@ Result<ListAnswer> list_directory(const Roots& roots, const ListRequest& request
     if (entry.status.is_symlink) entry.status.target = link_text(directory.get(), name->data());
     const std::size_t cost = shown_size(*name) + shown_size(entry.status.target) + kEntryOverhead;
     if (answer.entries.size() == request.limit || (cost > room && !answer.entries.empty())) {
-      answer.cursor = spell_name(answer.entries.back().name);
+      answer.cursor = spell_cursor(CursorKind::listing, answer.entries.back().name);
       break;
     }
     room -= std::min(cost, room);

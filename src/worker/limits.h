@@ -47,22 +47,35 @@ inline constexpr std::size_t kBinaryProbeBytes = 8000;
 inline constexpr std::size_t kScanBufferBytes = 64 << 10;
 // What of a larger file is looked at at once; files up to this size are read as a whole.
 inline constexpr std::size_t kScanWindowBytes = 1 << 20;
-// A multiline match can be anywhere, UTF-16 is decoded as a whole, a single line can be a whole file: so much of one
-// file is held in memory.
+// A multiline match can be anywhere, a single line can be a whole file: so much of one file is held in memory.
 inline constexpr std::size_t kMaxHeldBytes = 16 << 20;
+// What of a line is carried over where one does not fit: a match that is longer may be missed.
+inline constexpr std::size_t kLineOverlap = 1 << 20;
 // Matches on one line, or on lines that matches join, that are given one by one; a line of a minified file has
 // millions.
 inline constexpr std::size_t kMaxLineMatches = 10'000;
-// Larger files are generated data more often than code; they are counted as skipped.
+// Larger files are generated data more often than code; they are counted as skipped, unless they were named.
 inline constexpr std::uint64_t kMaxSearchedBytes = 256ULL << 20;
 // One descriptor is held per level and thread while walking; 1024 is a common limit on them.
 inline constexpr int kMaxWalkDepth = 256;
 inline constexpr unsigned kMaxWalkThreads = 8;
 // Files of one directory that travel together between threads.
 inline constexpr std::size_t kBatchFiles = 128;
+// Half a million rules of a byte each take 100 MB; what is behind is left out, and that is counted.
 inline constexpr std::size_t kMaxIgnoreFileBytes = 1 << 20;
+// Bytes of names compared with ignore rules between two looks at whether to stop. The worst rules take a byte's time
+// for each byte of the name: 256 names of 255 bytes are a millisecond, 16 paths of 4 KiB half a second.
+inline constexpr std::size_t kJudgedBytes = 64 << 10;
 // An RE2 program of a hostile pattern such as (x{1000}){1000} must not fill memory.
 inline constexpr std::int64_t kMaxRegexBytes = 16 << 20;
+// RE2 cannot be stopped. Where it has to give up its automaton it takes 1 to 10 ns for each byte of the text and each
+// instruction of the program, so it is given a product of both that is over in a fraction of a second.
+inline constexpr std::size_t kRegexWork = 1 << 24;
+// But enough for matches of half this length, which bounds the programs: 4 KiB times these are a second at worst.
+inline constexpr std::size_t kMinRegexPiece = 4 << 10;
+inline constexpr int kMaxRegexProgram = 1 << 15;
+// What a call of RE2 costs besides, in bytes.
+inline constexpr std::size_t kRegexCallBytes = 64;
 inline constexpr std::size_t kMaxPatternBytes = 64 << 10;
 // Expanding {a,b}{c,d}... doubles with each brace.
 inline constexpr std::size_t kMaxGlobAlternatives = 256;

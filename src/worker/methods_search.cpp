@@ -68,6 +68,8 @@ void write_skipped(const Skipped& skipped, wire::JsonWriter& json) {
   json.member("ignored", skipped.ignored).member("hidden", skipped.hidden).member("binary", skipped.binary);
   json.member("too_large", skipped.too_large).member("unreadable", skipped.unreadable);
   json.member("symlinks", skipped.symlinks).member("special", skipped.special).member("too_deep", skipped.too_deep);
+  json.member("masked", skipped.masked).member("long_lines", skipped.long_lines);
+  json.member("ignore_files_cut", skipped.ignore_files_cut);
   json.end_object();
 }
 

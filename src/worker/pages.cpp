@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "worker/cursor.h"
 #include "worker/text.h"
 
 namespace sallyport::worker {
@@ -82,10 +83,6 @@ std::optional<std::uint64_t> take_lines(FileHits& from, FileHits& to, std::size_
 
 }  // namespace
 
-std::string spell_cursor(std::uint64_t line, std::string_view path) {
-  return std::to_string(line) + ":" + spell_name(path);
-}
-
 Status Pages::add(FoundFiles files) {
   for (auto& [path, found] : files) {
     if (is_over()) break;
@@ -103,7 +100,7 @@ Status Pages::send() {
 
 Status Pages::finish(bool is_cut, GrepAnswer& answer) {
   TRY(send());
-  if (is_cut && !is_over()) cursor_ = spell_cursor(0, last_);
+  if (is_cut && !is_over()) cursor_ = spell_cursor({last_, 0});
   answer.total = request_.limit - left_;
   answer.pages = pages_;
   answer.files = std::move(page_);
@@ -123,14 +120,14 @@ Status Pages::add(const std::string& path, FileHits& found) {
     }
     if (fits) {
       last_ = path;
-      if (found.rest_behind != 0) cursor_ = spell_cursor(found.rest_behind, path);
+      if (found.rest_behind != 0) cursor_ = spell_cursor({path, found.rest_behind});
       return ok();
     }
     // Streamed, it goes on with another page until the limit is reached.
     if (are_streamed() && left_ > 0) {
       TRY(send());
     } else {
-      cursor_ = shown != 0 ? spell_cursor(shown, path) : spell_cursor(0, last_);
+      cursor_ = shown != 0 ? spell_cursor({path, shown}) : spell_cursor({last_, 0});
     }
   }
   return ok();

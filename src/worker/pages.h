@@ -15,9 +15,6 @@ inline constexpr std::size_t kHitOverhead = 64;
 
 using FoundFiles = std::map<std::string, FileHits, std::less<>>;  // by their paths below the search's root
 
-// A cursor of a search: behind which line of which file the next page begins; 0 is behind all of it.
-std::string spell_cursor(std::uint64_t line, std::string_view path);
-
 class Pages {
  public:
   // Both must outlive it. Without `on_page` there is one page, and what does not fit it is left out.

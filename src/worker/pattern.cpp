@@ -2,10 +2,12 @@
 
 #include <re2/re2.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <mutex>
 
+#include "worker/expression.h"
 #include "worker/letter_case.h"
 #include "worker/limits.h"
 #include "worker/literal.h"
@@ -24,27 +26,24 @@ const char* line_end(const char* at, const char* end) {
   return newline == nullptr ? end : static_cast<const char*>(newline);
 }
 
-// Without the '\r' of a CRLF.
-const char* text_end(const char* start, const char* newline) {
-  return newline > start && newline[-1] == '\r' ? newline - 1 : newline;
+// How much of a text RE2 is given at once.
+std::size_t piece_bytes(const re2::RE2& regex) {
+  return std::max(kRegexWork / static_cast<std::size_t>(std::max(regex.ProgramSize(), 1)), kMinRegexPiece);
 }
 
-// A newline that can never be found within a line: better refused than answered with no hits.
-bool wants_newline(std::string_view text, bool is_fixed) {
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\n') return true;
-    if (text[i] != '\\' || is_fixed) continue;
-    ++i;
-    if (i < text.size() && text[i] == 'n') return true;
-  }
-  return false;
+// Whole lines that can be searched at once, or one line.
+const char* piece_end(const char* from, const char* end, std::size_t bytes) {
+  if (static_cast<std::size_t>(end - from) <= bytes) return end;
+  const char* const last = line_start(from, from + bytes);
+  return last != from ? last : std::min(line_end(from, end) + 1, end);
 }
 
-std::optional<Span> match(const re2::RE2& regex, int group, const char* begin, const char* from, const char* end) {
-  const re2::StringPiece text(begin, static_cast<std::size_t>(end - begin));
+std::optional<Span> match(const re2::RE2& regex, int group, Span text, const char* from, const char* upto) {
+  const re2::StringPiece whole(text.begin, text.size());
   std::array<re2::StringPiece, 2> found;
-  if (!regex.Match(text, static_cast<std::size_t>(from - begin), text.size(), re2::RE2::UNANCHORED, found.data(),
-                   group + 1)) {
+  // What is before `from` and behind `upto` is seen by ^, $ and \b.
+  if (!regex.Match(whole, static_cast<std::size_t>(from - text.begin), static_cast<std::size_t>(upto - text.begin),
+                   re2::RE2::UNANCHORED, found.data(), group + 1)) {
     return std::nullopt;
   }
   const re2::StringPiece& part = found[static_cast<std::size_t>(group)];
@@ -122,7 +121,15 @@ Pattern::~Pattern() = default;
 Result<Pattern> Pattern::compile(std::string_view text, const PatternOptions& options) {
   if (text.empty()) return Error::invalid_param("params.pattern", "must not be empty");
   if (text.size() > kMaxPatternBytes) return Error::invalid_param("params.pattern", "is too long");
-  if (!options.is_multiline && wants_newline(text, options.is_fixed)) {
+  Expression expression;
+  if (options.is_fixed) {
+    expression.text = re2::RE2::QuoteMeta(re2::StringPiece(text.data(), text.size()));
+    expression.wants_newline = text.find('\n') != std::string_view::npos;
+  } else {
+    expression = read_expression(text);
+  }
+  // A newline can never be found within a line: better refused than answered with no hits.
+  if (!options.is_multiline && expression.wants_newline) {
     return Error::invalid_param("params.pattern", "contains a newline; set multiline to search across lines");
   }
   const bool ignore_case =
@@ -130,17 +137,17 @@ Result<Pattern> Pattern::compile(std::string_view text, const PatternOptions& op
       (options.letter_case == PatternOptions::Case::smart && is_without_capitals(text, options.is_fixed));
   Pattern pattern;
   pattern.is_multiline_ = options.is_multiline;
-  const std::string regex =
-      options.is_fixed ? re2::RE2::QuoteMeta(re2::StringPiece(text.data(), text.size())) : std::string(text);
+  const std::string own = options.is_fixed ? expression.text : std::string(text);
   RequiredLiteral literal;
   if (options.is_fixed && !ignore_case)
     literal = {std::string(text), false, true};
   else
-    literal = required_literal(regex, ignore_case);
+    literal = required_literal(own, ignore_case);
   // A single byte is on most lines: RE2 alone is faster than asking it line by line.
   const bool is_worth_it = literal.is_whole || literal.text.size() > 1;
   if (is_worth_it && !literal.text.empty()) pattern.scanner_.emplace(literal.text, literal.ignore_case);
-  pattern.has_line_end_ = !options.is_fixed && text.find('$') != std::string_view::npos;
+  pattern.goes_by_line_ = pattern.scanner_.has_value() || expression.has_text_anchor;
+  if (literal.is_whole) pattern.least_piece_ = 4 * text.size();
   if (literal.is_whole && !options.is_word && !options.is_multiline) return pattern;
 
   re2::RE2::Options settings;
@@ -150,14 +157,21 @@ Result<Pattern> Pattern::compile(std::string_view text, const PatternOptions& op
   settings.set_never_nl(!options.is_multiline);
   // Bytes that are no UTF-8 would make RE2 refuse a pattern; file contents may be anything.
   if (!is_utf8(text)) settings.set_encoding(re2::RE2::Options::EncodingLatin1);
-  const std::string wrapped = options.is_word ? as_word(regex, kOthers) : "(?m:" + regex + ")";
+  const std::string wrapped = options.is_word ? as_word(expression.text, kOthers) : "(?m:" + expression.text + ")";
   pattern.regex_ = std::make_unique<re2::RE2>(wrapped, settings);
   if (!pattern.regex_->ok()) {
     // Asked for on its own, so that the place in the reason is the caller's.
-    const re2::RE2 alone(regex, settings);
+    const re2::RE2 alone(own, settings);
     return refusal(alone.ok() ? *pattern.regex_ : alone, text);
   }
-  if (options.is_word) pattern.word_ = std::make_unique<UnicodeWord>(as_word(regex, kUnicodeOthers), settings);
+  if (pattern.regex_->ProgramSize() > kMaxRegexProgram) {
+    return Error::invalid_param("params.pattern", "is too large: RE2 needs " +
+                                                      std::to_string(pattern.regex_->ProgramSize()) + " of at most " +
+                                                      std::to_string(kMaxRegexProgram) +
+                                                      " instructions for it (repeats multiply what they repeat)");
+  }
+  if (options.is_word)
+    pattern.word_ = std::make_unique<UnicodeWord>(as_word(expression.text, kUnicodeOthers), settings);
   return pattern;
 }
 
@@ -165,33 +179,47 @@ bool Pattern::may_match(const char* from, const char* end) const {
   return !scanner_ || scanner_->find(from, end) != nullptr;
 }
 
-std::optional<Span> Pattern::match_regex(const char* begin, const char* from, const char* end) const {
-  if (!word_) return match(*regex_, 0, begin, from, end);
-  const auto found = match(*regex_, 1, begin, from, end);
-  // All that Unicode's form matches the ASCII form matches too, and both prefer the same match: where only ASCII
-  // stands beside it, they agree.
-  const bool is_certain =
-      !found || ((found->begin == begin || is_ascii(found->begin[-1])) && (found->end == end || is_ascii(*found->end)));
-  return is_certain ? found : match(word_->regex(), 1, begin, from, end);
+std::optional<Span> Pattern::search(const re2::RE2& regex, Span text, const char* from, const char* upto,
+                                    Effort& effort) const {
+  // A word's match begins a character before the word.
+  constexpr std::size_t kLookBehind = 8;
+  const std::size_t piece = std::max(piece_bytes(regex), least_piece_);
+  const auto is_long = [&] { return static_cast<std::size_t>(upto - from) > piece; };
+  if (is_long() && least_piece_ == 0) ++effort.long_texts;
+  while (true) {
+    const char* const end = is_long() ? from + piece : upto;
+    effort.spent += static_cast<std::size_t>(end - from) + kRegexCallBytes;
+    if (effort.spent > piece) {
+      effort.spent = 0;
+      effort.is_stopped = effort.is_stopped || effort.stop.is_over();
+    }
+    if (effort.is_stopped) return std::nullopt;
+    const auto found = match(regex, word_ ? 1 : 0, text, from, end);
+    // What begins in the second half may go on behind the piece: the next one has more of it.
+    if (end == upto || (found && found->begin < from + piece / 2)) return found;
+    from += piece / 2 - kLookBehind;
+  }
 }
 
-std::optional<Span> Pattern::find(const char* begin, const char* from, const char* end) const {
-  if (regex_) return match_regex(begin, from, end);
-  const char* const place = scanner_->find(from, end);
+std::optional<Span> Pattern::search_words(Span text, const char* from, const char* upto, Effort& effort) const {
+  const auto found = search(*regex_, text, from, upto, effort);
+  // All that Unicode's form matches the ASCII form matches too, and both prefer the same match: where only ASCII
+  // stands beside it, they agree.
+  const bool is_certain = !found || ((found->begin == text.begin || is_ascii(found->begin[-1])) &&
+                                     (found->end == text.end || is_ascii(*found->end)));
+  return is_certain ? found : search(word_->regex(), text, from, upto, effort);
+}
+
+std::optional<Span> Pattern::find(Span text, const char* from, const char* upto, Effort& effort) const {
+  if (word_) return search_words(text, from, upto, effort);
+  if (regex_) return search(*regex_, text, from, upto, effort);
+  const char* const place = scanner_->find(from, upto);
   if (place == nullptr) return std::nullopt;
   return Span{place, place + scanner_->literal().size()};
 }
 
-std::optional<Span> Pattern::find_line(const char* from, const char* end) const {
-  if (!regex_) return find(from, from, end);
-  const bool goes_by_line =
-      scanner_ || (has_line_end_ && std::memchr(from, '\r', static_cast<std::size_t>(end - from)) != nullptr);
-  if (!goes_by_line) {
-    const auto found = match_regex(from, from, end);
-    // An empty match behind the last newline is on no line.
-    if (found && found->begin == end && end > from && end[-1] == '\n') return std::nullopt;
-    return found;
-  }
+std::optional<Span> Pattern::find_line(const char* from, const char* end, Effort& effort) const {
+  if (!regex_) return find({from, end}, from, end, effort);
   while (from < end) {
     const char* start = from;
     if (scanner_) {
@@ -199,9 +227,12 @@ std::optional<Span> Pattern::find_line(const char* from, const char* end) const 
       if (place == nullptr) return std::nullopt;
       start = line_start(from, place);
     }
-    const char* const newline = line_end(start, end);
-    if (const auto found = match_regex(start, start, text_end(start, newline))) return found;
-    from = newline == end ? end : newline + 1;
+    const char* const upto = goes_by_line_ ? line_end(start, end) : piece_end(start, end, piece_bytes(*regex_));
+    const auto found = find({start, upto}, start, upto, effort);
+    if (effort.is_stopped) return std::nullopt;
+    // An empty match behind the last newline of a piece is on none of its lines.
+    if (found && (goes_by_line_ || found->begin < upto || upto[-1] != '\n')) return found;
+    from = goes_by_line_ ? upto + 1 : upto;
   }
   return std::nullopt;
 }

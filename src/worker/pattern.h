@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "worker/scan.h"
+#include "worker/stop.h"
 
 namespace re2 {
 class RE2;
@@ -28,6 +29,17 @@ struct PatternOptions {
 struct Span {
   const char* begin;
   const char* end;
+  std::size_t size() const { return static_cast<std::size_t>(end - begin); }
+};
+
+// What searching costs a thread. RE2 looks at texts of bounded work, and at whether to stop in between.
+struct Effort {
+  const Stop& stop;
+  bool is_stopped = false;  // it was to stop: that nothing was found says nothing
+  // Texts too long for the pattern to be searched at once: they were in pieces that overlap by half. All that is found
+  // matches, but a match that is longer than the overlap may be missed or cut.
+  std::uint64_t long_texts = 0;
+  std::size_t spent = 0;  // bytes since the last look
 };
 
 // Immutable after compile; one may be used by any number of threads.
@@ -40,12 +52,12 @@ class Pattern {
   ~Pattern();
 
   // A line of [from, end) that matches, the first one: the place of its match. `from` is the start of
-  // a line; [from, end) is followed by kScanPadding readable bytes. Lines end at '\n'; a '\r' before it
-  // belongs to the line's end. nullopt if there is none.
-  std::optional<Span> find_line(const char* from, const char* end) const;
+  // a line; [from, end) is followed by kScanPadding readable bytes. Lines end at '\n'; a '\r' before it is a character
+  // of the line, and `$` stands before it as well as behind it. nullopt if there is none.
+  std::optional<Span> find_line(const char* from, const char* end, Effort& effort) const;
 
-  // The next match at or behind `from` within a line or, for a multiline pattern, within [begin, end).
-  std::optional<Span> find(const char* begin, const char* from, const char* end) const;
+  // The next match at or behind `from` and before `upto`, of a line or, for a multiline pattern, of a whole text.
+  std::optional<Span> find(Span text, const char* from, const char* upto, Effort& effort) const;
 
   bool is_multiline() const { return is_multiline_; }
   // False means surely no match in [from, end).
@@ -55,13 +67,16 @@ class Pattern {
   class UnicodeWord;
 
   Pattern();
-  std::optional<Span> match_regex(const char* begin, const char* from, const char* end) const;
+  std::optional<Span> search(const re2::RE2& regex, Span text, const char* from, const char* upto,
+                             Effort& effort) const;
+  std::optional<Span> search_words(Span text, const char* from, const char* upto, Effort& effort) const;
 
   std::optional<LiteralScanner> scanner_;
   std::unique_ptr<re2::RE2> regex_;  // none where the literal is the whole pattern
   std::unique_ptr<UnicodeWord> word_;
+  std::size_t least_piece_ = 0;  // holds a literal that is all of the pattern; 0 where matches may have any length
   bool is_multiline_ = false;
-  bool has_line_end_ = false;  // '$' occurs: lines with '\r' must be looked at one by one
+  bool goes_by_line_ = false;  // lines are looked at one by one: those with the literal, or all
 };
 
 }  // namespace sallyport::worker

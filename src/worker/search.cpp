@@ -1,10 +1,8 @@
 #include "worker/search.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "worker/text.h"
@@ -25,8 +23,8 @@ const char* next_line(const char* at, const char* end) {
 
 }  // namespace
 
-FileSearcher::FileSearcher(const Pattern& pattern, const SearchOptions& options)
-    : pattern_(pattern), options_(options) {}
+FileSearcher::FileSearcher(const Pattern& pattern, const SearchOptions& options, const Stop& stop)
+    : pattern_(pattern), options_(options), effort_{stop} {}
 
 void FileSearcher::reserve(std::size_t capacity) {
   if (capacity <= capacity_) return;
@@ -37,115 +35,175 @@ void FileSearcher::reserve(std::size_t capacity) {
   capacity_ = capacity;
 }
 
-// Reads until the buffer is full or the file ends. A short read of a regular file is its end.
-ssize_t FileSearcher::fill(int fd, std::size_t at) {
-  while (true) {
-    const ssize_t count = ::read(fd, buffer_.get() + at, capacity_ - at);
-    if (count < 0 && errno == EINTR) continue;
-    return count;
-  }
-}
-
 Outcome FileSearcher::search(int fd, std::uint64_t after_line, FileHits& found) {
   if (capacity_ > kScanWindowBytes) {
     buffer_.reset();
     capacity_ = 0;
   }
   reserve(kScanBufferBytes);
-  const ssize_t count = fill(fd, 0);
+  TextSource source(fd);
+  const ssize_t count = source.read(buffer_.get(), capacity_);
   if (count < 0) return Outcome::unreadable;
-  auto filled = static_cast<std::size_t>(count);
-  bool is_all = filled < capacity_;  // the usual case: in one read
-  const std::string_view start = std::string_view(begin(), filled).substr(0, 3);
-  const bool is_utf16 = start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff");
-  if (start == "\xef\xbb\xbf") {
-    filled -= 3;
-    std::memmove(buffer_.get(), begin() + 3, filled);
-  }
-  const auto is_refused = [&] { return !options_.with_binary && looks_binary({begin(), filled}); };
-  if (!is_utf16 && is_refused()) return Outcome::binary;
-  if (!is_all) {
+  if (count == 0 && source.is_at_end()) return Outcome::empty;
+  const auto filled = static_cast<std::size_t>(count);
+  if (!options_.with_binary && looks_binary({begin(), filled})) return Outcome::binary;
+  effort_.long_texts = 0;
+  State state{&found, after_line, begin(), 1, begin(), 0, false};
+  if (source.is_at_end()) {  // the usual case: in one read
+    search_window(begin(), begin() + filled, true, state);
+  } else {
     struct stat status{};
     if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return Outcome::unreadable;
-    if (static_cast<std::uint64_t>(status.st_size) > kMaxSearchedBytes) return Outcome::too_large;
-    is_all = is_utf16 || pattern_.is_multiline();
-    const Outcome outcome = is_all ? fill_whole(fd, filled) : Outcome::searched;
-    if (outcome != Outcome::searched) return outcome;
+    const bool is_large = static_cast<std::uint64_t>(status.st_size) > kMaxSearchedBytes;
+    if (is_large && !options_.with_large) return Outcome::too_large;
+    if (!search_windows(source, filled, state)) return Outcome::unreadable;
   }
-  if (is_utf16) {
-    const std::string text = utf16_to_utf8({begin(), filled}, begin()[0] == '\xfe');
-    reserve(text.size());
-    filled = text.copy(buffer_.get(), text.size());
-    if (is_refused()) return Outcome::binary;
-  }
-  State state{&found, after_line, begin(), 1, begin(), 0, false};
-  if (!is_all) return search_lines(fd, filled, state);
-  if (pattern_.is_multiline())
-    search_whole(begin() + filled, state);
-  else
-    scan(begin(), begin(), begin() + filled, state);
-  return Outcome::searched;
+  found.long_texts = pattern_.is_multiline() ? std::min<std::uint64_t>(effort_.long_texts, 1) : effort_.long_texts;
+  return effort_.is_stopped ? Outcome::stopped : Outcome::searched;
+}
+
+// Where to go on: behind what was searched.
+const char* FileSearcher::search_window(const char* from, const char* end, bool is_last, State& state) {
+  if (pattern_.is_multiline()) return search_whole(from, end, is_last, state);
+  const char* const lines_end = is_last ? end : line_start(from, end);
+  scan(begin(), from, lines_end, state);
+  return lines_end;
 }
 
 // A window of whole lines after the other; what context may need of the one before is kept in front.
-Outcome FileSearcher::search_lines(int fd, std::size_t filled, State& state) {
+bool FileSearcher::search_windows(TextSource& source, std::size_t filled, State& state) {
   reserve(kScanWindowBytes);
   state.counted = state.emitted = begin();
-  std::size_t searched = 0;  // bytes of the buffer that were searched already
-  bool is_last = false;
+  Held held{filled, 0};
   while (!is_done(state)) {
-    while (filled < capacity_ && !is_last) {
-      const ssize_t count = fill(fd, filled);
-      if (count < 0) return Outcome::unreadable;
-      is_last = count == 0;
-      filled += static_cast<std::size_t>(count);
-    }
-    const char* const end = is_last ? begin() + filled : line_start(begin() + searched, begin() + filled);
-    if (end == begin() + searched && !is_last) {
-      if (capacity_ >= kMaxHeldBytes) return Outcome::too_large;
-      const std::ptrdiff_t counted = state.counted - begin();
-      const std::ptrdiff_t emitted = state.emitted - begin();
-      reserve(capacity_ * 2);
-      state.counted = begin() + counted;
-      state.emitted = begin() + emitted;
+    effort_.is_stopped = effort_.is_stopped || effort_.stop.is_over();
+    if (effort_.is_stopped) return true;
+    if (!fill(source, held)) return false;
+    const bool is_last = source.is_at_end();
+    // A match of several lines can be anywhere: as much as may be is held at once.
+    if (!is_last && pattern_.is_multiline() && grow(state)) continue;
+    const char* const from = begin() + held.next;
+    const char* const end = begin() + held.filled;
+    const bool is_in_a_line = !is_last && !pattern_.is_multiline() && line_start(from, end) == from;
+    if (is_in_a_line) {
+      if (!grow(state) && !pass_long_line(source, held, state)) return false;
       continue;
     }
-    scan(begin(), begin() + searched, end, state);
+    const char* const next = search_window(from, end, is_last, state);
     if (is_last) break;
-    const char* keep = end;
-    for (std::uint32_t i = 0; i < options_.before && keep > begin(); ++i) keep = line_start(begin(), keep - 1);
-    line_of(keep, state);  // counts up to there; what is behind stays in the buffer
-    const auto moved = static_cast<std::size_t>(keep - begin());
-    searched = static_cast<std::size_t>(end - keep);
-    filled -= moved;
-    std::memmove(buffer_.get(), keep, filled);
-    state.counted = begin();
-    state.emitted = state.emitted > keep ? state.emitted - moved : begin();
+    slide(held, next, state);
   }
-  return Outcome::searched;
+  return true;
 }
 
-Outcome FileSearcher::fill_whole(int fd, std::size_t& filled) {
-  for (ssize_t count = 1; count > 0; filled += static_cast<std::size_t>(count)) {
-    if (filled == capacity_) {
-      if (capacity_ >= kMaxHeldBytes) return Outcome::too_large;
-      reserve(capacity_ * 2);
+// False: the file cannot be read.
+bool FileSearcher::fill(TextSource& source, Held& held) {
+  while (held.filled < capacity_ && !source.is_at_end()) {
+    const ssize_t count = source.read(buffer_.get() + held.filled, capacity_ - held.filled);
+    if (count < 0) return false;
+    held.filled += static_cast<std::size_t>(count);
+  }
+  return true;
+}
+
+// Only up to what may be held of a file.
+bool FileSearcher::grow(State& state) {
+  if (capacity_ >= kMaxHeldBytes) return false;
+  const std::ptrdiff_t counted = state.counted - begin();
+  const std::ptrdiff_t emitted = state.emitted - begin();
+  reserve(capacity_ * 2);
+  state.counted = begin() + counted;
+  state.emitted = begin() + emitted;
+  return true;
+}
+
+void FileSearcher::slide(Held& held, const char* next, State& state) {
+  const char* keep = next;
+  for (std::uint32_t i = 0; i < options_.before && keep > begin(); ++i) keep = line_start(begin(), keep - 1);
+  // Context never takes the place of what is to be searched.
+  if (static_cast<std::size_t>(next - keep) > capacity_ / 2) keep = next;
+  // A byte in front tells \A that this is not the beginning.
+  if (keep == next && pattern_.is_multiline() && keep > begin()) --keep;
+  line_of(keep, state);  // counts up to there; what is behind stays in the buffer
+  const auto moved = static_cast<std::size_t>(keep - begin());
+  held.next = static_cast<std::size_t>(next - keep);
+  held.filled -= moved;
+  std::memmove(buffer_.get(), keep, held.filled);
+  state.counted = begin();
+  state.emitted = state.emitted > keep ? state.emitted - moved : begin();
+}
+
+// A line at held.next that is longer than what may be held: part after part, each with the end of the one before it,
+// up to its newline or the file's end. Its first match is given; it is no context of what follows. False: it cannot be
+// read.
+bool FileSearcher::pass_long_line(TextSource& source, Held& held, State& state) {
+  const std::uint64_t long_texts = effort_.long_texts;
+  const char* line = begin() + held.next;  // as far as it is held
+  std::size_t passed = 0;                  // bytes of it that are not held any more
+  const std::uint64_t number = line_of(line, state);
+  bool is_searched = is_full(state);
+  while (!is_done(state) && !effort_.is_stopped) {
+    const char* const filled = begin() + held.filled;
+    const void* const newline = std::memchr(line, '\n', static_cast<std::size_t>(filled - line));
+    const char* const end = newline != nullptr ? static_cast<const char*>(newline) + 1 : filled;
+    const bool is_open = newline == nullptr && !source.is_at_end();
+    std::optional<Span> match;
+    // Neither `^` nor `$` is where only a part begins or ends.
+    if (!is_searched)
+      match = pattern_.find({line, end}, passed > 0 ? line + 1 : line, is_open ? end - 1 : end, effort_);
+    if (match) {
+      is_searched = true;
+      std::vector<Hit>& hits = state.found->hits;
+      const bool was_context = !hits.empty() && hits.back().line == number;
+      if (was_context) hits.pop_back();
+      const std::size_t shown = hits.size();
+      matches_.assign(1, *match);
+      add_matches(begin(), line, end, state);
+      if (hits.size() > shown) {
+        hits.back().column += static_cast<std::uint32_t>(passed);
+        hits.back().is_cut = true;
+      }
+    } else if (passed == 0) {
+      add_context(line, end, state);
     }
-    count = fill(fd, filled);
-    if (count < 0) return Outcome::unreadable;
+    if (!is_open) {
+      held.next = static_cast<std::size_t>(end - begin());
+      state.emitted = end;
+      break;
+    }
+    const std::size_t kept =
+        std::min<std::size_t>(is_searched ? 1 : kLineOverlap, static_cast<std::size_t>(filled - line));
+    passed += static_cast<std::size_t>(filled - line) - kept;
+    std::memmove(buffer_.get(), filled - kept, kept);
+    held = {kept, 0};
+    line = state.counted = state.emitted = begin();
+    if (!fill(source, held)) return false;
+    effort_.is_stopped = effort_.is_stopped || effort_.stop.is_over();
   }
-  return Outcome::searched;
+  effort_.long_texts = std::min(effort_.long_texts, long_texts + 1);
+  return true;
 }
 
-void FileSearcher::search_whole(const char* end, State& state) {
-  if (!pattern_.may_match(begin(), end)) return;
+// Matches that begin in [from, end), or, where more is to come, in the half of it that has as much behind it. Where to
+// go on.
+const char* FileSearcher::search_whole(const char* from, const char* end, bool is_last, State& state) {
+  const Span text{begin(), end};
+  // Where more is to come `$` and \z are not at the end.
+  const char* const upto = is_last ? end : end - 1;
+  const char* const limit = is_last ? end : from + (end - from) / 2;
+  if (!is_last) effort_.long_texts = 1;
   const bool ends_open = end > begin() && end[-1] != '\n';
   // An empty match behind the last newline is on no line.
   const auto is_on_a_line = [&](const std::optional<Span>& match) {
     return match && (match->begin < end || ends_open);
   };
-  const char* shown = begin();
-  for (auto match = pattern_.find(begin(), begin(), end); is_on_a_line(match);) {
+  const auto is_ours = [&](const std::optional<Span>& match) {
+    return is_on_a_line(match) && (is_last || match->begin < limit);
+  };
+  const char* shown = from;
+  std::optional<Span> match;
+  if (!is_full(state) && pattern_.may_match(from, end)) match = pattern_.find(text, from, upto, effort_);
+  while (is_ours(match)) {
     const char* const line = line_start(begin(), match->begin);
     const char* line_end = line;
     // Matches that share a line belong together.
@@ -153,26 +211,29 @@ void FileSearcher::search_whole(const char* end, State& state) {
     do {
       if (matches_.size() < kMaxLineMatches) matches_.push_back(*match);
       line_end = std::max(line_end, next_line(match->end > match->begin ? match->end - 1 : match->begin, end));
-      match = next_match(begin(), *match, end);
+      match = next_match(text, *match, upto);
     } while (is_on_a_line(match) && (match->begin < line_end || line_end == end));
     add_context(shown, line, state);
     add_matches(begin(), line, line_end, state);
     shown = line_end;
-    if (options_.mode == SearchOptions::Mode::files) return;
+    if (options_.mode == SearchOptions::Mode::files) return end;
     if (is_full(state)) break;
   }
-  add_context(shown, end, state);
+  const char* next = is_last ? end : std::max(shown, line_start(from, limit));
+  if (next == from && !is_last) next = limit;  // one line takes all of it
+  add_context(shown, next, state);
+  return next;
 }
 
 // Empty ones count too. Right behind a match one is no match of its own, though it may be on a line of its own.
-std::optional<Span> FileSearcher::next_match(const char* begin, Span last, const char* end) const {
+std::optional<Span> FileSearcher::next_match(Span text, Span last, const char* upto) {
   const auto behind_character = [&](const char* at) {
-    const std::string_view rest(at, static_cast<std::size_t>(end - at));
+    const std::string_view rest(at, static_cast<std::size_t>(text.end - at));
     return at + (rest.empty() ? 1 : std::max<std::size_t>(utf8_sequence(rest), 1));
   };
   const char* from = last.end > last.begin ? last.end : behind_character(last.end);
-  while (from <= end) {
-    const auto found = pattern_.find(begin, from, end);
+  while (from <= upto) {
+    const auto found = pattern_.find(text, from, upto, effort_);
     const bool is_right_behind = found && found->begin == last.end && found->end == last.end;
     if (!is_right_behind || !gives_each_match()) return found;
     from = behind_character(found->end);
@@ -183,13 +244,14 @@ std::optional<Span> FileSearcher::next_match(const char* begin, Span last, const
 void FileSearcher::collect_line(Span first, const char* line, const char* line_end) {
   matches_.assign(1, first);
   if (!gives_each_match()) return;
-  const char* end = line_end > line && line_end[-1] == '\n' ? line_end - 1 : line_end;
-  if (end > first.end && end[-1] == '\r') --end;
+  const char* const end = line_end > line && line_end[-1] == '\n' ? line_end - 1 : line_end;
+  const std::uint64_t long_texts = effort_.long_texts;
   while (matches_.size() < kMaxLineMatches) {
-    const auto next = next_match(line, matches_.back(), end);
+    const auto next = next_match({line, end}, matches_.back(), end);
     if (!next) break;
     matches_.push_back(*next);
   }
+  effort_.long_texts = long_texts;  // this line was counted when the first was found
 }
 
 bool FileSearcher::is_full(const State& state) const {
@@ -207,7 +269,8 @@ void FileSearcher::scan(const char* oldest, const char* from, const char* end, S
       add_context(from, end, state);
       return;
     }
-    const auto match = pattern_.find_line(from, end);
+    const auto match = pattern_.find_line(from, end, effort_);
+    if (effort_.is_stopped) return;
     if (!match) {
       add_context(from, end, state);
       return;

@@ -1,7 +1,7 @@
 // Searching one file: windows of whole lines, hits with their context.
 //
 // A byte-order mark is no part of the first line. What begins with UTF-16's is searched, shown and counted in columns
-// as UTF-8.
+// as UTF-8. Files of any size are searched in bounded memory, and with looks at whether to stop.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 
 #include "worker/limits.h"
 #include "worker/pattern.h"
+#include "worker/text_source.h"
 
 namespace sallyport::worker {
 
@@ -31,6 +32,7 @@ struct SearchOptions {
   std::uint32_t after = 0;
   bool only_matching = false;
   bool with_binary = false;                // search binary files as if they were text
+  bool with_large = false;                 // and files above kMaxSearchedBytes
   std::size_t line_bytes = kHitLineBytes;  // longer texts are cut around the match
   std::uint64_t most_lines = UINT64_MAX;   // matching lines after which a file is left
 };
@@ -41,14 +43,17 @@ struct FileHits {
   std::size_t bytes = 0;      // that the hits take
   // Their bytes ended the search before the file or most_lines did: what is left lies behind this line.
   std::uint64_t rest_behind = 0;
+  // Lines, or the text of a multiline search, that were too long to be searched at once: see Effort.
+  std::uint64_t long_texts = 0;
 };
 
-enum class Outcome : std::uint8_t { searched, binary, too_large, unreadable };
+// stopped: what was found until then is not all. empty: there was nothing to search.
+enum class Outcome : std::uint8_t { searched, empty, binary, too_large, unreadable, stopped };
 
 // One per thread; its buffer is reused from file to file.
 class FileSearcher {
  public:
-  FileSearcher(const Pattern& pattern, const SearchOptions& options);
+  FileSearcher(const Pattern& pattern, const SearchOptions& options, const Stop& stop);
 
   // Hits behind line `after_line` are added to `found`, until they take kMaxHitBytes.
   Outcome search(int fd, std::uint64_t after_line, FileHits& found);
@@ -64,14 +69,25 @@ class FileSearcher {
     bool was_shown;              // that context, on the page before
   };
 
-  Outcome search_lines(int fd, std::size_t filled, State& state);
-  void search_whole(const char* end, State& state);
+  // The buffer's content: [0, filled), of which what is before `next` was searched.
+  struct Held {
+    std::size_t filled = 0;
+    std::size_t next = 0;
+  };
+
+  bool search_windows(TextSource& source, std::size_t filled, State& state);
+  bool fill(TextSource& source, Held& held);
+  const char* search_window(const char* from, const char* end, bool is_last, State& state);
+  void slide(Held& held, const char* next, State& state);
+  bool grow(State& state);
+  bool pass_long_line(TextSource& source, Held& held, State& state);
+  const char* search_whole(const char* from, const char* end, bool is_last, State& state);
   void scan(const char* oldest, const char* from, const char* end, State& state);
   // Of the lines [line, line_end), which hold matches_.
   void add_matches(const char* oldest, const char* line, const char* line_end, State& state);
   void add_each_match(const char* line, State& state);
   void collect_line(Span first, const char* line, const char* line_end);
-  std::optional<Span> next_match(const char* begin, Span last, const char* end) const;
+  std::optional<Span> next_match(Span text, Span last, const char* upto);
   void add_context(const char* from, const char* end, State& state);
   void add(const char* line, const char* end, std::uint32_t column, State& state);
   std::uint64_t line_of(const char* place, State& state);
@@ -79,12 +95,11 @@ class FileSearcher {
   bool is_done(const State& state) const;
   bool gives_each_match() const { return options_.only_matching && options_.mode == SearchOptions::Mode::content; }
   void reserve(std::size_t capacity);  // keeps the content
-  ssize_t fill(int fd, std::size_t at);
-  Outcome fill_whole(int fd, std::size_t& filled);
   const char* begin() const { return buffer_.get(); }
 
   const Pattern& pattern_;
   SearchOptions options_;
+  Effort effort_;
   std::unique_ptr<char[]> buffer_;
   std::size_t capacity_ = 0;
   std::vector<Span> matches_;

@@ -12,6 +12,11 @@ void Stop::poll() const {
   look_();
 }
 
+bool Stop::is_over() const {
+  if (std::this_thread::get_id() == owner_) poll();
+  return should_stop();
+}
+
 Status Stop::check() const {
   poll();
   return verdict();

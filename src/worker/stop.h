@@ -4,13 +4,14 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <thread>
 
 #include "base/clock.h"
 #include "base/result.h"
 
 namespace sallyport::worker {
 
-// cancel() and should_stop() may be called from any thread; the others only from the one that began the work.
+// cancel(), should_stop() and is_over() may be called from any thread; the others only from the one that made it.
 class Stop {
  public:
   Stop() = default;
@@ -23,6 +24,8 @@ class Stop {
   bool is_late() const { return deadline_ != SteadyTime() && std::chrono::steady_clock::now() >= deadline_; }
   bool should_stop() const { return is_cancelled() || is_late(); }
   void poll() const;
+  // Polls, on the thread that may; whether to stop. Between any two calls only a fraction of a second may pass.
+  bool is_over() const;
   // Polls; CANCELLED or TIMEOUT, if it should stop.
   Status check() const;
   // The same, and looks even if it has just looked: before what cannot be taken back.
@@ -34,6 +37,7 @@ class Stop {
   std::atomic<bool> is_cancelled_{false};
   SteadyTime deadline_{};
   std::function<void()> look_;
+  std::thread::id owner_ = std::this_thread::get_id();
   mutable SteadyTime last_look_{};
 };
 

@@ -13,43 +13,38 @@
 #include <thread>
 #include <vector>
 
-#include "os/beneath.h"
+#include "worker/ignore_files.h"
 #include "worker/listing.h"
+#include "worker/masks.h"
 
 namespace sallyport::worker {
 namespace {
 
 using Directory = std::shared_ptr<const WalkDirectory>;
 
-// Reads an ignore file below a directory; nothing on any fault, as git does.
-std::string read_rules(int directory, const char* path) {
-  const UniqueFd file = os::open_beneath(directory, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, os::Links::refused);
-  if (!file) return {};
-  std::string text(4096, '\0');
-  std::size_t filled = 0;
-  while (filled < kMaxIgnoreFileBytes) {
-    const ssize_t count = ::read(file.get(), text.data() + filled, text.size() - filled);
-    if (count <= 0) break;
-    filled += static_cast<std::size_t>(count);
-    if (filled == text.size()) text.resize(text.size() * 4);
-  }
-  text.resize(filled);
-  return text;
-}
-
 std::shared_ptr<const IgnoreScope> add_scope(std::shared_ptr<const IgnoreScope> parent, std::size_t base,
-                                             std::string_view text) {
-  IgnoreRules rules = IgnoreRules::parse(text);
+                                             const RulesText& text, Skipped& skipped) {
+  if (text.is_cut) ++skipped.ignore_files_cut;
+  IgnoreRules rules = IgnoreRules::parse(text.text);
   if (rules.empty()) return parent;
   return std::make_shared<const IgnoreScope>(IgnoreScope{std::move(parent), base, std::move(rules)});
 }
 
+// A directory whose ignore files count.
+struct RulesPlace {
+  int directory;
+  std::string path;  // absolute
+  std::size_t base;
+  bool has_git;
+  bool has_gitignore;
+};
+
 // The rules in force in a directory, given its parent's. A repository starts afresh: what lies above
 // it has no say inside.
-std::shared_ptr<const IgnoreScope> scope_for(std::shared_ptr<const IgnoreScope> parent, int directory, std::size_t base,
-                                             bool has_git, bool has_gitignore) {
-  if (has_git) parent = add_scope(nullptr, base, read_rules(directory, ".git/info/exclude"));
-  if (has_gitignore) parent = add_scope(std::move(parent), base, read_rules(directory, ".gitignore"));
+std::shared_ptr<const IgnoreScope> scope_for(std::shared_ptr<const IgnoreScope> parent, const Roots& roots,
+                                             const RulesPlace& at, Skipped& skipped) {
+  if (at.has_git) parent = add_scope(nullptr, at.base, read_exclude(roots, at.directory, at.path), skipped);
+  if (at.has_gitignore) parent = add_scope(std::move(parent), at.base, read_rules(at.directory, ".gitignore"), skipped);
   return parent;
 }
 
@@ -71,8 +66,12 @@ struct Task {
 
 class Walk {
  public:
-  Walk(std::string prefix, const WalkOptions& options, const Stop& stop, WalkVisitor& visitor)
-      : prefix_(std::move(prefix)),
+  Walk(const Roots& roots, std::string start, std::string prefix, const WalkOptions& options, const Stop& stop,
+       WalkVisitor& visitor)
+      : roots_(roots),
+        masks_(roots),
+        start_path_(std::move(start)),
+        prefix_(std::move(prefix)),
         options_(options),
         stop_(stop),
         visitor_(visitor),
@@ -103,9 +102,8 @@ class Walk {
     }
     Task task;
     while (next(worker, task)) {
-      if (worker == 0) stop_.poll();
       if (worker == 0 && tells_reached_) tell_reached();
-      if (stop_.should_stop() || has_failed_.load(std::memory_order_relaxed))
+      if (stop_.is_over() || has_failed_.load(std::memory_order_relaxed))
         abandon();
       else if (!task.files.empty())
         visit_files(worker, task);
@@ -135,7 +133,14 @@ class Walk {
     std::unique_lock lock(mutex_);
     while (tasks_.empty() && pending_ != 0) {
       ++waiting_;
-      changed_.wait(lock);
+      if (worker != 0) {
+        changed_.wait(lock);
+      } else if (changed_.wait_for(lock, kPollInterval) == std::cv_status::timeout) {
+        // Only this thread sees a cancel, however long the others are busy with a file each.
+        lock.unlock();
+        stop_.poll();
+        lock.lock();
+      }
       --waiting_;
     }
     if (tasks_.empty()) return false;
@@ -212,11 +217,14 @@ class Walk {
       ++skipped.unreadable;
       return;
     }
+    if (listing.entries().empty() && masks_.is_mask(directory->fd.get())) ++skipped.masked;
     if (visitor_.wants_order()) listing.sort();
     const bool is_start = directory == start_;
     if (!options_.with_ignored && !is_start && (listing.has_git() || listing.has_gitignore())) {
-      scope = scope_for(std::move(scope), directory->fd.get(), prefix_.size() + directory->path.size(),
-                        listing.has_git(), listing.has_gitignore());
+      scope = scope_for(std::move(scope), roots_,
+                        {directory->fd.get(), start_path_ + directory->path, prefix_.size() + directory->path.size(),
+                         listing.has_git(), listing.has_gitignore()},
+                        skipped);
     }
     std::string path = prefix_ + directory->path;
     const std::size_t base = path.size();
@@ -225,7 +233,7 @@ class Walk {
     const bool is_large = listing.entries().size() > kBatchFiles;
     std::size_t looked_at = 0;
     for (const Listing::Entry& entry : listing.entries()) {
-      if (++looked_at % 64 == 0 && stop_.should_stop()) break;
+      if (++looked_at % 64 == 0 && stop_.is_over()) break;
       const std::string_view name = listing.name(entry);
       const bool is_directory = entry.kind == EntryKind::directory;
       Verdict verdict = Verdict::none;
@@ -233,7 +241,7 @@ class Walk {
         if (scope) {
           path.resize(base);
           path += name;
-          verdict = IgnoreScope::judge(scope.get(), path, name, is_directory);
+          verdict = IgnoreScope::judge(scope.get(), path, name, is_directory, stop_);
         }
         if (verdict == Verdict::ignored || name == ".git") {
           ++skipped.ignored;
@@ -273,7 +281,10 @@ class Walk {
     }
   }
 
-  std::string prefix_;  // from the topmost ignore file's directory to the start
+  const Roots& roots_;
+  Masks masks_;
+  std::string start_path_;  // absolute, with a slash at its end
+  std::string prefix_;      // from the topmost ignore file's directory to the start
   WalkOptions options_;
   const Stop& stop_;
   WalkVisitor& visitor_;
@@ -296,7 +307,8 @@ class Walk {
 
 // The scope of the start itself: ignore files from the repository's top (or the view's root) down to
 // it. Opened through the roots, so that nothing outside is read. `prefix` becomes the path from there.
-std::shared_ptr<const IgnoreScope> scope_above(const Roots& roots, std::string_view start, std::string& prefix) {
+std::shared_ptr<const IgnoreScope> scope_above(const Roots& roots, std::string_view start, std::string& prefix,
+                                               Skipped& skipped) {
   const std::string whole = roots.absolute(start);
   std::vector<std::string> chain;  // the start first
   for (std::string at = whole;;) {
@@ -318,7 +330,8 @@ std::shared_ptr<const IgnoreScope> scope_above(const Roots& roots, std::string_v
   for (const std::string& at : chain) {
     const auto directory = roots.open_directory(at);
     if (!directory) continue;
-    scope = scope_for(std::move(scope), directory->get(), relative(at).size(), exists(directory->get(), ".git"), true);
+    scope = scope_for(std::move(scope), roots,
+                      {directory->get(), at, relative(at).size(), exists(directory->get(), ".git"), true}, skipped);
   }
   return scope;
 }
@@ -334,6 +347,9 @@ Skipped& Skipped::operator+=(const Skipped& other) {
   too_deep += other.too_deep;
   binary += other.binary;
   too_large += other.too_large;
+  masked += other.masked;
+  long_lines += other.long_lines;
+  ignore_files_cut += other.ignore_files_cut;
   return *this;
 }
 
@@ -349,10 +365,14 @@ Result<Skipped> walk(const Roots& roots, std::string_view start, const WalkOptio
   TRY(directory->fd, roots.open_directory(start));
   std::string prefix;
   std::shared_ptr<const IgnoreScope> scope;
-  if (!options.with_ignored) scope = scope_above(roots, start, prefix);
-  auto skipped = Walk(std::move(prefix), options, stop, visitor).run(std::move(directory), std::move(scope));
+  Skipped skipped;
+  if (!options.with_ignored) scope = scope_above(roots, start, prefix, skipped);
+  std::string path = roots.absolute(start);
+  if (!path.ends_with('/')) path += '/';
+  Walk whole(roots, std::move(path), std::move(prefix), options, stop, visitor);
+  TRY(const Skipped below, whole.run(std::move(directory), std::move(scope)));
   TRY(stop.check());
-  return skipped;
+  return skipped += below;
 }
 
 }  // namespace sallyport::worker

@@ -32,6 +32,9 @@ struct Skipped {
   std::uint64_t too_deep = 0;
   std::uint64_t binary = 0;
   std::uint64_t too_large = 0;
+  std::uint64_t masked = 0;            // files and directories that a cover of the sandbox shows empty
+  std::uint64_t long_lines = 0;        // searched in pieces: Effort says what may be missed
+  std::uint64_t ignore_files_cut = 0;  // their rules behind kMaxIgnoreFileBytes do not count
   Skipped& operator+=(const Skipped& other);
 };
 

@@ -40,6 +40,46 @@ TEST(GlobPaths, RespectIgnoreRulesAndCanListDirectories) {
   EXPECT_EQ(find_paths(box.open(), glob, Stop())->paths, (Paths{"src"}));
 }
 
+TEST(GlobPaths, AnIgnoreFileThatIsTooLongIsCutAtALineAndCounted) {
+  SandboxDir box;
+  std::string rules = "first\n";
+  while (rules.size() < kMaxIgnoreFileBytes - 3) rules += "#\n";
+  box.write(".gitignore", rules + "kept-x\nlast\n");
+  for (const char* name : {"first", "kept", "kept-", "kept-x", "last"}) box.write(name, "");
+  GlobRequest glob;
+  glob.pattern = "**";
+  auto answer = find_paths(box.open(), glob, Stop());
+  EXPECT_EQ(answer->paths, (Paths{"kept", "kept-", "kept-x", "last"}));
+  EXPECT_EQ(answer->skipped.ignore_files_cut, 1U);
+  box.write("sub/.gitignore", rules + "kept-x\nlast\n");
+  EXPECT_EQ(find_paths(box.open(), glob, Stop())->skipped.ignore_files_cut, 2U);
+  box.write(".gitignore", "last\n");
+  answer = find_paths(box.open(), glob, Stop());
+  EXPECT_EQ(answer->paths, (Paths{"first", "kept", "kept-", "kept-x"}));
+  EXPECT_EQ(answer->skipped.ignore_files_cut, 1U);
+}
+
+// A linked work tree and a submodule: .git is a file that says where the repository is.
+TEST(GlobPaths, TheRepositorysExcludesCountWhereGitIsAFile) {
+  SandboxDir box;
+  box.write("main/.git/info/exclude", "private\n");
+  box.write("main/.git/worktrees/w/commondir", "../..\n");
+  box.write("main/.git/modules/sub/info/exclude", "hers\n");
+  box.write("tree/.git", "gitdir: " + box.path("main/.git/worktrees/w") + "\n");
+  box.write("main/sub/.git", "gitdir: ../.git/modules/sub\n");
+  box.write("odd/.git", "gitdir: ../../outside/repository\n");
+  box.write_outside("repository/info/exclude", "private\n");
+  for (const char* name : {"tree/private", "tree/a", "tree/deep/private", "main/private", "main/sub/hers",
+                           "main/sub/private", "odd/private", "odd/hers"})
+    box.write(name, "");
+  GlobRequest glob;
+  glob.pattern = "**";
+  EXPECT_EQ(find_paths(box.open(), glob, Stop())->paths,
+            (Paths{"main/sub/private", "odd/hers", "odd/private", "tree/a"}));
+  glob.root = "tree/deep";
+  EXPECT_EQ(find_paths(box.open(), glob, Stop())->paths, Paths());
+}
+
 TEST(GlobPaths, PagesJoinToTheWhole) {
   SandboxDir box;
   for (int i = 0; i < 500; ++i) box.write("d" + std::to_string(i % 13) + "/" + std::to_string(i), "");

@@ -13,7 +13,7 @@ namespace {
 
 bool is_ignored(std::string_view rules, std::string_view path, bool is_directory = false) {
   const std::string_view name = path.substr(path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/') + 1);
-  return IgnoreRules::parse(rules).judge(path, name, is_directory) == Verdict::ignored;
+  return IgnoreRules::parse(rules).judge(path, name, is_directory, Stop()) == Verdict::ignored;
 }
 
 TEST(Ignore, TheLastMatchingRuleWins) {
@@ -48,6 +48,17 @@ TEST(Ignore, CommentsSpacesEscapesBomAndCrlf) {
       is_ignored("\xef\xbb\xbf"
                  "a\r\nb\r\n",
                  "a"));
+}
+
+TEST(Ignore, ManyRulesAreLeftWhenItIsTimeToStop) {
+  std::string text = "*x*y\n";
+  for (int i = 0; i < 10'000; ++i) text += "*a*a*b" + std::to_string(i) + "\n";
+  const IgnoreRules rules = IgnoreRules::parse(text);
+  const std::string name = "x" + std::string(100, 'a') + "y";
+  Stop stop;
+  EXPECT_EQ(rules.judge(name, name, false, stop), Verdict::ignored);
+  stop.cancel();
+  EXPECT_EQ(rules.judge(name, name, false, stop), Verdict::none);
 }
 
 // git is the judge: random rules in random directories over a random tree. SALLYPORT_LONG=1 runs many more.
@@ -107,7 +118,8 @@ TEST(Ignore, AgreesWithGitOnGeneratedTrees) {
         at = slash == std::string::npos ? "" : at.substr(0, slash + 1);
         const std::string name = path.substr(path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1);
         if (const auto found = rules.find(at); found != rules.end()) {
-          const Verdict verdict = found->second.judge(std::string_view(path).substr(at.size()), name, is_directory);
+          const Verdict verdict =
+              found->second.judge(std::string_view(path).substr(at.size()), name, is_directory, Stop());
           if (verdict != Verdict::none) return verdict == Verdict::ignored;
         }
         if (at.empty()) return false;

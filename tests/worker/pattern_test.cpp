@@ -129,7 +129,9 @@ std::string first_line(std::string_view regex, std::string_view text, PatternOpt
   const auto pattern = Pattern::compile(regex, options);
   if (!pattern) return "error: " + pattern.error().message;
   const std::string buffer = padded(text);
-  const auto found = pattern->find_line(buffer.data(), buffer.data() + text.size());
+  const Stop never;
+  Effort effort{never};
+  const auto found = pattern->find_line(buffer.data(), buffer.data() + text.size(), effort);
   return found ? std::string(found->begin, found->end) : "none";
 }
 
@@ -140,8 +142,108 @@ TEST(Pattern, DoesNotMatchAcrossLines) {
 
 TEST(Pattern, AnchorsAreThoseOfALineAlsoInCrlfFiles) {
   EXPECT_EQ(first_line("^b$", "ab\nb\n"), "b");
-  EXPECT_EQ(first_line("b;$", "ab;\r\nc\r\n"), "b;");
-  EXPECT_EQ(first_line("\\d$", "a1\r\n"), "1");
+  EXPECT_EQ(first_line("b;$", "ab;\r\nc\r\n"), "b;\r");
+  EXPECT_EQ(first_line("\\d$", "a1\r\n"), "1\r");
+  // The text is the line.
+  EXPECT_EQ(first_line("\\Ab.", "ab\nbc\n"), "bc");
+  EXPECT_EQ(first_line("[ab]c\\z", "bcd\nac\n"), "ac");
+  EXPECT_EQ(first_line("(?-m)^[bx]", "ab\nbc\n"), "b");
+}
+
+// However a pattern is compiled: by its literal, as a whole, by lines.
+TEST(Pattern, ACarriageReturnIsACharacterAndALineEndsBeforeItToo) {
+  for (const char* pattern : {"ab.", "ab\\r", "[a][b].", "(?:ab|xy).", "(?:ab|xy)\\r", "ab$", "(ab|xy)$", "[a]b$",
+                              "\\Aab.", "b\\s$", "ab\\x0d"}) {
+    for (const bool is_multiline : {false, true}) {
+      const PatternOptions options{.is_multiline = is_multiline};
+      EXPECT_NE(first_line(pattern, "x\r\nab\r\n", options).find('b'), std::string::npos) << pattern << is_multiline;
+      EXPECT_EQ(first_line(pattern, "x\r\nabc\r\n", options) == "none",
+                std::string_view(pattern).find_first_of("$rs0") != std::string_view::npos)
+          << pattern << is_multiline;
+    }
+  }
+  EXPECT_EQ(first_line("^$", "x\r\n\r\n"), "\r");
+  EXPECT_EQ(first_line("^.$", "xy\r\n\r\n"), "\r");
+  EXPECT_EQ(first_line("[$]", "a$\r\n"), "$");
+  EXPECT_EQ(first_line("\\$|\\Q$\\E", "a$\r\n"), "$");
+  EXPECT_EQ(first_line("ab\r", "ab\r\n", {.is_fixed = true}), "ab\r");
+  EXPECT_EQ(first_line("ab", "ab\r\n", {.is_word = true}), "ab");
+  EXPECT_EQ(first_line("ab$", "ab\r\n", {.is_word = true}).substr(0, 2), "ab");
+}
+
+TEST(Pattern, ANewlineIsRefusedHoweverItIsWrittenButNotWhereASetExcludesIt) {
+  for (const char* pattern : {"a\nb", "a\\nb", "a\\x0ab", "a\\x0Ab", "a\\x{a}b", "a\\x{00a}b", "a\\012b", "a\\12b",
+                              "[\\n]", "[a\\x0a]", "\\Qa\nb\\E"})
+    EXPECT_NE(first_line(pattern, "x").find("set multiline"), std::string::npos) << pattern;
+  EXPECT_EQ(first_line("a[^\\n]*b", "a\nacb\n"), "acb");
+  EXPECT_EQ(first_line("[^\\x0a]b", "a\nacb\n"), "cb");
+  EXPECT_EQ(first_line("a\\\\nb", "a\\nb\n"), "a\\nb");
+  EXPECT_EQ(first_line("\\Qa\\nb\\E", "a\\nb\n"), "a\\nb");
+  EXPECT_EQ(first_line("a\\x0bb|\\x{0ab}|\\0013", "a\vb\n"), "a\vb");
+}
+
+// Large enough that RE2 is given no more than 4 KiB at once.
+constexpr const char* kLargeProgram = "x[ab]{5,900}y|\\pL{20}q";
+
+TEST(Pattern, ALongTextIsSearchedInPiecesThatOverlap) {
+  std::mt19937 random(11);
+  const auto pattern = Pattern::compile(kLargeProgram, {});
+  ASSERT_TRUE(pattern);
+  const re2::RE2 judge(kLargeProgram);
+  const Stop never;
+  std::uint64_t long_texts = 0;
+  for (int round = 0; round < 60; ++round) {
+    std::string text(1 + random() % 20'000, '.');
+    for (std::size_t i = random() % 4; i > 0; --i) {
+      const std::string word = "x" + std::string(random() % 1000, 'a') + (random() % 4 == 0 ? "" : "y");
+      text.insert(random() % text.size(), word);
+    }
+    re2::StringPiece expected;
+    const bool is_match = judge.Match(text, 0, text.size(), re2::RE2::UNANCHORED, &expected, 1);
+    const std::string buffer = padded(text);
+    Effort effort{never};
+    const auto found = pattern->find_line(buffer.data(), buffer.data() + text.size(), effort);
+    ASSERT_EQ(found.has_value(), is_match) << round;
+    if (found) {
+      EXPECT_EQ(found->begin - buffer.data(), expected.data() - text.data());
+      EXPECT_EQ(found->size(), expected.size());
+    }
+    EXPECT_EQ(effort.long_texts, text.size() > 4096 ? 1U : 0U);
+    long_texts += effort.long_texts;
+  }
+  EXPECT_GT(long_texts, 20U);
+}
+
+TEST(Pattern, LooksAtWhetherToStopBetweenPieces) {
+  Stop stop;
+  stop.cancel();
+  for (const std::string& text : {std::string(100'000, '.') + "xaaaaay", [] {
+                                    std::string lines;
+                                    for (int i = 0; i < 2000; ++i) lines += std::string(50, '.') + "\n";
+                                    return lines + "xaaaaay";
+                                  }()}) {
+    for (const char* regex : {kLargeProgram, "xa[ab]{4,900}y(?:\\pL{20}q)?"}) {
+      const auto pattern = Pattern::compile(regex, {});
+      const std::string buffer = padded(text + std::string(8000, 'x') + "xa");
+      Effort effort{stop};
+      const auto found = pattern->find_line(buffer.data(), buffer.data() + buffer.size() - kScanPadding, effort);
+      EXPECT_TRUE(effort.is_stopped) << regex;
+      EXPECT_FALSE(found);
+    }
+  }
+}
+
+TEST(Pattern, ALiteralIsFoundWholeHoweverLongItAndItsTextAre) {
+  const std::string literal(20'000, 'w');
+  const auto pattern = Pattern::compile(literal, {.is_word = true});
+  ASSERT_TRUE(pattern);
+  const std::string buffer = padded(std::string(200'000, '.') + literal + std::string(200'000, '.'));
+  const Stop never;
+  Effort effort{never};
+  const auto found = pattern->find_line(buffer.data(), buffer.data() + 420'000, effort);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->begin - buffer.data(), 200'000);
+  EXPECT_EQ(effort.long_texts, 0U);
 }
 
 TEST(Pattern, WordFixedAndCase) {
@@ -214,6 +316,7 @@ TEST(Pattern, SaysClearlyWhatRe2Refuses) {
       {"a{1001}", "1000 times"},
       {"((x{1000}){1000}){1000}", "1000 times"},
   };
+  EXPECT_NE(first_line("(?:\\pL{20}){2}", "x").find("instructions"), std::string::npos);
   for (const auto& [pattern, hint] : cases) {
     const std::string said = first_line(pattern, "x");
     EXPECT_NE(said.find("RE2 refuses it"), std::string::npos) << pattern;

@@ -162,27 +162,42 @@ TEST(Service, ACursorFromElsewhereIsRefused) {
   box.write("d/f", "hit\n");
   const Service service(box.open());
   const std::pair<const char*, const char*> cases[] = {
-      {"fs.list", R"({"cursor":"a/b"})"},
-      {"fs.list", R"({"cursor":"%zz"})"},
-      {"fs.list", R"({"cursor":"%41"})"},
-      {"fs.glob", R"({"pattern":"*","cursor":"%ff"})"},
-      {"fs.glob", R"({"pattern":"*","root":"d","cursor":"f"})"},
-      {"fs.glob", R"({"pattern":"*","root":"d","cursor":"d/"})"},
-      {"fs.grep", R"({"pattern":"x","cursor":"f"})"},
-      {"fs.grep", R"({"pattern":"x","cursor":"0:"})"},
-      {"fs.grep", R"({"pattern":"x","cursor":"01:f"})"},
-      {"fs.grep", R"({"pattern":"x","cursor":"-1:f"})"},
-      {"fs.grep", R"({"pattern":"x","cursor":"99999999999999999999:f"})"},
-      {"fs.grep", R"({"pattern":"x","cursor":"1:%"})"},
-      {"fs.grep", R"({"pattern":"x","mode":"count","cursor":"1:f"})"},
-      {"fs.grep", R"({"pattern":"x","root":"d","cursor":"1:f"})"},
-      {"fs.grep", R"({"pattern":"x","root":"d/f","cursor":"1:d/f2"})"},
+      {"fs.list", R"({"cursor":"list:a/b"})"},
+      {"fs.list", R"({"cursor":"list:%zz"})"},
+      {"fs.list", R"({"cursor":"list:%41"})"},
+      {"fs.glob", R"({"pattern":"*","cursor":"glob:%ff"})"},
+      {"fs.glob", R"({"pattern":"*","root":"d","cursor":"glob:f"})"},
+      {"fs.glob", R"({"pattern":"*","root":"d","cursor":"glob:d/"})"},
+      {"fs.glob", R"({"pattern":"*","cursor":"glob:../x"})"},
+      {"fs.glob", R"({"pattern":"*","cursor":"glob:/etc"})"},
+      {"fs.glob", R"({"pattern":"*","cursor":"glob:a//b"})"},
+      {"fs.grep", R"({"pattern":"x","cursor":"grep:f"})"},
+      {"fs.grep", R"({"pattern":"x","cursor":"grep:0:"})"},
+      {"fs.grep", R"({"pattern":"x","cursor":"grep:01:f"})"},
+      {"fs.grep", R"({"pattern":"x","cursor":"grep:-1:f"})"},
+      {"fs.grep", R"({"pattern":"x","cursor":"grep:99999999999999999999:f"})"},
+      {"fs.grep", R"({"pattern":"x","cursor":"grep:1:%"})"},
+      {"fs.grep", R"({"pattern":"x","cursor":"grep:0:../x"})"},
+      {"fs.grep", R"({"pattern":"x","mode":"count","cursor":"grep:1:f"})"},
+      {"fs.grep", R"({"pattern":"x","root":"d","cursor":"grep:1:f"})"},
+      {"fs.grep", R"({"pattern":"x","root":"d/f","cursor":"grep:1:d/f2"})"},
   };
+  // What one kind of request ended with is no other kind's, nor is what looks like it.
+  for (const char* text : {"0:1:-:-", "f", "../x", "/etc", "0:f", "list:f", "glob:f", "grep:0:f"}) {
+    const std::string cursor = text;
+    for (const char* name : {"list", "glob", "grep"}) {
+      const std::string method = name;
+      if (cursor.starts_with(method + ":")) continue;
+      const std::string pattern = method == "list" ? "" : R"("pattern":"x",)";
+      const std::string answer = call(service, "fs." + method, "{" + pattern + R"("cursor":")" + cursor + "\"}");
+      EXPECT_NE(answer.find(R"("field":"params.cursor")"), std::string::npos) << method << cursor << answer;
+    }
+  }
   for (const auto& [method, params] : cases) {
     const std::string answer = call(service, method, params);
     EXPECT_NE(answer.find(R"("field":"params.cursor")"), std::string::npos) << method << params << answer;
   }
-  EXPECT_NE(call(service, "fs.grep", R"({"pattern":"x","root":"d/f","cursor":"1:d/f"})").find("result"),
+  EXPECT_NE(call(service, "fs.grep", R"({"pattern":"x","root":"d/f","cursor":"grep:1:d/f"})").find("result"),
             std::string::npos);
 }
 
