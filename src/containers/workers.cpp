@@ -18,7 +18,7 @@ namespace {
 // caller may have to wait for all of them, and each may be a long search.
 constexpr std::size_t kMostAtOnce = 4;
 // Workers of a container that wait for one caller each.
-constexpr std::size_t kMostAlone = 4;
+constexpr std::size_t kMostAlone = 8;
 // A worker that was sent away while a call waited for it is waited for again; one that dies at once is not.
 constexpr int kMostStarts = 2;
 

@@ -1,5 +1,6 @@
 // File workers, one per container, started when the first call needs one and again after one died. A call that goes on
-// only as fast as its caller sends or reads has one for itself: a caller that stands still holds up nobody else.
+// only as fast as its caller sends or reads has one for itself, as long as there are few: a caller that stands still
+// does not hold up the others.
 #pragma once
 
 #include <functional>

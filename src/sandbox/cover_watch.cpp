@@ -39,9 +39,10 @@ std::set<std::string> mount_points(int mount_info) {
   std::set<std::string> points;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string skip, point;
-    words >> skip >> skip >> skip >> skip >> point;
+    // The fifth word. Only blanks, tabs, line feeds and backslashes are escaped in it.
+    std::size_t begin = 0;
+    for (int word = 0; word < 4; ++word) begin = std::min(line.find(' ', begin), line.size() - 1) + 1;
+    const std::string point = line.substr(begin, line.find(' ', begin) - begin);
     // A file that was replaced shows with this suffix until its mount is gone.
     if (point.ends_with("//deleted")) continue;
     points.insert(unescape(point));
@@ -103,11 +104,13 @@ void CoverWatch::check(Changes& changes) {
       continue;
     }
     ++open_count;
+    running_.distrust(cover->target);
     if (told_removed_.insert(cover->target).second) changes.removed.push_back(cover->target);
   }
   const std::vector<Covered> answers = put_back(there);
   for (std::size_t i = 0; i < there.size(); ++i) {
     const std::string& target = there[i]->target;
+    running_.distrust(target);
     if (answers[i] == Covered::failed) ++open_count;
     if (answers[i] == Covered::closed) closed_.insert(target);
     if (answers[i] == Covered::yes && told_put_back_.insert(target).second) changes.put_back.push_back(target);

@@ -264,7 +264,7 @@ class Scanner {
   }
 
   void check_repository(const std::string& path, int depth) {
-    if (depth > kMaxDepth || is_late() || !checked_.insert(path).second) return;
+    if (is_late() || !checked_.insert(path).second) return;
     in_directory(path, [&](const HeldDirectory& git) {
       check_hooks(git, "hooks");
       check_commondir(git, depth);
@@ -274,11 +274,11 @@ class Scanner {
   }
 
   void check_below(const std::string& path, int depth) {
-    if (depth > kMaxDepth) return;
     const auto directory = open(path);
     const auto found = directory ? directory->list(kMaxChildren) : std::nullopt;
     if (!found) return;
-    was_cut_ = was_cut_ || found->size() == kMaxChildren;
+    was_cut_ = was_cut_ || found->size() == kMaxChildren || (depth > kMaxDepth && !found->empty());
+    if (depth > kMaxDepth) return;
     for (const std::string& name : *found) {
       if (is_late()) return;
       if (!is_type(directory->look_at(name), S_IFDIR)) continue;

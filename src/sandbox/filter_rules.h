@@ -44,7 +44,7 @@ constexpr ArgTest lacks_flag(unsigned index, std::uint64_t flag) { return {Compa
 constexpr ArgTest is(unsigned index, std::uint64_t value) { return {Compare::equal, index, value, 0}; }
 constexpr ArgTest is_not(unsigned index, std::uint64_t value) { return {Compare::not_equal, index, value, 0}; }
 constexpr ArgTest above(unsigned index, std::uint64_t value) { return {Compare::greater, index, value, 0}; }
-// The kernel reads only 32 bits of an ioctl request; so must we, or the upper half hides it.
+// The kernel reads only 32 bits of an ioctl or fcntl request; so must we, or the upper half hides it.
 constexpr ArgTest is_request(std::uint64_t request) { return {Compare::masked, 1, 0xffffffff, request}; }
 // So it is with a process's number.
 constexpr ArgTest is_process(unsigned index, std::uint64_t pid) { return {Compare::masked, index, 0xffffffff, pid}; }
@@ -54,6 +54,7 @@ constexpr ArgTest is_resource(unsigned index, std::uint64_t resource) {
 }
 
 constexpr std::uint64_t kNewTime = 0x80;
+constexpr std::uint64_t kSetLease = 1024;  // F_SETLEASE
 constexpr std::uint64_t kIoprioProcess = 1;
 constexpr std::uint64_t kMemfdNoExecSeal = 0x8;
 constexpr std::uint64_t kSetUid = 04000;
@@ -215,6 +216,8 @@ inline constexpr auto kWeakRules = std::to_array<FilterRule>({
 inline constexpr auto kStartRules = std::to_array<FilterRule>({
     // Its mode is in memory, out of a filter's sight; callers fall back to openat.
     {SYS_openat2, "openat2", ENOSYS, false, "setuid-files"},
+    // A lease on a file makes those wait who open it, and fails those who do not wait: our own search among them.
+    {SYS_fcntl, "fcntl", EPERM, false, "leases", is_request(kSetLease)},
     // By this limit pid 1 knows what a command has started; see job.h.
     {SYS_setrlimit, "setrlimit", EPERM, false, "limits", is_resource(0, RLIMIT_LOCKS)},
     {SYS_prlimit64, "prlimit64", EPERM, false, "limits", is_resource(1, RLIMIT_LOCKS), is_not(2, 0)},

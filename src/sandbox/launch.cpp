@@ -30,11 +30,6 @@ namespace {
 // The network namespace follows in the child, which makes it beside its other work.
 constexpr std::uint64_t kNamespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
 
-struct Cloned {
-  pid_t pid = -1;
-  UniqueFd pidfd;
-};
-
 // As fork: returns twice.
 long clone_process(std::uint64_t flags, int* pidfd) {
   clone_args arguments{};
@@ -435,6 +430,11 @@ Status Running::start_worker(std::uint32_t job, int socket) {
 }
 
 const std::vector<std::string>& Running::missed() const { return state_->missed; }
+
+void Running::distrust(const std::string& path) const {
+  Findings& findings = state_->plan.findings;
+  for (auto* paths : {&findings.pins, &findings.pin_writable, &findings.mask_directories}) std::erase(*paths, path);
+}
 
 ScanReport Running::scan() {
   ScanReport report = scan_at_exit(state_->plan.findings);

@@ -79,6 +79,8 @@ class Running {
   const std::vector<std::string>& missed() const;
   // To be called once everything inside has ended; see exit_scan.h.
   ScanReport scan();
+  // A cover was lost for a while: what is there now may be of the sandbox's making, and the scan looks at it.
+  void distrust(const std::string& path) const;
   // Nobody could be told what it found: whoever comes next will be.
   void keep_reports(const std::vector<std::string>& reports);
 

@@ -137,7 +137,6 @@ Status add_workspace(const Spec& spec, const Machine& machine, RootTree& tree, P
   plan.findings = find_protected(*real, spec.home, spec.is_workspace_writable && spec.protect_workspace,
                                  spec.deny_patterns, bounds);
   if (plan.findings.has_changed) {
-    remove_placeholder(plan.findings.placeholder);
     return workspace_changes("directories were moved or removed while it was searched");
   }
   if (plan.is_weak) {
@@ -354,10 +353,11 @@ Error workspace_changes(std::string detail) {
       std::move(detail));
 }
 
-Result<Plan> make_plan(const Spec& spec, const Machine& machine) {
+namespace {
+
+Status fill_plan(const Spec& spec, const Machine& machine, Plan& plan) {
   if (spec.explain && !kCanTrace)
     return Error::make(Code::unimplemented, "--explain is not available on this kind of processor");
-  Plan plan;
   plan.is_weak = !machine.has_user_namespaces;
   plan.landlock_abi = machine.landlock_abi;
   plan.command_line = machine.command_line;
@@ -413,7 +413,17 @@ Result<Plan> make_plan(const Spec& spec, const Machine& machine) {
                 : spec.report_violations && machine.has_notifications ? Filter::command_notified
                                                                       : Filter::command;
   add_command(spec, plan);
-  return plan;
+  return ok();
+}
+
+}  // namespace
+
+Result<Plan> make_plan(const Spec& spec, const Machine& machine) {
+  Plan plan;
+  const Status filled = fill_plan(spec, machine, plan);
+  if (filled) return plan;
+  if (!plan.findings.placeholder.empty()) remove_placeholder(plan.findings.placeholder);
+  return filled.error();
 }
 
 }  // namespace sallyport::sandbox

@@ -195,7 +195,8 @@ FileId file_id(const std::string& path) {
 }
 
 void drop_covers(Findings& findings) {
-  for (auto* covers : {&findings.pin_writable, &findings.pins, &findings.masks, &findings.mask_directories}) {
+  for (auto* covers : {&findings.pin_writable, &findings.pins, &findings.masks, &findings.mask_directories,
+                       &findings.changed_secrets, &findings.unread_indexes}) {
     covers->clear();
   }
   findings.is_partial = true;

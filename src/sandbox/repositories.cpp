@@ -123,8 +123,12 @@ void RepositoryFinder::add_directory(const std::string& git) {
 
 // A submodule's name may contain slashes, and submodules have submodules.
 void RepositoryFinder::add_modules(const std::string& directory, int depth) {
-  if (depth > 4) return;
-  for (const std::string& child : children(directory)) {
+  const std::vector<std::string> found = children(directory);
+  if (depth > 4) {
+    found_.has_more = found_.has_more || !found.empty();
+    return;
+  }
+  for (const std::string& child : found) {
     if (type_of(child) != S_IFDIR) continue;
     if (type_of(child + "/HEAD") == 0) {
       add_modules(child, depth + 1);

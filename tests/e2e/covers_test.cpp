@@ -83,6 +83,27 @@ TEST_P(Covers, StayOverASecretThatTheFirstRunClaimsIsTracked) {
   EXPECT_NE(inside("true").output.find("differs from what git tracks"), std::string::npos);
 }
 
+// The kernel does not escape every blank in its list of mounts.
+TEST_P(Covers, InADirectoryWithAnOddNameAreMadeOnce) {
+  ASSERT_EQ(host("d=$(printf 'a\\rb\\vc\\fd'); mkdir \"$d\" && echo x > \"$d/.env\"").status, 0);
+  const Ran ran = inside("sleep 1; echo mounts $(wc -l < /proc/self/mountinfo)");
+  const std::size_t at = ran.output.find("mounts ");
+  ASSERT_NE(at, std::string::npos) << ran.output;
+  EXPECT_LT(std::stoi(ran.output.substr(at + 7)), 200) << ran.output;
+}
+
+// While a pin was lost the sandbox could write what it pinned.
+TEST_P(Covers, ThatWereLostAreNoProofOfWhatIsThere) {
+  make_repository();
+  const Ran ran = host(
+      "sallyport run --no-warden -- sh -c 'touch started; while [ ! -e done ]; do sleep 0.1; done; sleep 1' & "
+      "while [ ! -e started ]; do sleep 0.1; done; "
+      "printf '[core]\\n\\tfsmonitor = touch stolen\\n' > .git/new; mv .git/new .git/config; touch done; wait");
+  EXPECT_NE(ran.output.find("its protection was put back"), std::string::npos) << ran.output;
+  EXPECT_EQ(host("git status; git config core.fsmonitor; ls stolen").output.find("touch stolen"), std::string::npos);
+  EXPECT_FALSE(fs::exists(root() + "/desk/stolen")) << ran.output;
+}
+
 TEST_P(Covers, StayOverASecretThatTheFirstRunTriesToMove) {
   make_repository();
   inside("mv cfg node_modules; git init -q n; mv cfg n/.git/cfg");

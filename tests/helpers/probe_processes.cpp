@@ -89,8 +89,14 @@ int schedule_itself(const Arguments&) {
   const long thread = ::syscall(SYS_gettid);
   const bool has_worked = ::sched_getaffinity(0, sizeof(all), &all) == 0 &&
                           ::sched_setaffinity(static_cast<pid_t>(thread), sizeof(all), &all) == 0 &&
-                          ::setpriority(PRIO_PROCESS, 0, 5) == 0 && ::sched_setscheduler(0, SCHED_BATCH, &none) == 0;
+                          ::setpriority(PRIO_PROCESS, 0, 19) == 0 && ::sched_setscheduler(0, SCHED_BATCH, &none) == 0;
   return judge(has_worked);
+}
+
+// Whoever opens a file with a lease waits, or fails if it does not wait.
+int take_lease(const Arguments&) {
+  const int file = ::open("leased", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  return judge(file >= 0 && ::fcntl(file, F_SETLEASE, F_WRLCK) == 0);
 }
 
 // Asks for what is refused, in many processes, until it is killed.
@@ -223,6 +229,7 @@ constexpr Attack kAttacks[] = {
     {"limit-init", 0, limit_init},
     {"slow-init", 0, slow_init},
     {"schedule-itself", 0, schedule_itself},
+    {"lease", 0, take_lease},
     {"flood", 1, flood},
     {"has-variable", 1, has_variable},
     {"extra-descriptors", 0, extra_descriptors},

@@ -93,6 +93,8 @@ TEST_P(KernelAttack, ReadsTheLaunchersSecretsThroughPidOne) {
   EXPECT_TRUE(is_refused(outcome));
 }
 
+TEST_P(KernelAttack, BlindsTheSupervisorWithALease) { EXPECT_TRUE(is_refused(attack({"lease"}))); }
+
 TEST_P(KernelAttack, LowersTheLimitsOfPidOne) { EXPECT_TRUE(is_refused(attack({"limit-init"}))); }
 
 TEST_P(KernelAttack, TakesTheProcessorFromPidOne) {
