@@ -50,6 +50,7 @@ std::string for_reason(std::string_view reason) {
   if (reason == "not_regular")
     return "It is a FIFO, a socket or a device (see stat): only exec can do something with it.";
   if (reason == "root") return "Name something in the directory; the directory itself stays.";
+  if (reason == "protected") return "It is protected in this sandbox. Do not try other ways; tell the user.";
   if (reason == "no_sandbox") return "No tool works until the user has mended this: tell them, and do not try again.";
   if (reason == "reviewed_stream") {
     return "A human reviews this, and must see all of it: at most " + std::to_string(kMaxInlineBytes) +
