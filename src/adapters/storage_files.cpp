@@ -55,9 +55,14 @@ class FileStorage final : public Adapter {
       });
       co_return nothing_stored(std::move(written).error());
     }
-    CO_TRY(const std::int64_t grown, co_await disk_->run([&] { return store_->commit(upload); }));
+    const Result<std::int64_t> grown = co_await disk_->run([&] {
+      auto committed = store_->commit(upload);
+      if (!committed) FileStore::abandon(upload);
+      return committed;
+    });
+    if (!grown) co_return grown.error();
     co_return call.result([&](wire::JsonWriter& json) {
-      json.begin_object().member("size", upload.size).member("stored_bytes", grown).end_object();
+      json.begin_object().member("size", upload.size).member("stored_bytes", *grown).end_object();
     });
   }
 

@@ -6,6 +6,7 @@
 
 #include "adapters/filter.h"
 #include "adapters/vector_math.h"
+#include "platform/limits.h"
 
 namespace sallyport::adapters {
 namespace {
@@ -153,6 +154,7 @@ Result<std::int64_t> VectorStore::count(const Scope& scope, wire::Value filter) 
 Result<VectorBatch> VectorStore::get(const Scope& scope, const std::vector<std::string>& ids) {
   TRY(Database * database, store_.open());
   VectorBatch batch;
+  std::size_t bytes = 0;
   for (const std::string& id : ids) {
     TRY(Statement one,
         database->prepare("SELECT vector, metadata FROM vectors WHERE tenant = ? AND space = ? AND id = ?"));
@@ -160,6 +162,10 @@ Result<VectorBatch> VectorStore::get(const Scope& scope, const std::vector<std::
     auto has_row = one.step();
     if (!has_row) return store_error(has_row.error());
     if (!*has_row) continue;
+    bytes += id.size() + one.blob(0).size() + one.text(1).size();
+    if (bytes > platform::kMaxValueBytes) {
+      return Error::make(Code::payload_too_large, "that is more than 64 MiB at once: ask for fewer ids");
+    }
     batch.ids.push_back(id);
     batch.vectors.append(as_text(one.blob(0)));
     batch.metadata.emplace_back(one.text(1));

@@ -83,6 +83,7 @@ struct Load {
   std::size_t files = 0;
   std::uint64_t bytes = 0;
   bool is_deep = false;
+  ino_t left_out = 0;
 };
 
 void weigh(int directory, int depth, Load& load) {
@@ -97,6 +98,7 @@ void weigh(int directory, int depth, Load& load) {
     if (++load.files > kMaxUnsentFiles) break;
     struct stat info{};
     if (::fstatat(::dirfd(stream), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (info.st_ino == load.left_out) continue;
     load.bytes += static_cast<std::uint64_t>(info.st_blocks) * 512;
     if (!S_ISDIR(info.st_mode)) continue;
     if (depth == kMaxUnsentDepth) {
@@ -167,10 +169,13 @@ bool Box::reject(const std::string& name) const {
 }
 
 std::string Box::overload() const {
-  UniqueFd directory = open_beneath(in_.get(), "tmp", O_RDONLY | O_DIRECTORY);
+  if (!is_same(in_.get(), "tmp", tmp_.get())) return "its mailbox is not as it was made";
+  UniqueFd directory = open_beneath(in_.get(), ".", O_RDONLY | O_DIRECTORY);
   struct statvfs disk{};
   if (!directory || ::fstatvfs(directory.get(), &disk) != 0) return {};
   Load load;
+  struct stat messages{};
+  if (::fstat(new_.get(), &messages) == 0) load.left_out = messages.st_ino;  // they are taken in, or refused
   weigh(directory.release(), 0, load);
   if (load.is_deep || load.files > kMaxUnsentFiles) return "too many files lie in its mailbox unsent";
   const std::uint64_t part = static_cast<std::uint64_t>(disk.f_blocks) * disk.f_frsize / kUnsentPartOfDisk;

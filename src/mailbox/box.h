@@ -53,7 +53,8 @@ class Box {
   void rewind();
   std::vector<std::string> next();
 
-  // What is wrong with what lies in in/tmp: more than anybody who writes messages needs. Empty: nothing.
+  // What is wrong with what lies in `in` beside messages, or with in/tmp itself: more than anybody who writes messages
+  // needs. Empty: nothing.
   std::string overload() const;
 
   // Readers see the old reply, the new one, or none: never a part. From any thread; after close_replies() it does

@@ -10,6 +10,8 @@
 namespace sallyport::mailbox {
 namespace {
 
+constexpr Millis kRecoveryLook{5};
+
 constexpr std::int64_t kRecoverPage = 256;
 
 }  // namespace
@@ -161,6 +163,9 @@ Task<Result<std::string>> Mailbox::raise(std::string container, std::string sign
   const auto found = desks_.find(container);
   if (found == desks_.end()) co_return Error::make(Code::not_found, "this container has no mailbox");
   const std::shared_ptr<Desk> desk = found->second;
+  // What comes again must be known by then.
+  while (!is_recovered_ && !is_closed_) co_await parts_.loop.sleep(kRecoveryLook);
+  if (is_closed_) co_return Error::make(Code::unavailable, "the warden stops");
   auto arrival = flow_.examine(*desk, signal, request_id, payload, "signal-" + make_request_id(), origin);
   if (!arrival) {
     flow_.refuse(*desk, signal, {}, arrival.error(), {}, origin);
@@ -218,6 +223,7 @@ Fire Mailbox::start() {
     co_await parts_.loop.sleep(kRetryAfter);
     if (is_closed_) co_return;
   }
+  is_recovered_ = true;
   intake_.start();
   keep_house();
 }

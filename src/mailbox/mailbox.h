@@ -73,6 +73,7 @@ class Mailbox {
   ipc::Loop::TimerId timer_ = 0, idle_timer_ = 0;
   std::size_t accepting_ = 0;  // of all mailboxes
   bool is_full_ = false;       // nothing more is read until half of them are in the ledger
+  bool is_recovered_ = false;  // what an earlier warden took in is known
   bool is_closed_ = false;
 };
 

@@ -1,5 +1,9 @@
 // What the warden sees to by itself: that its policy is on record, that its ledger is
 // what it was, that nobody fills the disk through a mailbox.
+#include <unistd.h>
+
+#include <filesystem>
+
 #include "approval/look.h"
 #include "containers/empty_directory.h"
 #include "ledger/layout.h"
@@ -13,6 +17,7 @@ namespace {
 constexpr Millis kVerifyPause{20};
 // Between two looks whether a container that is being stopped is over.
 constexpr Millis kOverloadPause{50};
+constexpr std::size_t kMostUnsent = 1024;  // names at once
 
 }  // namespace
 
@@ -54,6 +59,17 @@ Fire Warden::check_ledger() {
   if (const auto health = ledger_->health(); !health.is_good()) log_.error("ledger", {{"error", health.error}});
 }
 
+// What lies in a mailbox beside the messages that were sent.
+static std::vector<std::string> unsent_in(const std::string& in) {
+  std::vector<std::string> names;
+  std::error_code failure;
+  for (std::filesystem::directory_iterator at(in, failure), end; !failure && at != end && names.size() < kMostUnsent;
+       at.increment(failure)) {
+    if (at->path().filename() != "new") names.push_back(at->path().filename());
+  }
+  return names;
+}
+
 // Its disk is everybody's: it ends at once, and what it put there goes. What it has sent is still answered.
 Fire Warden::stop_overloaded(std::shared_ptr<containers::Container> container, std::string why) {
   if (!container) co_return;
@@ -65,10 +81,17 @@ Fire Warden::stop_overloaded(std::shared_ptr<containers::Container> container, s
                     json.member("time", host_.clock.unix_millis()).end_object();
                   }));
   containers_.stop(container, Millis(0));
-  const std::string unsent = container->mailbox_dir + "/in/tmp";
+  const std::string in = container->mailbox_dir + "/in";
   for (bool is_empty = false; !is_empty && !is_stopping_;) {
-    const auto emptied = co_await containers::empty_directory(loop_, unsent);
-    is_empty = !emptied || (emptied->is_complete && containers::is_over(container->state));
+    is_empty = containers::is_over(container->state);
+    const std::vector<std::string> names = unsent_in(in);
+    for (const std::string& name : names) {
+      const std::string path = (std::filesystem::path(in) / name).native();
+      const auto emptied = co_await containers::empty_directory(loop_, path);
+      is_empty = is_empty && (!emptied || emptied->is_complete);
+      if (name == "tmp") continue;
+      if (::rmdir(path.c_str()) != 0) ::unlink(path.c_str());
+    }
     if (!is_empty) co_await loop_.sleep(kOverloadPause);
   }
 }

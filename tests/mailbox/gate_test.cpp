@@ -250,6 +250,20 @@ TEST_F(MailGate, AttackFillTheDiskThroughInTmp) {
   }));
 }
 
+TEST_F(MailGate, AttackFillTheDiskBesideInTmp) {
+  start_on_tmpfs("size=64m");
+  run("mkdir $SALLYPORT_MAILBOX/in/other; dd if=/dev/zero of=$SALLYPORT_MAILBOX/in/other/fill bs=1M count=3000 "
+      "2>/dev/null; sleep 1000");
+  EXPECT_TRUE(eventually([&] { return recorded("container.violation") == 1; }));
+  EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(mailbox(container()) + "/in/other"); }));
+}
+
+TEST_F(MailGate, AttackPutAnotherDirectoryInThePlaceOfInTmp) {
+  start();
+  run("mv $SALLYPORT_MAILBOX/in/tmp $SALLYPORT_MAILBOX/in/x; mkdir $SALLYPORT_MAILBOX/in/tmp; sleep 1000");
+  EXPECT_TRUE(eventually([&] { return recorded("container.violation") == 1; }));
+}
+
 TEST_F(MailGate, AttackFillTheMailboxWithFiles) {
   start();
   run("i=0; while [ $i -lt 1500 ]; do : > $SALLYPORT_MAILBOX/in/tmp/$i; i=$((i+1)); done; sleep 1000");
