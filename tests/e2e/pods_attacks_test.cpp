@@ -281,6 +281,27 @@ TEST_F(Pods, EndAResizeStormWithTheLastSize) {
   }
 }
 
+TEST_F(Pods, SurviveAViewerThatGoesWhileTheSizeChanges) {
+  make("resized", "echo up; while read x; do echo \"said $x\"; done");
+  auto viewer = attach("resized", R"("role":"view")");
+  ASSERT_TRUE(viewer && viewer->sees("up"));
+  auto controller = attach("resized");
+  ASSERT_TRUE(controller && controller->sees("up"));
+  // It finds out that the viewer is gone when it tells it of the new size.
+  const pid_t pod = daemon_pid("resized");
+  ASSERT_EQ(::kill(pod, SIGSTOP), 0);
+  std::optional<Result<Answer>> answer;
+  const auto sent = controller->client->start("pod.resize", R"({"size":{"rows":33,"columns":99}})",
+                                              [&](Result<Answer> came) { answer = std::move(came); });
+  viewer.reset();
+  ASSERT_EQ(::kill(pod, SIGCONT), 0);
+  ASSERT_TRUE(sent);
+  while (!answer) ASSERT_TRUE(controller->client->dispatch(Millis(60'000)));
+  EXPECT_TRUE(*answer) << answer->error().describe();
+  controller->type("still\r");
+  EXPECT_TRUE(controller->sees("said still")) << controller->output;
+}
+
 TEST_F(Pods, AnswerDeviceQueriesOnlyWhileNobodyControlsThem) {
   const std::string ask =
       "ask() { stty raw -echo; printf '\\033[c'; IFS= read -r -d c -t $1 r; stty sane; "
