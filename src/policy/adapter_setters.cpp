@@ -14,9 +14,12 @@ struct GrantRow {
 };
 
 constexpr GrantRow kGrants[] = {
-    {"storage", "buckets", true, false, true},    {"cache", "namespaces", true, false, true},
-    {"vector", "namespaces", true, false, true},  {"llm", "models", true, true, false},
-    {"embeddings", "models", true, false, false}, {"events", "namespaces", true, false, true},
+    {"storage", "buckets", true, false, true},
+    {"cache", "namespaces", true, false, true},
+    {"vector", "namespaces", true, false, true},
+    {"llm", "models", true, true, false},
+    {"embeddings", "models", true, false, false},
+    {"events", "namespaces", true, false, true},
     {"log", {}, true, false, false},
 };
 

@@ -102,7 +102,7 @@ TEST(LargeFiles, AMultilineSearchGoesThroughFilesLargerThanMemory) {
   std::string expected;
   std::uint64_t line = 1;
   while (text.size() < 5 * kMaxHeldBytes / 2) {
-    for (int i = 0; i < 20'000; ++i, ++line) text += std::string(17 + i % 7, '.') + "\n";
+    for (unsigned i = 0; i < 20'000; ++i, ++line) text += std::string(17 + i % 7, '.') + "\n";
     text += "one foo\nbar\n";
     expected += std::to_string(line) + ":5 ";
     line += 2;
