@@ -56,11 +56,6 @@ Result<std::string> read_link(int dir, const std::string& name) {
   return std::string(target.data(), static_cast<std::size_t>(length));
 }
 
-bool is_on_proc(int fd) {
-  struct statfs status{};
-  return ::fstatfs(fd, &status) == 0 && status.f_type == PROC_SUPER_MAGIC;
-}
-
 // Links such as /proc/PID/root and /proc/PID/fd/3 lead to what the kernel holds and not to what they say. The others
 // on that file system (/proc/self, /proc/net) are relative and name entries of it.
 bool is_magic(int link, const std::string& target) {
@@ -83,6 +78,11 @@ bool is_link(int dir, const std::string& name) {
 }
 
 }  // namespace
+
+bool is_on_proc(int fd) {
+  struct statfs status{};
+  return ::fstatfs(fd, &status) == 0 && status.f_type == PROC_SUPER_MAGIC;
+}
 
 Error path_error(std::string_view doing, int error_number) {
   if (error_number == EXDEV) return outside();

@@ -86,5 +86,6 @@ class Roots {
 Error path_error(std::string_view doing, int error_number);
 // A FIFO, a socket, a device: reading one could wait for ever, or do something.
 Error not_regular();
+bool is_on_proc(int fd);  // the kernel's own files about processes
 
 }  // namespace sallyport::worker

@@ -252,6 +252,10 @@ class Walk {
         ++skipped.hidden;
         continue;
       }
+      if (is_directory && name == own_process_ && is_on_proc(directory->fd.get())) {
+        ++skipped.special;
+        continue;
+      }
       if (is_directory) {
         visitor_.visit(worker, *directory, name, entry.kind);
         if (directory->depth + 1 >= kMaxWalkDepth)
@@ -283,8 +287,9 @@ class Walk {
 
   const Roots& roots_;
   Masks masks_;
-  std::string start_path_;  // absolute, with a slash at its end
-  std::string prefix_;      // from the topmost ignore file's directory to the start
+  const std::string own_process_ = std::to_string(::getpid());  // what the kernel shows of it is not for those we serve
+  std::string start_path_;                                      // absolute, with a slash at its end
+  std::string prefix_;                                          // from the topmost ignore file's directory to the start
   WalkOptions options_;
   const Stop& stop_;
   WalkVisitor& visitor_;

@@ -271,6 +271,11 @@ TEST_F(ContainerFiles, AttackMagicLinksOfProcAreNotFollowed) {
     EXPECT_NE(outcome("fs.read", proc + "/mem"), "OK");
   }
   EXPECT_NE(outcome("fs.read", "/proc/1/environ"), "OK");
+  const auto maps =
+      client.call("fs.grep", R"({"container":")" + id +
+                                 R"(","pattern":"r-xp","root":"/proc","include":["**/maps"],"mode":"files"})");
+  ASSERT_EQ(code_of(maps), "OK");
+  EXPECT_EQ(maps->result.get("files").size(), 0U);
   for (const char* own : {"maps", "auxv", "exe"}) {
     EXPECT_EQ(outcome("fs.stat", std::string("/proc/self/") + own), "POLICY_DENIED") << own;
   }
