@@ -103,7 +103,8 @@ TEST_F(Stranger, TheRuntimeDirectoryOfAnotherLoginIsNotUsed) {
   const std::string shared = root_.path() + "/user";
   ASSERT_EQ(::mkdir(shared.c_str(), 0700), 0);
   ASSERT_EQ(::chown(shared.c_str(), kOrdinaryUid, kOrdinaryUid), 0);
-  const Ran ran = run_shell(environment() + "XDG_RUNTIME_DIR='" + shared + "' " SALLYPORT_CLI " up 2>&1");
+  const Ran ran = run_shell("unset SALLYPORT_RUNTIME_DIR; " + environment() + "XDG_RUNTIME_DIR='" + shared +
+                            "' " SALLYPORT_CLI " up 2>&1");
   EXPECT_EQ(ran.status, 2);
   EXPECT_NE(ran.output.find("XDG_RUNTIME_DIR (" + shared + ") belongs to another user"), std::string::npos)
       << ran.output;
