@@ -1,14 +1,9 @@
 #include "mcp/read_tool.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include <array>
-#include <filesystem>
 
 #include "mcp/limits.h"
 #include "mcp/render.h"
-#include "os/beneath.h"
 
 namespace sallyport::mcp {
 namespace {
@@ -40,17 +35,6 @@ const MediaType* media_type(std::string path) {
   return nullptr;
 }
 
-// What is empty inside and is not on the host: the bridge runs there, and looks at nothing but whether it is so.
-bool is_hidden(const std::string& workspace, const std::string& path) {
-  const std::filesystem::path whole = (std::filesystem::path(workspace) / path).lexically_normal();
-  const std::string below = whole.lexically_relative(workspace);
-  const UniqueFd directory(::open(workspace.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  const UniqueFd file =
-      os::open_beneath(directory.get(), below.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY, os::Links::refused);
-  struct stat info{};
-  return file && ::fstat(file.get(), &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0;
-}
-
 }  // namespace
 
 void ReadOperation::on_answer(const Result<Answer>& answer) {
@@ -59,7 +43,7 @@ void ReadOperation::on_answer(const Result<Answer>& answer) {
   const bool is_base64 = result.get("encoding").as_string() == "base64";
   const bool wants_bytes = given.get("encoding").as_string() == "base64";
   if (is_base64 && !wants_bytes && media_type(path()) != nullptr) return take_media(result);
-  if (result.get("size").as_int() == 0 && is_hidden(place().options().workspace, path())) {
+  if (result.get("masked").as_bool().value_or(false)) {
     return call().finish_text(true,
                               "This sandbox hides what is in this file, because it looks like a secret or is denied: "
                               "it seems empty, and cannot be changed. Do not try other ways; tell the user if it is "

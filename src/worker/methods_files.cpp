@@ -80,6 +80,7 @@ void write_read_result(const ReadAnswer& answer, wire::JsonWriter& json) {
   if (answer.first_line > 0 && !answer.is_base64) json.member("first_line", answer.first_line);
   if (answer.cut_lines > 0) json.member("cut_lines", answer.cut_lines);
   if (answer.is_binary) json.member("binary", true);
+  if (answer.is_masked) json.member("masked", true);
   if (!answer.sha256.empty()) json.member("sha256", answer.sha256);
   if (!answer.cursor.empty()) json.member("cursor", answer.cursor);
   json.end_object();

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/bytes.h"
+#include "worker/masks.h"
 #include "worker/sha256.h"
 #include "worker/text.h"
 
@@ -340,6 +341,7 @@ Result<ReadAnswer> read_file(const Roots& roots, const ReadRequest& request, con
   if (::fstat(file.get(), &status) != 0) return path_error("stat", errno);
   ReadAnswer answer;
   answer.size = static_cast<std::uint64_t>(status.st_size);
+  answer.is_masked = status.st_size == 0 && Masks(roots).is_mask(file.get());
   answer.mtime_ns = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 
   Source source(file.get());

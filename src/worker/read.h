@@ -45,6 +45,7 @@ struct ReadAnswer {
   std::string sha256;  // of the whole file; empty if it was not read
   std::string cursor;  // where to go on; empty when all that was asked for is here
   bool is_binary = false;
+  bool is_masked = false;  // the sandbox shows an empty file in its place
 };
 
 // A page ends between lines where it can, and inside one only where a single line is longer than

@@ -2,7 +2,8 @@
 //
 // Directories are opened one component below their parent without following links, so a walk never
 // leaves the directory it began in, whatever is renamed meanwhile. Nothing is stat'ed that the listing
-// already tells. The order in which entries are visited is not fixed; what is visited is.
+// already tells. The order in which entries are visited is not fixed; what is visited is. A filter that knows from
+// before which files cannot match would stand in front of Visitor::visit, where nothing has been opened yet.
 #pragma once
 
 #include <atomic>

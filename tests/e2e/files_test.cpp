@@ -306,6 +306,21 @@ TEST_F(ContainerFiles, AContainerAsksOnlyForItself) {
   EXPECT_EQ(client.outcome("fs.stat", R"({"path":"mine","workspace":"/tmp"})"), "INVALID_PARAMS");
 }
 
+TEST_F(ContainerFiles, ADenialNamesTheRuleToTheHostAndNothingToAContainer) {
+  Client host = connect();
+  const std::string id = create(host, "");
+  const std::string write = R"("path":"/etc/x","content":"")";
+  const auto told = host.call("fs.write", R"({"container":")" + id + "\"," + write + "}");
+  ASSERT_TRUE(told && told->error);
+  EXPECT_NE(told->error->message.find("fs.write of the profile 'default'"), std::string::npos) << told->error->message;
+  Client inside = connect();
+  ASSERT_EQ(inside.outcome("session.narrow", named(id)), "OK");
+  const auto refused = inside.call("fs.write", "{" + write + "}");
+  ASSERT_TRUE(refused && refused->error);
+  EXPECT_EQ(refused->error->code, Code::policy_denied);
+  EXPECT_EQ(refused->error->message.find("profile"), std::string::npos) << refused->error->message;
+}
+
 TEST_F(ContainerFiles, AProfileMayRefuseFilesWithMoreThanOneName) {
   write_profile("single", "fs.read = [\"/usr\"]\nfs.write = [\"${workspace}\"]\nfs.refuse_hard_links = true\n");
   std::ofstream(workspace() + "/one") << "text";
@@ -399,210 +414,6 @@ TEST_F(ContainerFiles, WhatHoldsSomethingProtectedIsNotRemovedInPart) {
     EXPECT_TRUE(std::filesystem::exists(workspace() + "/" + name)) << name;
   }
   EXPECT_EQ(client.outcome("fs.remove", R"({"container":")" + id + R"(","path":"src/deep/b"})"), "OK");
-}
-
-// ---- workers that end, are stopped, or have more to do than one can at once ----
-
-TEST_F(ContainerFiles, AWorkerThatWasKilledIsReplaced) {
-  Client client = connect();
-  const std::string id = create(client, "");
-  EXPECT_EQ(client.outcome("worker.ping", named(id)), "OK");
-  exec(client, id, "kill -9 -1");  // everything in the container but its pid 1 and the shell
-  EXPECT_TRUE(eventually([&] { return connect().outcome("worker.ping", named(id)) == "OK"; }));
-}
-
-TEST_F(ContainerFiles, WhoAsksRightAfterAShutdownGetsTheNewWorker) {
-  Client client = connect();
-  const std::string ask = named(create(client, ""));
-  for (int i = 0; i < 20; ++i) {
-    ASSERT_TRUE(client.send_request("away", "worker.shutdown", ask));
-    ASSERT_TRUE(client.send_request("next", "worker.ping", ask));
-    // Two workers: their answers may come in any order.
-    for (int answers = 0; answers < 2; ++answers) ASSERT_EQ(code_of(client.next_message()), "OK") << "round " << i;
-  }
-}
-
-class BusyWorker : public ContainerFiles {
- protected:
-  // The container's worker is busy with a search that takes long, until end_stall().
-  void stall(const std::string& id) {
-    const std::string text = std::string(20'000, 'a') + "\n";
-    for (int i = 0; i < 4000; ++i) std::ofstream(workspace() + "/" + std::to_string(i)) << text;
-    ASSERT_TRUE(staller_.send_request("stall", "fs.grep", R"({"container":")" + id + R"(","pattern":"a.{200}Z"})"));
-    ASSERT_TRUE(are_in_flight(2));  // with the one that asks
-  }
-  void end_stall() {
-    ASSERT_TRUE(staller_.send(frame_of(R"({"id":"stall","type":"event","method":"cancel"})")));
-    ASSERT_EQ(code_of(staller_.next_message()), "CANCELLED");
-  }
-  bool are_in_flight(std::int64_t count) {
-    return eventually([&] { return status_number(daemon().socket_path(), {"in_flight"}) >= count; });
-  }
-
-  Client staller_ = connect();
-};
-
-TEST_F(BusyWorker, MoreRequestsThanAWorkerTakesWaitForTheirTurn) {
-  constexpr int kEach = 200;
-  Client first = connect(), second = connect(), third = connect();
-  const std::string id = create(first, "");
-  stall(id);
-  for (Client* client : {&first, &second, &third}) {
-    for (int i = 0; i < kEach; ++i) {
-      ASSERT_TRUE(client->send_request("p" + std::to_string(i), "worker.ping", named(id)));
-    }
-  }
-  ASSERT_TRUE(are_in_flight(3 * kEach + 1));
-  end_stall();
-  for (int i = 0; i < kEach; ++i) ASSERT_EQ(code_of(first.next_message()), "OK") << i;
-  for (int i = 0; i < kEach; ++i) ASSERT_EQ(code_of(second.next_message()), "OK") << i;
-  for (int i = 0; i < kEach; ++i) ASSERT_EQ(code_of(third.next_message()), "OK") << i;
-}
-
-TEST_F(BusyWorker, ACallerWithOneRequestDoesNotWaitForAllOfAnothersMany) {
-  constexpr int kMany = 200;
-  Client greedy = connect(), modest = connect();
-  const std::string id = create(greedy, "");
-  const std::string where = R"({"container":")" + id + R"(",)";
-  ASSERT_EQ(greedy.outcome("fs.mkdir", where + R"("path":"d"})"), "OK");
-  stall(id);
-  for (int i = 0; i < kMany; ++i) {
-    const std::string name = std::to_string(i);
-    ASSERT_TRUE(greedy.send_request("m" + name, "fs.mkdir", where + R"("path":"d/)" + name + "\"}"));
-  }
-  ASSERT_TRUE(are_in_flight(kMany + 1));
-  ASSERT_TRUE(modest.send_request("l", "fs.list", where + R"("path":"d"})"));
-  ASSERT_TRUE(are_in_flight(kMany + 2));
-  end_stall();
-  const auto listed = modest.next_message();
-  ASSERT_EQ(code_of(listed), "OK");
-  EXPECT_LT(listed->result.get("total").as_int().value_or(kMany), kMany / 2);
-  for (int i = 0; i < kMany; ++i) ASSERT_EQ(code_of(greedy.next_message()), "OK") << i;
-}
-
-TEST_F(BusyWorker, ARequestThatIsGivenUpBeforeItsTurnIsAnsweredAtOnceAndNeverDone) {
-  Client client = connect();
-  const std::string id = create(client, "");
-  stall(id);
-  // Beyond what the worker is given at once.
-  for (int i = 0; i < 40; ++i) ASSERT_TRUE(client.send_request("p" + std::to_string(i), "worker.ping", named(id)));
-  ASSERT_TRUE(client.send_request("m", "fs.mkdir", R"({"container":")" + id + R"(","path":"never"})"));
-  ASSERT_TRUE(client.send(frame_of(R"({"id":"m","type":"event","method":"cancel"})")));
-  const auto answer = client.next_message();
-  ASSERT_TRUE(answer);
-  EXPECT_EQ(answer->id, "m");
-  EXPECT_EQ(code_of(answer), "CANCELLED");
-  end_stall();
-  for (int i = 0; i < 40; ++i) ASSERT_EQ(code_of(client.next_message()), "OK") << i;
-  EXPECT_FALSE(std::filesystem::exists(workspace() + "/never"));
-}
-
-TEST_F(BusyWorker, ThoseWhoWaitWhenTheContainerEndsAreTold) {
-  Client client = connect(), other = connect();
-  const std::string id = create(client, "");
-  stall(id);
-  for (int i = 0; i < 100; ++i) ASSERT_TRUE(client.send_request("p" + std::to_string(i), "worker.ping", named(id)));
-  ASSERT_TRUE(are_in_flight(101));
-  ASSERT_EQ(other.outcome("container.stop", R"({"container":")" + id + R"(","grace_ms":0})"), "OK");
-  for (int i = 0; i < 100; ++i) ASSERT_EQ(code_of(client.next_message()), "UNAVAILABLE") << i;
-}
-
-TEST_F(BusyWorker, AttackAWorkerStoppedFromInsideIsReplacedAndWhatItHadIsAnswered) {
-  Client client = connect(), other = connect();
-  const std::string id = create(client, "");
-  ASSERT_EQ(client.outcome("worker.ping", named(id)), "OK");
-  stall(id);
-  exec(other, id, "kill -STOP -1");  // everything in the container but its pid 1 and the shell
-  EXPECT_EQ(code_of(staller_.next_message()), "UNAVAILABLE");
-  EXPECT_EQ(other.outcome("worker.ping", named(id)), "OK");
-}
-
-// ---- searches that are streamed ----
-
-class StreamedSearch : public ContainerFiles {
- protected:
-  // Many hits: about 20 MB of them.
-  void fill(int files) {
-    for (int i = 0; i < files; ++i) {
-      const std::string directory = workspace() + "/d" + std::to_string(i % 10);
-      std::filesystem::create_directories(directory);
-      std::ofstream file(directory + "/" + std::to_string(i));
-      for (int line = 0; line < kLines; ++line) file << std::string(400, 'x') << "\n";
-    }
-  }
-  std::string where() { return R"("workspace":")" + workspace() + "\""; }
-
-  static constexpr int kFiles = 200, kLines = 250;
-};
-
-TEST_F(StreamedSearch, SendsItsHitsAsProgressAndTheSumsInItsAnswer) {
-  fill(3);
-  Client client = connect();
-  ASSERT_TRUE(
-      client.send_request("g", "fs.grep", "{" + where() + R"(,"pattern":"x","stream":true,"max_bytes":50000})"));
-  std::int64_t hits = 0, pages = 0;
-  for (;;) {
-    const auto message = client.next_message();
-    ASSERT_TRUE(message);
-    ASSERT_EQ(message->id, "g");
-    if (message->type == wire::MessageType::response) {
-      ASSERT_EQ(code_of(message), "OK");
-      EXPECT_EQ(message->result.get("total").as_int(), hits);
-      EXPECT_EQ(message->result.get("pages").as_int(), pages);
-      EXPECT_EQ(message->result.get("searched").as_int(), 3);
-      EXPECT_TRUE(message->result.get("skipped").is_object());
-      break;
-    }
-    EXPECT_EQ(message->method, "progress");
-    hits += static_cast<std::int64_t>(message->params.get("matches").size());
-    ++pages;
-  }
-  EXPECT_EQ(hits, 3 * kLines);
-  EXPECT_GT(pages, 3);
-}
-
-TEST_F(StreamedSearch, WaitsForAReaderThatPausesAndLosesNothing) {
-  fill(kFiles);
-  Client client = connect(), other = connect();
-  ASSERT_EQ(other.outcome("fs.stat", "{" + where() + R"(,"path":"."})"), "OK");
-  const std::int64_t before = status_number(daemon().socket_path(), {"memory_kib"});
-  ASSERT_TRUE(client.send_request("g", "fs.grep", "{" + where() + R"(,"pattern":"x","stream":true,"limit":100000})"));
-  ASSERT_TRUE(client.has_data(kPatience));
-  // The warden serves others meanwhile and holds little of what is not read.
-  for (int i = 0; i < 300; ++i) {
-    ASSERT_TRUE(other.pings());
-    if (kIsSanitized || i % 20 != 0) continue;
-    EXPECT_LT(status_number(daemon().socket_path(), {"memory_kib"}), before + 12 * 1024);
-  }
-  std::int64_t hits = 0;
-  for (;;) {
-    const auto message = client.next_message();
-    ASSERT_TRUE(message);
-    if (message->type == wire::MessageType::response) {
-      ASSERT_EQ(code_of(message), "OK");
-      EXPECT_EQ(message->result.get("total").as_int(), hits);
-      break;
-    }
-    ASSERT_EQ(message->method, "progress");
-    hits += static_cast<std::int64_t>(message->params.get("matches").size());
-  }
-  EXPECT_EQ(hits, kFiles * kLines);
-}
-
-TEST_F(StreamedSearch, ThatNobodyReadsCanBeCancelledAndItsWorkerServesOn) {
-  fill(kFiles);
-  Client client = connect(), other = connect();
-  ASSERT_TRUE(client.send_request("g", "fs.grep", "{" + where() + R"(,"pattern":"x","stream":true,"limit":100000})"));
-  ASSERT_TRUE(client.has_data(kPatience));
-  ASSERT_TRUE(client.send(frame_of(R"({"id":"g","type":"event","method":"cancel"})")));
-  EXPECT_EQ(other.outcome("fs.stat", "{" + where() + R"(,"path":"d0"})"), "OK");
-  for (;;) {
-    const auto message = client.next_message();
-    ASSERT_TRUE(message);
-    if (message->type != wire::MessageType::response) continue;
-    EXPECT_EQ(code_of(message), "CANCELLED");
-    break;
-  }
 }
 
 }  // namespace

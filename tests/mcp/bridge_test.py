@@ -291,18 +291,13 @@ net.allow = ["example.com:443"]
 
     def test_what_the_sandbox_hides_is_said_to_be_hidden(self):
         (self.project / ".env").write_text("KEY=secret\n")
-        (self.project / "empty.pem").touch()
         is_error, said = self.said("read", path=".env")
         self.assertTrue(is_error)
         self.assertIn("This sandbox hides what is in this file", said)
         self.assertNotIn("secret\n", said)
-        self.assertEqual(self.said("read", path="empty.pem"), (False, "[The file is empty.]"))
         self.assertIn("protected in this sandbox. Do not try other ways", self.said("remove", path=".env")[1])
-        # No eye on what lies outside.
-        (self.home / "outside").write_text("x")
-        (self.project / "link").symlink_to(self.home / "outside")
-        for path in ("link", "../outside"):
-            self.assertNotIn("hides", self.said("read", path=path)[1])
+        (self.project / "empty").touch()
+        self.assertEqual(self.said("read", path="empty"), (False, "[The file is empty.]"))
 
     def test_what_to_do_next(self):
         (self.project / "directory").mkdir()

@@ -7,21 +7,10 @@
 #include "worker/namespaces.h"
 #include "worker/sandbox_dir.h"
 #include "worker/tree.h"
-#include "worker/write.h"
+#include "worker/writing.h"
 
 namespace sallyport::worker {
 namespace {
-
-WriteRequest request(std::string path, std::string_view content) {
-  WriteRequest write;
-  write.path = std::move(path);
-  write.content = content;
-  return write;
-}
-
-std::size_t names_in(const std::string& directory) {
-  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(directory), {}));
-}
 
 TEST(InPlace, AMountPointIsWrittenEditedAndCopiedTo) {
   SandboxDir box;
@@ -30,14 +19,14 @@ TEST(InPlace, AMountPointIsWrittenEditedAndCopiedTo) {
   const int status = in_namespace(Users::as_they_are, [&]() -> int {
     if (!mount_at(box.outside() + "/target", box.path("f"))) return kNoNamespace;
     const Roots roots = box.open();
-    CHECK_OR_EXIT(write_file(roots, request("f", "one and two")));
+    CHECK_OR_EXIT(write_file(roots, write_request("f", "one and two")));
     CHECK_OR_EXIT(box.read("f") == "one and two");
     EditRequest edit;
     edit.path = "f";
     edit.edits = {{"one and ", "", false}};
     CHECK_OR_EXIT(edit_file(roots, edit));
     CHECK_OR_EXIT(box.read("f") == "two");
-    WriteRequest stale = request("f", "x");
+    WriteRequest stale = write_request("f", "x");
     stale.if_match = std::string(64, '0');
     CHECK_OR_EXIT(write_file(roots, stale).error().code == Code::conflict);
     box.write("g", "three");
@@ -60,11 +49,11 @@ TEST(InPlace, AMountPointInADirectoryThatCannotBeWrittenIsWritten) {
     box.write("shut/f", "");
     CHECK_OR_EXIT(mount_at(box.outside() + "/target", box.path("shut/f")) && make_read_only(box.path("shut")));
     const Roots roots = *Roots::open({box.root(), "/tmp"});
-    CHECK_OR_EXIT(write_file(roots, request("shut/f", "new")));
+    CHECK_OR_EXIT(write_file(roots, write_request("shut/f", "new")));
     CHECK_OR_EXIT(box.read("shut/f") == "new");
     // What is read-only itself stays.
     CHECK_OR_EXIT(make_read_only(box.path("shut/f")));
-    CHECK_OR_EXIT(write_file(roots, request("shut/f", "newer")).error().code == Code::policy_denied);
+    CHECK_OR_EXIT(write_file(roots, write_request("shut/f", "newer")).error().code == Code::policy_denied);
     return 0;
   });
   if (status == kNoNamespace) GTEST_SKIP() << "no mount namespace here";
@@ -88,11 +77,11 @@ TEST(InPlace, AFullDiskIsKnownBeforeAByteChangesAndAFaultLaterIsSaid) {
     box.write("small/target", "old");
     CHECK_OR_EXIT(mount_at(box.path("small/target"), box.path("f")));
     const Roots roots = box.open();
-    const auto full = write_file(roots, request("f", std::string(300 << 10, 'b')));
+    const auto full = write_file(roots, write_request("f", std::string(300 << 10, 'b')));
     CHECK_OR_EXIT(!full && full.error().message.ends_with("nothing was changed"));
     CHECK_OR_EXIT(box.read("f") == "old");
     const FileCalls calls{fail_second_write, ::fsync, ::renameat};
-    WriteRequest write = request("f", "new");
+    WriteRequest write = write_request("f", "new");
     write.options.calls = &calls;
     const auto broken = write_file(roots, write);
     CHECK_OR_EXIT(!broken && broken.error().message.ends_with("may hold a part of the new content"));
@@ -112,8 +101,8 @@ TEST(InPlace, AGroupThatHasNoNumberHereIsKept) {
   ASSERT_EQ(::chown(box.path("hard").c_str(), 0, 4321), 0);
   const int status = in_namespace(Users::only_root, [&]() -> int {
     const Roots roots = box.open();
-    CHECK_OR_EXIT(write_file(roots, request("f", "new")));
-    const auto refused = write_file(roots, request("hard", "new"));
+    CHECK_OR_EXIT(write_file(roots, write_request("f", "new")));
+    const auto refused = write_file(roots, write_request("hard", "new"));
     CHECK_OR_EXIT(!refused && refused.error().details_json == R"({"errno":"EPERM","reason":"owner"})");
     return 0;
   });

@@ -9,6 +9,7 @@
 #include "worker/namespaces.h"
 #include "worker/sandbox_dir.h"
 #include "worker/tree.h"
+#include "worker/writing.h"
 
 namespace sallyport::worker {
 namespace {
@@ -17,10 +18,6 @@ namespace fs = std::filesystem;
 
 TransferRequest transfer(std::string from, std::string to, bool overwrite = false) {
   return {std::move(from), std::move(to), overwrite, false, false};
-}
-
-std::size_t names_in(const std::string& directory) {
-  return static_cast<std::size_t>(std::distance(fs::directory_iterator(directory), {}));
 }
 
 class MoveBetween : public ::testing::Test {

@@ -13,28 +13,18 @@
 
 #include "worker/sandbox_dir.h"
 #include "worker/sha256.h"
+#include "worker/writing.h"
 
 namespace sallyport::worker {
 namespace {
 
-WriteRequest request(std::string path, std::string_view content) {
-  WriteRequest write;
-  write.path = std::move(path);
-  write.content = content;
-  return write;
-}
-
-std::size_t names_in(const std::string& directory) {
-  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(directory), {}));
-}
-
 TEST(Write, CreatesAndReplacesAndSaysTheHash) {
   SandboxDir box;
   const Roots roots = box.open();
-  const auto first = write_file(roots, request("f", "one"));
+  const auto first = write_file(roots, write_request("f", "one"));
   ASSERT_TRUE(first) << first.error().describe();
   EXPECT_EQ(first->sha256, sha256_hex("one"));
-  EXPECT_EQ(write_file(roots, request("f", "second"))->bytes_written, 6U);
+  EXPECT_EQ(write_file(roots, write_request("f", "second"))->bytes_written, 6U);
   EXPECT_EQ(box.read("f"), "second");
   EXPECT_EQ(names_in(box.root()), 1U);
 }
@@ -48,7 +38,7 @@ TEST(Write, KeepsModeOwnerAndAttributes) {
   const gid_t gid = is_root ? 4321 : ::getegid();
   ASSERT_EQ(::chown(box.path("f").c_str(), uid, gid), 0);
   const bool has_attributes = ::setxattr(box.path("f").c_str(), "user.note", "kept", 4, 0) == 0;
-  ASSERT_TRUE(write_file(box.open(), request("f", "new")));
+  ASSERT_TRUE(write_file(box.open(), write_request("f", "new")));
   struct stat status{};
   ASSERT_EQ(::stat(box.path("f").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 07777, 0751U);
@@ -65,19 +55,19 @@ TEST(Write, GoesThroughALinkThatStaysInsideAndNotThroughOneThatLeaves) {
   box.link("out", box.outside() + "/secret");
   box.link("dangling", "d/new");
   const Roots roots = box.open();
-  ASSERT_TRUE(write_file(roots, request("link", "new")));
+  ASSERT_TRUE(write_file(roots, write_request("link", "new")));
   EXPECT_TRUE(std::filesystem::is_symlink(box.path("link")));
   EXPECT_EQ(box.read("d/real"), "new");
-  ASSERT_TRUE(write_file(roots, request("dangling", "made")));
+  ASSERT_TRUE(write_file(roots, write_request("dangling", "made")));
   EXPECT_EQ(box.read("d/new"), "made");
-  EXPECT_EQ(write_file(roots, request("out", "x")).error().code, Code::policy_denied);
+  EXPECT_EQ(write_file(roots, write_request("out", "x")).error().code, Code::policy_denied);
   EXPECT_EQ(box.read_outside("secret"), "SECRET\n");
 }
 
 TEST(Write, IfMatchRefusesAStaleVersionAndSaysWhichOneIsThere) {
   SandboxDir box;
   box.write("f", "theirs");
-  WriteRequest write = request("f", "mine");
+  WriteRequest write = write_request("f", "mine");
   write.if_match = sha256_hex("old");
   const auto answer = write_file(box.open(), write);
   ASSERT_FALSE(answer);
@@ -95,7 +85,7 @@ TEST(Write, IfMatchRefusesAStaleVersionAndSaysWhichOneIsThere) {
 
 TEST(Write, MakesParentsOnlyWhereAsked) {
   SandboxDir box;
-  WriteRequest write = request("a/b/c", "x");
+  WriteRequest write = write_request("a/b/c", "x");
   EXPECT_EQ(write_file(box.open(), write).error().details_json, R"({"errno":"ENOENT"})");
   write.create_dirs = true;
   EXPECT_TRUE(write_file(box.open(), write));
@@ -108,14 +98,15 @@ TEST(Write, RefusesDirectoriesFifosAndHardLinks) {
   ASSERT_EQ(::mkfifo(box.path("fifo").c_str(), 0600), 0);
   std::filesystem::create_hard_link(box.outside() + "/secret", box.path("hard"));
   const Roots roots = box.open({.refuse_hard_links = true});
-  for (const char* path : {"d", "d/", ".", "fifo", "hard"}) EXPECT_FALSE(write_file(roots, request(path, "x"))) << path;
+  for (const char* path : {"d", "d/", ".", "fifo", "hard"})
+    EXPECT_FALSE(write_file(roots, write_request(path, "x"))) << path;
   EXPECT_EQ(box.read_outside("secret"), "SECRET\n");
 }
 
 TEST(Write, AHardLinkOutsideKeepsItsContentBecauseTheNameIsReplaced) {
   SandboxDir box;
   std::filesystem::create_hard_link(box.outside() + "/secret", box.path("hard"));
-  ASSERT_TRUE(write_file(box.open(), request("hard", "x")));
+  ASSERT_TRUE(write_file(box.open(), write_request("hard", "x")));
   EXPECT_EQ(box.read_outside("secret"), "SECRET\n");
 }
 
@@ -130,7 +121,7 @@ TEST(Write, AReadOnlyFileStaysForOrdinaryUsers) {
   const pid_t child = ::fork();
   if (child == 0) {
     if (::setgid(4242) != 0 || ::setuid(4242) != 0) ::_exit(9);
-    const auto answer = write_file(box.open(), request("f", "new"));
+    const auto answer = write_file(box.open(), write_request("f", "new"));
     ::_exit(!answer && answer.error().details_json == R"({"errno":"EACCES"})" ? 0 : 1);
   }
   int status = 0;
@@ -191,7 +182,7 @@ TEST(WriteFault, EioAtAnyCallLeavesTheOldFileAndNoOther) {
   box.write("f", "old");
   for (const FileCalls& calls : {FileCalls{fail_write, ::fsync, ::renameat}, FileCalls{::write, fail_sync, ::renameat},
                                  FileCalls{::write, ::fsync, fail_rename}}) {
-    WriteRequest write = request("f", "new");
+    WriteRequest write = write_request("f", "new");
     write.options = {.durable = true, .calls = &calls};
     const auto answer = write_file(box.open(), write);
     ASSERT_FALSE(answer);
@@ -204,7 +195,7 @@ TEST(WriteFault, EioAtAnyCallLeavesTheOldFileAndNoOther) {
 TEST(WriteFault, ShortWritesAreContinued) {
   SandboxDir box;
   const FileCalls calls{short_write, ::fsync, ::renameat};
-  WriteRequest write = request("f", "a longer text");
+  WriteRequest write = write_request("f", "a longer text");
   write.options.calls = &calls;
   ASSERT_TRUE(write_file(box.open(), write));
   EXPECT_EQ(box.read("f"), "a longer text");
@@ -238,15 +229,15 @@ TEST(Write, WhatWasStoppedHasChangedNothing) {
   edit.edits = {{"old", "new", false}};
   const Stop late(std::chrono::steady_clock::now());
   EXPECT_EQ(edit_file(box.open(), edit, late).error().code, Code::timeout);
-  EXPECT_EQ(write_file(box.open(), request("f", "new"), late).error().code, Code::timeout);
-  EXPECT_EQ(write_file(box.open(), request("g", "new"), late).error().code, Code::timeout);
+  EXPECT_EQ(write_file(box.open(), write_request("f", "new"), late).error().code, Code::timeout);
+  EXPECT_EQ(write_file(box.open(), write_request("g", "new"), late).error().code, Code::timeout);
   // Cancelled while it is being written: the last look is taken before the change.
   Stop stop;
   bool is_written = false;
   stop.on_poll([&] {
     if (is_written) stop.cancel();
   });
-  WriteRequest write = request("f", "");
+  WriteRequest write = write_request("f", "");
   write.fill = [&](int) {
     is_written = true;
     return ok();
@@ -258,7 +249,7 @@ TEST(Write, WhatWasStoppedHasChangedNothing) {
 
 TEST(Write, AStaleVersionMakesNoDirectories) {
   SandboxDir box;
-  WriteRequest write = request("a/b/f", "new");
+  WriteRequest write = write_request("a/b/f", "new");
   write.create_dirs = true;
   write.if_match = std::string(64, '0');
   EXPECT_EQ(write_file(box.open(), write).error().code, Code::conflict);
@@ -282,7 +273,7 @@ TEST(WriteFault, DirectoriesMadeForAWriteThatFailedAreGoneAgain) {
   box.mkdir("kept");
   const FileCalls calls{fail_write, ::fsync, ::renameat};
   for (const char* path : {"deep/a/b/c", "kept/a/./b//c", "kept/c"}) {
-    WriteRequest write = request(path, "new");
+    WriteRequest write = write_request(path, "new");
     write.create_dirs = true;
     write.options.calls = &calls;
     EXPECT_TRUE(write_file(box.open(), write).error().message.ends_with("nothing was changed")) << path;
@@ -301,15 +292,15 @@ TEST(WriteFault, AFullDiskLeavesTheOldFileAndSaysSo) {
     if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) ::_exit(77);
     if (::mount("tmpfs", box.path("small").c_str(), "tmpfs", 0, "size=256k") != 0) ::_exit(77);
     const Roots roots = box.open();
-    if (!write_file(roots, request("small/f", std::string(100 << 10, 'a')))) ::_exit(2);
+    if (!write_file(roots, write_request("small/f", std::string(100 << 10, 'a')))) ::_exit(2);
     for (int i = 0; i < 3; ++i) {
-      const auto answer = write_file(roots, request("small/f", std::string(300 << 10, 'b')));
+      const auto answer = write_file(roots, write_request("small/f", std::string(300 << 10, 'b')));
       if (answer || answer.error().details_json != R"({"errno":"ENOSPC"})") ::_exit(3);
       if (!answer.error().message.ends_with("nothing was changed")) ::_exit(7);
     }
     if (box.read("small/f") != std::string(100 << 10, 'a')) ::_exit(4);
     if (names_in(box.path("small")) != 1) ::_exit(5);
-    ::_exit(write_file(roots, request("small/f", std::string(120 << 10, 'c'))) ? 0 : 6);
+    ::_exit(write_file(roots, write_request("small/f", std::string(120 << 10, 'c'))) ? 0 : 6);
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
@@ -323,7 +314,7 @@ TEST(WriteFault, KilledDuringAStreamedWriteNothingIsLeftBeside) {
   box.write("f", "old");
   const pid_t child = ::fork();
   if (child == 0) {
-    WriteRequest write = request("f", "");
+    WriteRequest write = write_request("f", "");
     write.fill = [](int draft) -> Status {
       if (::write(draft, "half", 4) != 4) ::_exit(1);
       ::raise(SIGKILL);
@@ -349,7 +340,7 @@ TEST(WriteFault, KilledDuringAWriteTheFileIsOldOrNew) {
     if (child == 0) {
       const Roots roots = box.open();
       for (int round = 0;; ++round) {
-        if (!write_file(roots, request("f", round % 2 == 0 ? b : a))) ::_exit(1);
+        if (!write_file(roots, write_request("f", round % 2 == 0 ? b : a))) ::_exit(1);
       }
     }
     std::this_thread::sleep_for(std::chrono::microseconds(200 + i * 53));
