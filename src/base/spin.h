@@ -10,10 +10,8 @@
 
 #include <sched.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <utility>
 
 namespace sallyport {
 
@@ -30,55 +28,17 @@ class SpinChoice {
   bool should_spin() const { return is_spinning_; }
 
   // `was_starved`: the event came while somebody else had the CPU, for longer than a whole spin.
-  void learn(Nanos waited, bool was_starved = false) {
-    // Nobody hurries during a pause, and its length must not hide what the waits between pauses say.
-    if (waited > kPause && !was_starved) {
-      if (++pauses_ < kTried / 2) return;
-      kept_ = kKeptSoon;
-      return enter(Stage::keep, false);
-    }
-    total_ += waited;
-    ++waits_;
-    // A neighbour that takes the CPU for a whole time slice has said enough.
-    const bool is_settled = stage_ == Stage::try_spinning && was_starved;
-    if (waits_ % kTried != 0 && !is_settled) return;
-    const Nanos mean = std::exchange(total_, Nanos(0)) / kTried;
-    pauses_ = 0;
-    switch (stage_) {
-      case Stage::try_sleeping:
-        slept_ = mean;
-        return enter(Stage::try_spinning, true);
-      case Stage::try_spinning: {
-        // It burns a CPU, so it must be clearly better.
-        const bool is_better = !is_settled && mean * 10 < slept_ * 9;
-        const bool was_dear = is_better || is_settled;
-        const bool is_same = is_better == was_better_ && kept_ >= kFirstKept;
-        kept_ = !was_dear ? kKeptSoon : is_same ? std::min(kept_ * 2, kLastKept) : kFirstKept;
-        was_better_ = is_better;
-        return enter(Stage::keep, is_better);
-      }
-      case Stage::keep: {
-        // Neighbours came, or the events stay away.
-        const bool is_regretted = is_spinning_ && mean > slept_;
-        if (is_regretted || waits_ >= kept_) enter(Stage::try_sleeping, false);
-      }
-    }
-  }
+  void learn(Nanos waited, bool was_starved = false);
 
  private:
   static constexpr Nanos kPause = std::chrono::milliseconds(2);
   enum class Stage : std::uint8_t { try_sleeping, try_spinning, keep };
 
-  void enter(Stage stage, bool spins) {
-    stage_ = stage;
-    is_spinning_ = spins;
-    waits_ = pauses_ = 0;
-    total_ = Nanos(0);
-  }
+  void enter(Stage stage, bool spins);
 
   Stage stage_ = Stage::try_sleeping;
   bool is_spinning_ = false, was_better_ = false;
-  std::uint32_t waits_ = 0, pauses_ = 0, kept_ = kKeptSoon;
+  std::uint32_t waits_ = 0, pauses_ = 0, starved_ = 0, kept_ = kKeptSoon;
   Nanos total_{0}, slept_{0};
 };
 

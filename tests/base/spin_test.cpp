@@ -58,9 +58,20 @@ TEST(SpinChoice, GivesUpSpinningSoonAfterNeighboursCame) {
   EXPECT_LE(spins_among(choice, 1'000, microseconds(11), std::chrono::milliseconds(4), true), 40);
 }
 
-TEST(SpinChoice, OneTimeSliceOfANeighbourEndsATrial) {
+TEST(SpinChoice, TwoTimeSlicesOfANeighbourEndATrial) {
   SpinChoice choice;
-  EXPECT_LE(spins_among(choice, 1'000'000, microseconds(11), std::chrono::milliseconds(4), true), 30);
+  EXPECT_LE(spins_among(choice, 1'000'000, microseconds(11), std::chrono::milliseconds(4), true), 60);
+}
+
+TEST(SpinChoice, AThreadThatNeedsTheCpuNowAndThenIsNoBusyNeighbour) {
+  SpinChoice choice;
+  int spins = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    const bool spun = choice.should_spin(), is_hit = i % 40 == 7;
+    spins += spun ? 1 : 0;
+    choice.learn(is_hit ? microseconds(900) : microseconds(spun ? 20 : 60), spun && is_hit);
+  }
+  EXPECT_GT(spins, 90'000);
 }
 
 TEST(SpinChoice, ASilenceNowAndThenDoesNotHideManyShortWaits) {
