@@ -22,6 +22,9 @@ namespace sallyport::wire {
 // quiet.
 inline constexpr std::size_t kSmallBytes = 4U << 10;
 
+// Far beyond any frame: the places and sizes of strings must fit into a word.
+inline constexpr std::size_t kMaxTextBytes = std::size_t{1} << 28;
+
 // A view of one value of a Document; valid as long as the Document lives. A default Value is absent.
 class Value {
  public:
@@ -39,7 +42,7 @@ class Value {
   std::optional<std::uint64_t> as_uint() const;
   std::optional<double> as_double() const;  // any number
   std::optional<std::string_view> as_string() const { return is_string() ? std::optional(text()) : std::nullopt; }
-  // The text of a value that was checked, and kept as it came, because it is only passed on (Keep::result).
+  // The text of a value that was checked, and kept as it came, because it is only passed on (see decode_message).
   std::optional<std::string_view> as_raw() const { return is(Kind::raw) ? std::optional(text()) : std::nullopt; }
 
   Value get(std::string_view key) const;  // absent if this is no object or has no such key
@@ -69,6 +72,7 @@ class Value {
   // keys and values in turn), for a small integer the integer. Larger numbers are the word behind it.
   enum class Kind : std::uint8_t { null, no, yes, small, signed64, unsigned64, real, string, raw, array, object };
   static constexpr unsigned kKindBits = 8, kSizeBits = 28;
+  static_assert(kMaxTextBytes == std::size_t{1} << kSizeBits);
 
   Value(const std::uint64_t* word, const char* texts) : word_(word), texts_(texts) {}
   Kind kind() const { return static_cast<Kind>(*word_ & 0xff); }
@@ -135,22 +139,14 @@ class Document {
   std::vector<std::uint64_t> words_;
 };
 
-// Which member of the root object is kept as the text that it is: one that names no stream. Without Findings,
-// which would tell, none is.
-enum class Keep : std::uint8_t { nothing, result };
-
-// What the check of a document found besides its being valid.
-struct Findings {
-  std::vector<std::uint32_t> streams;  // every {"$stream":n}, in order
-};
-
 // Parses, and keeps the memory of documents that are done with. One per thread.
 class Decoder {
  public:
-  Result<Document> parse(std::string_view text, Findings* findings = nullptr, Keep keep = Keep::nothing);
-  Result<Document> parse(ByteView text, Findings* findings = nullptr, Keep keep = Keep::nothing) {
-    return parse(as_text(text), findings, keep);
-  }
+  Result<Document> parse(std::string_view text);
+  Result<Document> parse(ByteView text) { return parse(as_text(text)); }
+
+  // An empty one with room for what is read from a text of that size. Not for kMaxTextBytes and more.
+  Document make_room(std::size_t text_size);
 
   void recycle(Document document);  // keeps its memory for a later parse
   void trim();                      // gives back what was kept

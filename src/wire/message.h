@@ -52,6 +52,7 @@ class MessageResult {
 };
 
 // With Keep::result a result that names no stream is kept as its text, for somebody who only passes it on.
+enum class Keep : std::uint8_t { nothing, result };
 MessageResult decode_message(Decoder& decoder, ByteView body, Keep keep = Keep::nothing);
 
 // ---- Encoding. Each appends one whole frame, or returns PAYLOAD_TOO_LARGE and appends nothing. ----

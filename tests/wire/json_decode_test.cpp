@@ -190,15 +190,6 @@ TEST(Decoder, ADocumentOutlivesTheNextParse) {
   EXPECT_EQ(second->root().get("name").as_string(), "second");
 }
 
-TEST(Decoder, FindsEveryStreamThatIsNamedAndNothingElse) {
-  Decoder decoder;
-  Findings findings;
-  ASSERT_TRUE(decoder.parse(
-      R"({"a":{"$stream":3},"b":[{"$stream":5},{"$stream":"7"},{"$stream":9,"x":1},{"$stream":0},{"$stream":4294967296}]})",
-      &findings));
-  EXPECT_EQ(findings.streams, (std::vector<std::uint32_t>{3, 5}));
-}
-
 TEST(Value, OfTheWrongTypeIsAbsentNotConverted) {
   Decoder decoder;
   auto document = decoder.parse(R"({"n":1,"s":"1","b":true,"z":null,"a":[1,2],"o":{"k":1}})");

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "support/wire.h"
 
 namespace sallyport::wire {
@@ -226,6 +228,74 @@ TEST(Message, AResultThatNamesAStreamIsNotKeptAsText) {
     EXPECT_EQ(message->streams, std::vector<std::uint32_t>{7});
     EXPECT_TRUE(message->result.get("a").is_array());
   }
+}
+
+TEST(Message, KnowsEveryStreamThatIsNamedAndNothingElse) {
+  auto message =
+      decode(R"({"id":"1","type":"request","method":"m","params":{"a":{"$stream":3},)"
+             R"("b":[{"$stream":5},{"$stream":"7"},{"$stream":9,"x":1},{"$stream":0},{"$stream":4294967296}]}})");
+  ASSERT_TRUE(message);
+  EXPECT_EQ(message->streams, (std::vector<std::uint32_t>{3, 5}));
+}
+
+TEST(Message, AFieldThatComesTwiceIsRefused) {
+  EXPECT_EQ(complaint(R"({"id":"1","type":"request","method":"m","id":"2"})"), "malformed JSON: duplicate key");
+  EXPECT_EQ(complaint(R"({"id":"1","type":"request","method":"m","\u0069d":"2"})"), "malformed JSON: duplicate key");
+}
+
+TEST(Message, AnsweredIsTheIdWhereverItComes) {
+  const auto message = decode(R"({"what":[1,{"id":"0"}],"type":"request","id":"seven"})");
+  ASSERT_FALSE(message);
+  EXPECT_EQ(message.malformed().id, "seven");
+  EXPECT_EQ(message.malformed().error.message, "unknown field in the message");
+}
+
+// A message is read straight into its fields: what is JSON and what its members are is the other reader's say.
+TEST(Message, IsReadAsAnyOtherJsonIs) {
+  const std::vector<std::string> bodies = {
+      R"({"id":"1","type":"request","method":"test.ping","deadline_ms":30000})",
+      R"( { "id" : "a\u0062" , "type":"request","method":"m","params":{"a":[1,-2.5e3,"\n"],"b":{"$stream":3}},"token":"t" } )",
+      R"({"id":"1","type":"response","result":{"pong":true,"n":null,"text":"a longer text, beyond sixteen bytes"}})",
+      R"({"id":null,"type":"response","error":{"code":"TIMEOUT","message":"late","retryable":true}})",
+      R"({"type":"event","method":"stream.credit","params":{"stream":1,"bytes":65536}})",
+  };
+  const std::vector<std::string> pieces = {"\"",       "\\",      "{", "}",    "[",      "]",         ":",
+                                           ",",        " ",       "1", "null", "\"id\"", "\"type\":", "request",
+                                           "\"a\":1,", "\\u0069", "-", "\x01", "\xc3"};
+  std::mt19937 random(7);
+  Decoder decoder;
+  int accepted = 0, refused = 0, malformed = 0;
+  for (int i = 0; i < 60'000; ++i) {
+    std::string body = bodies[random() % bodies.size()];
+    for (std::size_t changes = random() % 3; changes != 0; --changes) {
+      const std::size_t at = random() % body.size();
+      body.replace(at, random() % 3, pieces[random() % pieces.size()]);
+    }
+    const auto document = decoder.parse(body);
+    auto message = decode(body);
+    if (message) {
+      ++accepted;
+      ASSERT_TRUE(document) << body;
+      const Value root = document->root();
+      EXPECT_EQ(message->id, root.get("id").as_string().value_or("")) << body;
+      EXPECT_EQ(message->method, root.get("method").as_string().value_or("")) << body;
+      EXPECT_EQ(message->token, root.get("token").as_string().value_or("")) << body;
+      EXPECT_EQ(message->params.to_json(), root.get("params").to_json()) << body;
+      EXPECT_EQ(message->result.to_json(), root.get("result").to_json()) << body;
+      EXPECT_EQ(message->deadline_ms.value_or(0), root.get("deadline_ms").as_uint().value_or(0)) << body;
+    } else if (message.malformed().error.message.starts_with("malformed JSON")) {
+      ++malformed;
+      EXPECT_FALSE(document) << body;
+    } else {
+      ++refused;
+      // Only what it has no use for may be wrong besides.
+      EXPECT_TRUE(document || document.error().message == "malformed JSON: duplicate key") << body;
+    }
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(accepted, 15'000);
+  EXPECT_GT(refused, 3'000);
+  EXPECT_GT(malformed, 15'000);
 }
 
 }  // namespace
