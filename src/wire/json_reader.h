@@ -81,7 +81,10 @@ class JsonReader {
     return true;
   }
   void skip_space() {
-    while (at_ < end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\r' || *at_ == '\t')) ++at_;
+    // Nearly always there is none.
+    while (at_ < end_ && static_cast<unsigned char>(*at_) <= ' ' &&
+           (*at_ == ' ' || *at_ == '\n' || *at_ == '\r' || *at_ == '\t'))
+      ++at_;
   }
 
   bool value(std::size_t depth) {
