@@ -170,12 +170,16 @@ void summarize(const sandbox::ExitReport& report, bool is_explained) {
   for (const std::string& path : report.lost_mounts) {
     say("the host replaced " + escape_for_display(path) + " while it ran; its protection was put back");
   }
+  for (const std::string& path : report.uncovered) {
+    say("the host replaced " + escape_for_display(path) + " while it ran; its protection could not be put back");
+  }
   for (const std::string& path : report.removed) say("the host removed " + escape_for_display(path) + " while it ran");
   for (const std::string& sentence : report.missed) say(escape_for_display(sentence));
   for (const std::string& path : report.scan.quarantined) say("quarantined " + escape_for_display(path));
   for (const std::string& path : report.scan.suspicious) say("look at " + escape_for_display(path));
   for (const std::string& sentence : report.scan.notes) say(escape_for_display(sentence));
   for (const std::string& what : report.restored) say("put back " + what);
+  for (const std::string& what : report.unrestored) say("it changed, and could not be put back: " + what);
   for (const std::string& remark : sandbox::remarks(report.findings)) say(escape_for_display(remark));
   for (const std::string& loss : report.protections.lost) say("weaker than usual: " + loss);
 }
@@ -206,12 +210,14 @@ void print_report(const sandbox::ExitReport& report, const RunEgress& egress, co
     writer.end_array().member("refusals_dropped", report.refusals_dropped);
     writer.member("over_memory", report.was_over_memory).member("over_time", report.was_over_time);
     strings("lost_mounts", report.lost_mounts);
+    strings("uncovered", report.uncovered);
     strings("removed", report.removed);
     strings("quarantined", report.scan.quarantined);
     strings("suspicious", report.scan.suspicious);
     strings("not_searched", report.scan.notes);
     strings("missed", report.missed);
     strings("restored", report.restored);
+    strings("unrestored", report.unrestored);
     strings("tracked_secrets", report.findings.tracked_secrets);
     strings("changed_secrets", report.findings.changed_secrets);
     strings("unread_indexes", report.findings.unread_indexes);

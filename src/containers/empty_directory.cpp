@@ -107,11 +107,11 @@ class Emptier {
 
 }  // namespace
 
-Task<Result<Emptied>> empty_directory(ipc::Loop& loop, std::string path) {
+Task<Result<Emptied>> empty_directory(ipc::Loop& loop, std::string path, std::function<bool()> goes_on) {
   UniqueFd root = open_below(AT_FDCWD, path);
-  if (!root) co_return Error::from_errno("cannot open the session", errno, path);
+  if (!root) co_return Error::from_errno("cannot open the directory", errno, path);
   Emptier emptier(std::move(root));
-  while (!emptier.is_done()) {
+  while (!emptier.is_done() && goes_on()) {
     const std::uint64_t pause_at = emptier.attempts() + kSlice;
     while (!emptier.is_done() && emptier.attempts() < pause_at) emptier.step();
     co_await loop.sleep(Millis(0));

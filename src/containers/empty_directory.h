@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "base/base.h"
@@ -17,8 +18,9 @@ struct Emptied {
 
 // Removes all that is in it, and not the directory itself, which may be mounted elsewhere. Works by
 // descriptors from the directory down, follows no link, lets the loop do other things in between, and gives
-// up after kMostRemovals.
+// up after kMostRemovals, or when it is not to go on.
 inline constexpr std::uint64_t kMostRemovals = 1'000'000;
-Task<Result<Emptied>> empty_directory(ipc::Loop& loop, std::string path);
+Task<Result<Emptied>> empty_directory(
+    ipc::Loop& loop, std::string path, std::function<bool()> goes_on = [] { return true; });
 
 }  // namespace sallyport::containers

@@ -7,10 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
-#include <memory>
 
 #include "containers/container.h"
 #include "os/paths.h"
@@ -22,12 +20,6 @@ constexpr std::string_view kWorkspace = "${workspace}";
 constexpr std::string_view kWorkspaces = "/workspaces/";  // of groups, in the state directory: made to be worked in
 constexpr const char* kWildcards = "*?[";
 constexpr const char* kConnectInside = "/run/sallyport-connect";
-
-std::optional<std::string> real_path(const std::string& path) {
-  const std::unique_ptr<char, decltype(&std::free)> resolved(::realpath(path.c_str(), nullptr), &std::free);
-  if (!resolved) return std::nullopt;
-  return std::string(resolved.get());
-}
 
 bool has_wildcard(const std::string& path) { return path.find_first_of(kWildcards) != std::string::npos; }
 
@@ -127,18 +119,18 @@ std::vector<std::string> own_places() {
   const auto paths = os::paths_from_environment();
   if (!paths) return places;
   for (const std::string& path : {paths->state_dir, paths->runtime_dir, paths->profiles_dir(), paths->config_file}) {
-    if (auto real = real_path(path)) places.push_back(std::move(*real));
+    if (auto real = os::real_path(path)) places.push_back(std::move(*real));
   }
   return places;
 }
 
 Result<std::string> check_workspace(const LaunchContext& context, const std::vector<std::string>& own) {
-  const auto workspace = real_path(context.workspace);
+  const auto workspace = os::real_path(context.workspace);
   struct stat info{};
   if (!workspace || ::stat(workspace->c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
     return Error::make(Code::invalid_params, "the workspace is no directory: " + context.workspace);
   }
-  const std::string home = real_path(context.home).value_or("/");
+  const std::string home = os::real_path(context.home).value_or("/");
   if (*workspace == "/" || home == *workspace || home.starts_with(*workspace + "/")) {
     return Error::make(Code::invalid_params, "a workspace must not be a whole home or system (" + *workspace +
                                                  "): change to a directory below, or name one with --workspace");

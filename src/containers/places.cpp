@@ -48,7 +48,7 @@ void Places::open() {
 void Places::close() {
   if (!std::exchange(is_open_, false)) return;
   loop_.cancel(refill_);
-  for (const std::string& name : std::exchange(spares_, {})) remove_trees(name);
+  for (const std::string& name : std::exchange(spares_, {})) remove(name);
 }
 
 Status Places::make_trees(const std::string& name) const {
@@ -61,7 +61,7 @@ Status Places::make_trees(const std::string& name) const {
   return make_tree(mailboxes_ + "/" + name, {"in", "in/tmp", "in/new", "out", "session"});
 }
 
-void Places::remove_trees(const std::string& name) const {
+void Places::remove(const std::string& name) const {
   std::error_code ignored;
   std::filesystem::remove_all(doors_ + "/" + name, ignored);
   std::filesystem::remove_all(mailboxes_ + "/" + name, ignored);
@@ -76,7 +76,7 @@ Status Places::make(const std::string& id) {
     };
     if (take(doors_) && take(mailboxes_)) return ok();
     // Somebody tidied up: then as if there had been none.
-    remove_trees(spare);
+    remove(spare);
   }
   return make_trees(id);
 }
@@ -87,7 +87,7 @@ void Places::refill() {
   if (::access(doors_.c_str(), F_OK) != 0 || ::access(mailboxes_.c_str(), F_OK) != 0) return;
   const std::string name = kSparePrefix + std::to_string(++made_);
   // Whoever needs a place and cannot have one says so.
-  if (!make_trees(name)) return remove_trees(name);
+  if (!make_trees(name)) return remove(name);
   spares_.push_back(name);
   refill_later();
 }

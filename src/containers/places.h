@@ -26,6 +26,8 @@ class Places {
   void open();
   // `<doors>/<id>` and `<mailboxes>/<id>` are there afterwards, with all that belongs in them.
   Status make(const std::string& id);
+  // Of a container that could not be made.
+  void remove(const std::string& id) const;
   // Makes one for those that come later, unless there are enough: for a moment at which the warden waits for others.
   void refill();
   // Takes away what nobody used.
@@ -33,7 +35,6 @@ class Places {
 
  private:
   Status make_trees(const std::string& name) const;
-  void remove_trees(const std::string& name) const;
   void refill_later();
 
   ipc::Loop& loop_;

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <set>
 
+#include "containers/empty_directory.h"
 #include "containers/record.h"
 #include "os/files.h"
 #include "os/memory_file.h"
@@ -26,7 +27,6 @@ constexpr const char* kDoorInside = "/run/sallyport";
 constexpr std::size_t kReadBytes = 64U << 10;
 // What is being deleted, beside the mailboxes.
 constexpr const char* kGonePrefix = ".gone-";
-constexpr std::size_t kRemovedAtOnce = 256;
 // A container that runs means after a crash what one that was starting means: its record may wait for a quieter moment.
 constexpr Millis kSaveRunningAfter{20};
 constexpr const char* kStopping = "the warden is stopping; ask again later";
@@ -156,17 +156,24 @@ Result<std::shared_ptr<Container>> Registry::prepare(Config config) {
   container->last_activity = clock_.steady();
   container->door_dir = directories_.doors + "/" + container->id;
   container->mailbox_dir = directories_.mailboxes + "/" + container->id;
-  TRY(places_.make(container->id));
-  if (container->config.group.empty()) {
-    container->session_dir = container->mailbox_dir + "/session";
-  } else {
-    TRY(container->session_dir, hooks_.session_of(container->config.group));
+  if (const Status placed = make_place(*container); !placed) {
+    places_.remove(container->id);
+    return placed.error();
   }
-  TRY(bind_door(*container));
-  TRY(hooks_.on_prepared(*container));
   containers_.emplace(container->id, container);
   save(*container);
   return container;
+}
+
+Status Registry::make_place(Container& container) {
+  TRY(places_.make(container.id));
+  if (container.config.group.empty()) {
+    container.session_dir = container.mailbox_dir + "/session";
+  } else {
+    TRY(container.session_dir, hooks_.session_of(container.config.group));
+  }
+  TRY(bind_door(container));
+  return hooks_.on_prepared(container);
 }
 
 Status Registry::bind_door(Container& container) {
@@ -376,34 +383,11 @@ Status Registry::remove(const std::string& id) {
   return ok();
 }
 
-// A few at a time: a container may have left a million files behind, and others wait for the loop.
+// What cannot be removed now stays until a warden starts again.
 Fire Registry::delete_slowly(std::string path) {
-  namespace fs = std::filesystem;
-  std::vector<fs::path> directories = {path};
-  while (!directories.empty() && !is_closed_) {
-    const fs::path here = directories.back();
-    std::error_code failed, ignored;
-    fs::permissions(here, fs::perms::owner_all, ignored);
-    std::size_t removed = 0;
-    fs::path below;
-    for (fs::directory_iterator entry(here, failed), end; !failed && entry != end && removed < kRemovedAtOnce;
-         entry.increment(failed)) {
-      if (entry->symlink_status(ignored).type() == fs::file_type::directory) {
-        below = entry->path();
-        break;
-      }
-      if (!fs::remove(entry->path(), failed)) break;
-      ++removed;
-    }
-    if (!below.empty()) {
-      directories.push_back(below);
-    } else if (failed || removed == 0) {
-      // Empty, or there is something in it that cannot be removed: then all of the way up to it stays.
-      if (!fs::remove(here, ignored)) directories.clear();
-      if (!directories.empty()) directories.pop_back();
-    }
-    co_await sessions_.loop().sleep(Millis(0));
-  }
+  std::function<bool()> goes_on = [this] { return !is_closed_; };
+  const auto emptied = co_await empty_directory(sessions_.loop(), path, std::move(goes_on));
+  if (emptied) ::rmdir(path.c_str());
 }
 
 std::shared_ptr<Container> Registry::find(const std::string& id) const {

@@ -110,6 +110,7 @@ class Registry {
   static void add_door(const Container& container, sandbox::Spec& spec);
 
  private:
+  Status make_place(Container& container);
   static Status bind_door(Container& container);
   Status open_door(Container& container);
   void on_notice(sandbox::FromLauncher notice, std::vector<UniqueFd> fds);

@@ -7,9 +7,9 @@
 
 #include <cerrno>
 #include <climits>
-#include <cstdlib>
 
 #include "ledger/log_vfs.h"
+#include "os/paths.h"
 
 namespace sallyport::ledger {
 namespace {
@@ -26,10 +26,9 @@ constexpr const char* kReaderSetup = "PRAGMA query_only=ON; PRAGMA trusted_schem
 Result<std::string> real_path(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   if (slash == std::string::npos) return Error::make(Code::invalid_params, "the ledger's path must be absolute");
-  const std::unique_ptr<char, decltype(&std::free)> directory(::realpath(path.substr(0, slash + 1).c_str(), nullptr),
-                                                              &std::free);
+  const auto directory = os::real_path(path.substr(0, slash + 1));
   if (!directory) return Error::from_errno("cannot find the ledger's directory", errno, path);
-  return directory.get() + path.substr(slash);
+  return *directory + path.substr(slash);
 }
 
 Status create_private(const std::string& path) {

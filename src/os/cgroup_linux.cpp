@@ -149,9 +149,13 @@ Result<Cgroup> Cgroup::create(const CgroupParent& parent, const std::string& nam
     if (place == parent.places_.end()) continue;
     sweep(place->directory);
     const std::string directory = place->directory + leaf;
-    const bool is_new = ::mkdir(directory.c_str(), 0755) == 0;
-    if (!is_new && errno != EEXIST) continue;  // not ours to make: reported as not in force
-    if (is_new) {
+    const bool is_made = std::find(group.directories_.begin(), group.directories_.end(), directory) !=
+                         group.directories_.end();  // for another controller
+    if (!is_made) {
+      // An earlier process of this number may have left one of this name: nobody would be in it. What is not ours to
+      // make, or is somebody's, is reported as not in force.
+      ::rmdir(directory.c_str());
+      if (::mkdir(directory.c_str(), 0755) != 0) continue;
       group.directories_.push_back(directory);
       UniqueFd procs(::open((directory + "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
       if (!procs) return Error::from_errno("cannot join a control group", errno, directory);

@@ -1,6 +1,7 @@
 // Where things live, from the environment. See docs/configuration.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -32,6 +33,14 @@ inline bool is_within(std::string_view path, std::string_view directory) {
   if (directory == "/") return path.starts_with('/');
   return path.starts_with(directory) && (path.size() == directory.size() || path[directory.size()] == '/');
 }
+
+// The same without the directory itself.
+inline bool is_below(std::string_view path, std::string_view directory) {
+  return path != directory && is_within(path, directory);
+}
+
+// As realpath(3); nothing, and errno, if it leads nowhere.
+std::optional<std::string> real_path(const std::string& path);
 
 // $HOME, else what /etc/passwd says; empty if neither does.
 std::string home_directory();

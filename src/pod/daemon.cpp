@@ -303,6 +303,7 @@ void Daemon::maybe_drained() {
 void Daemon::drained() {
   if (violations_watch_) violations_.serve(violations_watch_->fd());
   if (violations_.total() > 0) log_.info("refused calls", {{"count", violations_.total()}});
+  for (const std::string& path : covers_->uncovered()) log_.warn("protection could not be put back", {{"path", path}});
   covers_.reset();
   ending_ = std::thread([this, running = std::move(*running_)]() mutable {
     running.kill();

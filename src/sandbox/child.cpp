@@ -16,17 +16,6 @@ namespace {
 
 constexpr int kAboveOurs = 10;  // where descriptors wait while 0 to 3 are rearranged
 
-long write_whole(const char* path, const char* text) {
-  const int file = ::open(path, O_WRONLY | O_CLOEXEC);
-  if (file < 0) return -1;
-  const auto length = static_cast<ssize_t>(std::strlen(text));
-  const ssize_t written = ::write(file, text, static_cast<std::size_t>(length));
-  const int error = errno;
-  ::close(file);
-  errno = error;
-  return written == length ? 0 : -1;
-}
-
 void join_cgroups(const ChildContext& context, const Reporter& reporter) {
   for (std::uint32_t i = 0; i < context.cgroup_count; ++i) {
     reporter.must(Step::join_cgroup, ::write(context.cgroup_procs[i], "0", 1), i);
@@ -57,9 +46,9 @@ void arrange_descriptors(const ChildContext& context, Reporter& reporter) {
 void map_user(const Plan& plan, const Reporter& reporter) {
   // A launcher that is not dumpable would leave these files to the host's root.
   ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-  reporter.must(Step::uid_map, write_whole("/proc/self/setgroups", "deny"));
-  reporter.must(Step::uid_map, write_whole("/proc/self/gid_map", plan.gid_map.c_str()));
-  reporter.must(Step::uid_map, write_whole("/proc/self/uid_map", plan.uid_map.c_str()));
+  reporter.must(Step::uid_map, write_whole(AT_FDCWD, "/proc/self/setgroups", "deny"));
+  reporter.must(Step::uid_map, write_whole(AT_FDCWD, "/proc/self/gid_map", plan.gid_map.c_str()));
+  reporter.must(Step::uid_map, write_whole(AT_FDCWD, "/proc/self/uid_map", plan.uid_map.c_str()));
 }
 
 // /proc/1/cmdline is open to everyone inside, and pid 1's is a copy of the launching command line:
@@ -113,6 +102,17 @@ void Reporter::fail(Step step, int error, std::size_t index) const {
   ::_exit(127);
 }
 
+long write_whole(int directory, const char* path, const char* text) {
+  const int file = ::openat(directory, path, O_WRONLY | O_CLOEXEC);
+  if (file < 0) return -1;
+  const auto length = static_cast<ssize_t>(std::strlen(text));
+  const ssize_t written = ::write(file, text, static_cast<std::size_t>(length));
+  const int error = errno;
+  ::close(file);
+  errno = error;
+  return written == length ? 0 : -1;
+}
+
 void run_child(const ChildContext& context) {
   const Plan& plan = *context.plan;
   Reporter reporter(context.control, context.faults);
@@ -123,12 +123,10 @@ void run_child(const ChildContext& context) {
   arrange_descriptors(context, reporter);
 
   InitContext init{&plan, &reporter, context.terminal, 0, {}, context.worker};
+  NetworkMaker network(reporter, plan.has_proxy);
   if (!plan.is_weak) {
-    map_user(plan, reporter);
-    NetworkMaker network(reporter, plan.has_proxy);
     network.start();
-    if (!plan.pid_max.empty())
-      reporter.must(Step::limits, write_whole("/proc/sys/kernel/pid_max", plan.pid_max.c_str()));
+    map_user(plan, reporter);
     if (context.cgroup_count > 0) reporter.must(Step::join_cgroup, ::unshare(CLONE_NEWCGROUP));
     build_root(plan, reporter);
     reporter.must(Step::hostname, ::sethostname(plan.hostname.c_str(), plan.hostname.size()));
@@ -136,14 +134,15 @@ void run_child(const ChildContext& context) {
     ::prctl(PR_SET_NAME, "sallyport-init", 0, 0, 0);
     take_handover(context.wanted_handover, init, reporter);
     check_covers(plan, reporter);
-    const int proxy = network.finish();
-    if (proxy >= 0) hand(proxy, kProxyListener, init);
   } else {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   }
+  bound_rights(plan, reporter);
+  const int proxy = plan.is_weak ? -1 : network.finish();
+  if (proxy >= 0) hand(proxy, kProxyListener, init);
   // Opaque before anything foreign runs: pid 1 is a copy of the launching process's memory.
   reporter.must(Step::capabilities, ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));
-  drop_rights(plan, reporter);
+  drop_capabilities(reporter);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   const int listener = apply_seccomp(plan, reporter);
   if (listener >= 0) {

@@ -56,8 +56,8 @@ class Reporter {
 };
 
 // network.cpp: the network namespace, made by a helper on another core while this process builds its
-// root: it takes the kernel longer than all mounts together. start() must come after the user
-// namespace and before finish(), which joins what was made and ends the helper.
+// root and bounds its rights: it takes the kernel longer than all mounts together. finish() waits for it and joins what
+// was made, which takes a capability.
 class NetworkMaker {
  public:
   NetworkMaker(const Reporter& reporter, bool has_proxy) : reporter_(reporter), has_proxy_(has_proxy) {}
@@ -76,13 +76,17 @@ class NetworkMaker {
   alignas(16) char stack_[16 * 1024];
 };
 
+// All of a short text in one go, as the files of /proc want it. As write(2) answers, 0 for success.
+long write_whole(int directory, const char* path, const char* text);
+
 // mount_tree.cpp: the new root, up to and including the change of root and the covers.
 void build_root(const Plan& plan, const Reporter& reporter);
 // Whether all of them are still where they belong: what happens later is told by mountinfo, once that is open.
 void check_covers(const Plan& plan, const Reporter& reporter);
-// confine.cpp: limits, capabilities, no_new_privs, Landlock; then seccomp, which returns the
-// listener or -1.
-void drop_rights(const Plan& plan, const Reporter& reporter);
+// confine.cpp: limits, no_new_privs, what exec could give, Landlock; then the capabilities themselves; then seccomp,
+// which returns the listener or -1.
+void bound_rights(const Plan& plan, const Reporter& reporter);
+void drop_capabilities(const Reporter& reporter);
 int apply_seccomp(const Plan& plan, const Reporter& reporter);
 // Adds one filter to those in force. As seccomp(2) answers.
 long load_filter(Filter filter, unsigned flags = 0);

@@ -21,7 +21,8 @@ namespace {
 
 namespace landlock = os::landlock;
 
-void drop_capabilities(const Plan& plan, const Reporter& reporter) {
+// What exec could give: nothing.
+void bound_capabilities(const Plan& plan, const Reporter& reporter) {
   if (!plan.is_weak) {
     // Locked: user id 0 of this namespace is a user like any other, also across exec.
     constexpr unsigned long kNoRoot = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
@@ -32,9 +33,6 @@ void drop_capabilities(const Plan& plan, const Reporter& reporter) {
   // Ends at EINVAL, past the last one; without namespaces an ordinary user gets EPERM at the first,
   // and no_new_privs alone keeps capabilities away.
   for (unsigned long capability = 0; ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0;) ++capability;
-  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  const __user_cap_data_struct nothing[2] = {};
-  reporter.must(Step::capabilities, ::syscall(SYS_capset, &header, nothing));
 }
 
 void apply_landlock(const Plan& plan, const Reporter& reporter) {
@@ -78,15 +76,21 @@ long load_filter(Filter wanted, unsigned flags) {
   return ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &filter);
 }
 
-void drop_rights(const Plan& plan, const Reporter& reporter) {
+void bound_rights(const Plan& plan, const Reporter& reporter) {
   for (std::size_t i = 0; i < plan.limits.size(); ++i) {
     const auto& [resource, limit] = plan.limits[i];
     if (resource == RLIMIT_DATA) continue;  // the commands' own: job.cpp
     reporter.must(Step::limits, ::setrlimit(static_cast<__rlimit_resource>(resource), &limit), i);
   }
   reporter.must(Step::no_new_privileges, ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-  drop_capabilities(plan, reporter);
+  bound_capabilities(plan, reporter);
   apply_landlock(plan, reporter);
+}
+
+void drop_capabilities(const Reporter& reporter) {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  const __user_cap_data_struct nothing[2] = {};
+  reporter.must(Step::capabilities, ::syscall(SYS_capset, &header, nothing));
 }
 
 int apply_seccomp(const Plan& plan, const Reporter& reporter) {

@@ -96,26 +96,27 @@ std::vector<Covered> CoverWatch::put_back(const std::vector<const Cover*>& cover
 
 void CoverWatch::check(Changes& changes) {
   std::vector<const Cover*> there;
-  std::size_t open_count = 0;
+  std::size_t removed_count = 0;
   for (const Cover* cover : missing()) {
     struct stat info{};
     if (::lstat(cover->target.c_str(), &info) == 0 || errno != ENOENT) {
       there.push_back(cover);
       continue;
     }
-    ++open_count;
+    ++removed_count;
     running_.distrust(cover->target);
     if (told_removed_.insert(cover->target).second) changes.removed.push_back(cover->target);
   }
   const std::vector<Covered> answers = put_back(there);
+  uncovered_.clear();
   for (std::size_t i = 0; i < there.size(); ++i) {
     const std::string& target = there[i]->target;
     running_.distrust(target);
-    if (answers[i] == Covered::failed) ++open_count;
+    if (answers[i] == Covered::failed) uncovered_.push_back(target);
     if (answers[i] == Covered::closed) closed_.insert(target);
     if (answers[i] == Covered::yes && told_put_back_.insert(target).second) changes.put_back.push_back(target);
   }
-  const bool was_settled = std::exchange(is_settled_, open_count == 0);
+  const bool was_settled = std::exchange(is_settled_, removed_count == 0 && uncovered_.empty());
   // Soon again after a change, which seldom comes alone.
   const bool has_acted = std::find(answers.begin(), answers.end(), Covered::yes) != answers.end();
   const bool is_quiet = !has_acted && was_settled == is_settled_;

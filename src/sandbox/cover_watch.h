@@ -37,8 +37,9 @@ class CoverWatch {
   // its process waiting for the kernel, ten milliseconds at every end of a sandbox.)
   std::optional<Clock::time_point> next_look() const { return next_look_; }
 
-  // Whether everything that is there was covered when it was looked at last.
+  // Whether everything that is there was covered when it was looked at last, and what was not.
   bool is_settled() const { return is_settled_; }
+  const std::vector<std::string>& uncovered() const { return uncovered_; }
 
  private:
   std::vector<const Cover*> missing() const;
@@ -46,6 +47,7 @@ class CoverWatch {
 
   const Running& running_;
   std::set<std::string> told_put_back_, told_removed_, closed_;
+  std::vector<std::string> uncovered_;
   bool is_settled_ = true;
   std::chrono::milliseconds pause_ = kFirstPause;
   std::optional<Clock::time_point> next_look_;

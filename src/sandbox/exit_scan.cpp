@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 
+#include "os/paths.h"
 #include "sandbox/git_config.h"
 #include "sandbox/git_files.h"
 #include "sandbox/held_directory.h"
@@ -177,8 +178,8 @@ class Scanner {
     const auto then = at_launch_.links.find(directory.path_of(name));
     const bool is_same_text = then != at_launch_.links.end() && then->second.text == directory.link_text(name);
     // Whatever this finds is opened again, without following anything.
-    auto now = resolved(directory.path_of(name));
-    if (is_same_text && now && is_inside(*now, root_.path())) return now;
+    auto now = os::real_path(directory.path_of(name));
+    if (is_same_text && now && os::is_below(*now, root_.path())) return now;
     if (!is_same_text || now.value_or("") != then->second.resolved) set_aside(directory, name);
     return std::nullopt;
   }
@@ -191,9 +192,9 @@ class Scanner {
   }
 
   void check_configured(const Configured& configured) {
-    const auto now = resolved(configured.path);
+    const auto now = os::real_path(configured.path);
     if (!now || *now == root_.path()) return;
-    if (!is_inside(*now, root_.path())) {
+    if (!os::is_below(*now, root_.path())) {
       if (*now != configured.resolved) set_link_aside(configured.path);
       return;
     }
@@ -213,7 +214,7 @@ class Scanner {
   // Which of its parts leads out of the workspace? Nothing behind that one may be touched.
   void set_link_aside(const std::string& path) {
     bool is_done = false;
-    for (std::size_t end = root_.path().size(); is_inside(path, root_.path()) && end < path.size() && !is_done;) {
+    for (std::size_t end = root_.path().size(); os::is_below(path, root_.path()) && end < path.size() && !is_done;) {
       end = std::min(path.find('/', end + 1), path.size());
       at(path.substr(0, end), [&](const HeldDirectory& directory, const std::string& name) {
         if (!is_type(directory.look_at(name), S_IFLNK)) return;
@@ -242,17 +243,16 @@ class Scanner {
 
   // Without a ".git" around it git takes a directory for a repository if these are in it.
   void check_bare(const HeldDirectory& directory) {
-    const bool has_own = is_type(directory.look_at("objects"), S_IFDIR) && is_type(directory.look_at("refs"), S_IFDIR);
-    if (has_own || directory.look_at("commondir")) check_repository(directory.path(), 0);
+    if (is_bare_repository(directory.fd())) check_repository(directory.path(), 0);
   }
 
   // "gitdir: somewhere": the repository there is what the host's git will use.
   void check_pointer(const HeldDirectory& directory, const std::string& name) {
     const auto text = read_small_file_at(directory.fd(), name.c_str());
     const auto target = text ? pointer_target(*text, directory.path()) : std::nullopt;
-    const auto real = target ? resolved(*target) : std::nullopt;
+    const auto real = target ? os::real_path(*target) : std::nullopt;
     if (!real) return;
-    if (is_inside(*real, root_.path())) return check_repository(*real, 0);
+    if (os::is_below(*real, root_.path())) return check_repository(*real, 0);
     if (!is_as_pinned(directory, name)) set_aside(directory, name);
   }
 
@@ -314,8 +314,8 @@ class Scanner {
     const bool is_expected = is_as_pinned(git, "commondir") || (is_worktree && text == "../..\n");
     if (!is_expected) set_aside(git, "commondir");
     if (!text || (!is_expected && !git.look_at("commondir"))) return;
-    const auto common = resolved(commondir_target(*text, git.path()));
-    if (common && (*common == root_.path() || is_inside(*common, root_.path()))) check_repository(*common, depth + 1);
+    const auto common = os::real_path(commondir_target(*text, git.path()));
+    if (common && os::is_within(*common, root_.path())) check_repository(*common, depth + 1);
   }
 
   void check_config(const HeldDirectory& directory, const std::string& name) {

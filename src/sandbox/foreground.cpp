@@ -123,6 +123,7 @@ class Supervisor {
     }
     if (listener >= 0) violations_.serve(listener);
     report.lost_mounts = std::move(changes.put_back);
+    report.uncovered = covers_.uncovered();
     report.removed = std::move(changes.removed);
     report.violations = violations_.entries();
     report.violation_count = violations_.total();
@@ -205,7 +206,7 @@ class StreamModes {
   StreamModes() {
     for (std::size_t i = 0; i < kStreams; ++i) is_known_.at(i) = ::fstat(static_cast<int>(i), &before_.at(i)) == 0;
   }
-  void restore(std::vector<std::string>& restored) const {
+  void restore(ExitReport& report) const {
     constexpr std::array<const char*, kStreams> kNames = {"input", "output", "error"};
     constexpr mode_t kMode = 07777;
     for (std::size_t i = 0; i < kStreams; ++i) {
@@ -215,9 +216,9 @@ class StreamModes {
       const bool is_same =
           is_known_.at(i) && ::fstat(fd, &now) == 0 && now.st_dev == old.st_dev && now.st_ino == old.st_ino;
       if (!is_same || ((now.st_mode ^ old.st_mode) & kMode) == 0) continue;
-      if (::fchmod(fd, old.st_mode & kMode) == 0) {
-        restored.push_back(std::string("the mode of its standard ") + kNames.at(i));
-      }
+      const bool is_restored = ::fchmod(fd, old.st_mode & kMode) == 0;
+      (is_restored ? report.restored : report.unrestored)
+          .push_back(std::string("the mode of its standard ") + kNames.at(i));
     }
   }
 
@@ -247,7 +248,7 @@ Result<ExitReport> run_foreground(const Spec& spec, const ForegroundOptions& opt
   report.missed = running.missed();
   Supervisor(running, spec, terminal, launch_options.terminal, signals, options).run(report);
   running.let_go();
-  streams.restore(report.restored);
+  streams.restore(report);
   report.scan = running.scan();
   return report;
 }

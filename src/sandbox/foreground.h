@@ -34,10 +34,12 @@ struct ExitReport {
   bool was_over_memory = false;
   bool was_over_time = false;
   std::vector<std::string> lost_mounts;  // covers that the host's changes removed; put back
+  std::vector<std::string> uncovered;    // the same, but not put back at the end
   std::vector<std::string> removed;      // covered files that the host removed
   ScanReport scan;                       // what was found at exit
   std::vector<std::string> missed;       // and before the start, left by sandboxes that were killed
   std::vector<std::string> restored;     // what of the caller's own it had changed
+  std::vector<std::string> unrestored;   // the same, but it could not be put back
 
   bool was_signalled() const;
   int exit_code() const;  // 128 + signal for a command that was killed by one, as shells do

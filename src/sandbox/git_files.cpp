@@ -4,9 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <memory>
-
 #include "base/unique_fd.h"
 
 namespace sallyport::sandbox {
@@ -31,15 +28,15 @@ std::optional<std::string> read_small_file(const std::string& path, std::size_t 
   return read_small_file_at(AT_FDCWD, path.c_str(), most);
 }
 
-std::optional<std::string> resolved(const std::string& path) {
-  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
-  if (!real) return std::nullopt;
-  return std::string(real.get());
-}
-
 std::string parent_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
-bool is_inside(const std::string& path, const std::string& directory) { return path.starts_with(directory + "/"); }
+bool is_bare_repository(int directory) {
+  const auto has = [&](const char* name) {
+    struct stat info{};
+    return ::fstatat(directory, name, &info, AT_SYMLINK_NOFOLLOW) == 0;
+  };
+  return (has("objects") && has("refs")) || has("commondir");
+}
 
 namespace {
 

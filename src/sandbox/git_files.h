@@ -14,10 +14,10 @@ std::optional<std::string> read_small_file(const std::string& path, std::size_t 
 // The same for a name in a directory that is held open.
 std::optional<std::string> read_small_file_at(int directory, const char* name, std::size_t most = 16U << 20);
 
-// As realpath(3); nothing if it leads nowhere.
-std::optional<std::string> resolved(const std::string& path);
 std::string parent_of(const std::string& path);
-bool is_inside(const std::string& path, const std::string& directory);  // below it
+
+// Of a directory with a HEAD in it. Git asks no more than that the names are there: they may be links.
+bool is_bare_repository(int directory);
 
 // What the text of a ".git" file or a "commondir" file leads to, links and all, from the directory it is in.
 std::optional<std::string> pointer_target(std::string_view text, const std::string& base);

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include "os/paths.h"
 #include "sandbox/git_config.h"
 #include "sandbox/git_files.h"
 #include "sandbox/git_hash.h"
@@ -135,9 +136,9 @@ std::shared_ptr<TrackedFiles::Repository> TrackedFiles::repository_of(const std:
 }
 
 std::shared_ptr<TrackedFiles::Repository> TrackedFiles::open(const std::string& directory) {
-  auto git = resolved(directory + "/.git");
-  if (const auto target = git ? gitdir_target(*git) : std::nullopt) git = resolved(*target);
-  if (!git || !is_inside(*git, workspace_)) return nullptr;
+  auto git = os::real_path(directory + "/.git");
+  if (const auto target = git ? gitdir_target(*git) : std::nullopt) git = os::real_path(*target);
+  if (!git || !os::is_below(*git, workspace_)) return nullptr;
   auto repository = std::make_shared<Repository>();
   repository->tree = directory;
   repository->is_readable = read_index(*git, *repository);
@@ -148,7 +149,7 @@ std::shared_ptr<TrackedFiles::Repository> TrackedFiles::open(const std::string& 
 bool TrackedFiles::read_index(const std::string& git, Repository& repository) const {
   if (!exists(git + "/index")) return true;  // nothing was ever added
   const auto target = commondir_target(git);
-  const auto common = target ? resolved(*target) : std::nullopt;
+  const auto common = target ? os::real_path(*target) : std::nullopt;
   repository.name_bytes = name_bytes_of(common.value_or(git));
   const auto read = [&](const std::string& file) -> std::optional<GitIndex> {
     const auto bytes = read_small_file(git + "/" + file);

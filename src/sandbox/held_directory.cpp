@@ -60,9 +60,9 @@ std::optional<struct stat> HeldDirectory::look_at(const std::string& name) const
   return info;
 }
 
-std::string HeldDirectory::link_text(const std::string& name) const {
+std::string link_text(int directory, const std::string& name) {
   std::array<char, PATH_MAX> text{};
-  const ssize_t length = ::readlinkat(fd_.get(), name.c_str(), text.data(), text.size());
+  const ssize_t length = ::readlinkat(directory, name.c_str(), text.data(), text.size());
   return length > 0 ? std::string(text.data(), static_cast<std::size_t>(length)) : std::string();
 }
 

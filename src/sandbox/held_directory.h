@@ -16,6 +16,8 @@ namespace sallyport::sandbox {
 // Opens what lies below a directory; no component may be a link, and the whole may be longer than PATH_MAX.
 UniqueFd open_below(int root, std::string_view below, int flags);
 
+std::string link_text(int directory, const std::string& name);  // empty: no link
+
 class HeldDirectory {
  public:
   HeldDirectory(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
@@ -31,7 +33,7 @@ class HeldDirectory {
 
   std::optional<struct stat> look() const;
   std::optional<struct stat> look_at(const std::string& name) const;  // at a link itself
-  std::string link_text(const std::string& name) const;
+  std::string link_text(const std::string& name) const { return sandbox::link_text(fd(), name); }
   // At most so many names; nothing, and errno, if they cannot be listed.
   std::optional<std::vector<std::string>> list(std::size_t most) const;
   // Lets the owner list, search and write it.

@@ -14,11 +14,13 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <iterator>
 #include <optional>
 
+#include "os/paths.h"
 #include "sandbox/covers.h"
 #include "sandbox/git_files.h"
 #include "sandbox/scan_record.h"
@@ -89,8 +91,8 @@ struct Running::State {
   os::Cgroup cgroup;
   UniqueFd control, pidfd, violations, mount_info, user_namespace, mount_namespace, pid_namespace, proxy_listener;
   ScanRecord record;
-  std::vector<std::string> missed;
-  UniqueFd placeholder;  // held with a shared lock: other sandboxes of this workspace leave the file
+  std::vector<MissedScan> missed;
+  UniqueFd placeholder;  // see hold_placeholder()
   pid_t pid = -1;
 
   std::string last_target;   // what followed the last notice
@@ -202,32 +204,45 @@ bool is_file_to_read(int fd) {
   return is_file && (::fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
 }
 
+// The error for a workspace that cannot be protected because it does not hold still.
+Error workspace_changes(const std::string& moved) {
+  return Error::make(
+      Code::unavailable,
+      "the workspace changes all the time, so that its secrets and settings cannot be protected: end what "
+      "moves its directories, or try again",
+      "the last that was not where it had been found: " + moved);
+}
+
+// For as long as it is held with a shared lock, other sandboxes of this workspace leave the file. False: one of them
+// was about to take it away, or has.
+bool hold_placeholder(const std::string& path, UniqueFd& held) {
+  if (path.empty()) return true;
+  held = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  struct stat info{};
+  return held && ::flock(held.get(), LOCK_SH | LOCK_NB) == 0 && ::fstat(held.get(), &info) == 0 && info.st_nlink != 0;
+}
+
 // Before the plan: what an earlier sandbox left must not pass for the user's own.
-std::vector<std::string> make_up_missed(const Spec& spec) {
-  std::vector<std::string> all;
-  const auto workspace = spec.scan_records.empty() ? std::nullopt : resolved(spec.workspace);
-  if (!workspace) return all;
-  for (const MissedScan& missed : make_up_scans(spec.scan_records, *workspace)) {
-    for (const std::string& report : missed.reports) {
-      all.push_back("left by an earlier sandbox (" + missed.name + ") that was killed: " + report);
-    }
-  }
-  return all;
+std::vector<MissedScan> make_up_missed(const Spec& spec) {
+  const auto workspace = spec.scan_records.empty() ? std::nullopt : os::real_path(spec.workspace);
+  return workspace ? make_up_scans(spec.scan_records, *workspace) : std::vector<MissedScan>();
 }
 
 }  // namespace
 
 // Between the search for what to protect and its protection the host, or another sandbox, may have moved it: then all
-// of it is done again.
+// of it is done again, a few times. One search may take long, and whoever launches waits for all of them.
 Result<Running> launch(const Spec& spec, const LaunchOptions& options) {
-  constexpr int kMaxTries = 10;
+  constexpr int kMaxTries = 20;
+  constexpr std::chrono::seconds kMostTime{2};
+  const auto last_try = std::chrono::steady_clock::now() + kMostTime;
   std::string moved;
-  for (int tries = 0; tries < kMaxTries; ++tries) {
+  for (int tries = 1;; ++tries) {
     moved.clear();
     auto running = Running::start(spec, options, moved);
-    if (running || moved.empty()) return running;
+    const bool is_last = tries == kMaxTries || std::chrono::steady_clock::now() >= last_try;
+    if (running || moved.empty() || is_last) return running;
   }
-  return workspace_changes("the last that was not where it had been found: " + moved);
 }
 
 Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, std::string& moved) {
@@ -238,10 +253,9 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
   state->missed = make_up_missed(spec);
   TRY(state->plan, make_plan(spec, options.machine));
   Plan& plan = state->plan;
-  if (!plan.findings.placeholder.empty()) {
-    state->placeholder = UniqueFd(::open(plan.findings.placeholder.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-    if (state->placeholder) ::flock(state->placeholder.get(), LOCK_SH | LOCK_NB);
-  }
+  if (plan.findings.has_changed) moved = "a directory that was to be searched";
+  if (!hold_placeholder(plan.findings.placeholder, state->placeholder)) moved = plan.findings.placeholder;
+  if (!moved.empty()) return workspace_changes(moved);
   if (std::none_of(std::begin(options.stdio), std::end(options.stdio), is_file_to_read)) {
     plan.landlock_handled &= ~plan.landlock_for_files_to_read;
   }
@@ -309,8 +323,9 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
   if (!first) return Error::make(Code::unavailable, "the sandbox ended while it was being built");
   if (first->kind == Notice::Kind::failed) {
     const bool is_cover = first->step == Step::pin || first->step == Step::mask;
-    if (is_cover && is_change(first->value)) moved = item_name(plan, first->step, first->index);
-    return launch_error(plan, *first);
+    if (!is_cover || !is_change(first->value)) return launch_error(plan, *first);
+    moved = item_name(plan, first->step, first->index);
+    return workspace_changes(moved);
   }
   state->protections = describe(spec, plan, state->cgroup, options.machine);
   if (is_recorded && !state->record.is_written()) {
@@ -429,7 +444,15 @@ Status Running::start_worker(std::uint32_t job, int socket) {
   return send_to_init(state_->control.get(), bytes_of({Request::Kind::worker, job, 0, 0, 0}), {socket});
 }
 
-const std::vector<std::string>& Running::missed() const { return state_->missed; }
+std::vector<std::string> Running::missed() const {
+  std::vector<std::string> all;
+  for (const MissedScan& missed : state_->missed) {
+    for (const std::string& report : missed.reports) {
+      all.push_back("left by an earlier sandbox (" + missed.name + ") that was killed: " + report);
+    }
+  }
+  return all;
+}
 
 void Running::distrust(const std::string& path) const {
   Findings& findings = state_->plan.findings;
@@ -439,6 +462,7 @@ void Running::distrust(const std::string& path) const {
 ScanReport Running::scan() {
   ScanReport report = scan_at_exit(state_->plan.findings);
   state_->record.scan_is_made();
+  for (const MissedScan& missed : state_->missed) forget(missed);
   return report;
 }
 

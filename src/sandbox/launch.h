@@ -76,8 +76,9 @@ class Running {
   const std::vector<Cover>& covers() const;
 
   // What scans found that earlier sandboxes of this workspace missed; made up for before this one started.
-  const std::vector<std::string>& missed() const;
-  // To be called once everything inside has ended; see exit_scan.h.
+  std::vector<std::string> missed() const;
+  // To be called once everything inside has ended; see exit_scan.h. Whoever calls it tells what was missed too: the
+  // next one will not be told again.
   ScanReport scan();
   // A cover was lost for a while: what is there now may be of the sandbox's making, and the scan looks at it.
   void distrust(const std::string& path) const;

@@ -181,8 +181,7 @@ class Launcher {
   void serve(const MakeUpRequest& request, const std::vector<UniqueFd>&) {
     for (MissedScan& missed : make_up_scans(request.scan_records, "")) {
       shorten(missed.reports);
-      // Nobody to be told: it is not the last word about a container, and the quarantined files say it too.
-      tell(MadeUp{0, missed.name, std::move(missed.reports)});
+      if (tell(MadeUp{0, missed.name, missed.reports})) forget(missed);
     }
   }
 
@@ -246,6 +245,9 @@ class Launcher {
     if (container.listener >= 0) serve_violations(container);
     container.running.kill();
     auto& reports = container.ending.reports;
+    for (const std::string& path : container.covers.uncovered()) {
+      reports.push_back("the host replaced " + path + "; its protection could not be put back");
+    }
     for (std::string& found : container.running.scan().sentences()) reports.push_back(std::move(found));
     shorten(reports);
     if (!tell(container.ending)) container.running.keep_reports(reports);

@@ -124,9 +124,13 @@ void add_devices(const Plan& plan, int root, const Reporter& reporter) {
 
 void add_own_file_systems(const Plan& plan, int root, const Reporter& reporter) {
   constexpr unsigned kBare = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
-  const unsigned proc_attributes = kBare | (plan.is_proc_read_only ? MOUNT_ATTR_RDONLY : 0U);
-  const int proc = make_file_system("proc", {}, proc_attributes);
+  const int proc = make_file_system("proc", {}, kBare);
   reporter.must(Step::proc, proc);
+  // Not by the host's /proc, which knows this file once for each namespace that there was, and would look at them all.
+  if (!plan.pid_max.empty()) {
+    reporter.must(Step::limits, write_whole(proc, "sys/kernel/pid_max", plan.pid_max.c_str()));
+  }
+  if (plan.is_proc_read_only) reporter.must(Step::proc, set_attributes(proc, MOUNT_ATTR_RDONLY, false));
   reporter.must(Step::proc, ::mkdirat(root, "proc", 0555));
   reporter.must(Step::proc, attach(proc, root, "proc"));
   ::close(proc);

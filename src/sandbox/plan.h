@@ -89,9 +89,7 @@ struct Machine {
   static Machine probe();  // user namespaces are assumed: clone3 itself is the proof
 };
 
+// One whose findings say that the workspace has changed meanwhile protects nothing.
 Result<Plan> make_plan(const Spec& spec, const Machine& machine);
-
-// The error for a workspace that cannot be protected because it does not hold still.
-Error workspace_changes(std::string detail);
 
 }  // namespace sallyport::sandbox

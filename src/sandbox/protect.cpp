@@ -15,6 +15,7 @@
 
 #include "base/path_pattern.h"
 #include "base/unique_fd.h"
+#include "os/paths.h"
 #include "sandbox/git_files.h"
 #include "sandbox/git_index.h"
 #include "sandbox/protected_names.h"
@@ -23,9 +24,6 @@
 
 namespace sallyport::sandbox {
 namespace {
-
-// More often than this nothing that works in a workspace moves directories while they are looked at.
-constexpr int kMaxWalks = 10;
 
 // The lists are in lower case, and begin with themselves or with a star.
 template <typename Names>
@@ -130,14 +128,14 @@ class Finder {
   // A link cannot be covered; where it leads can, unless that is all of the workspace.
   void deny(const WalkEntry& entry) {
     std::string path = entry.path;
-    if (entry.type == DT_LNK) path = resolved(path).value_or("");
+    if (entry.type == DT_LNK) path = os::real_path(path).value_or("");
     struct stat info{};
-    if (!is_inside(path, workspace_) || ::lstat(path.c_str(), &info) != 0) return;
+    if (!os::is_below(path, workspace_) || ::lstat(path.c_str(), &info) != 0) return;
     (S_ISDIR(info.st_mode) ? found_.mask_directories : found_.masks).push_back(path);
   }
 
   bool is_below_skipped(const std::string& path) const {
-    for (std::string at = parent_of(path); is_inside(at, workspace_); at = parent_of(at)) {
+    for (std::string at = parent_of(path); os::is_below(at, workspace_); at = parent_of(at)) {
       const char* name = at.c_str() + at.rfind('/') + 1;
       if (std::string_view(name) == ".git" || matches(kSkippedDirectories, name)) return true;
     }
@@ -158,9 +156,9 @@ class Finder {
 
   // A secret behind a link, if the link stays inside.
   void add_target(const std::string& link) {
-    const auto target = resolved(link);
+    const auto target = os::real_path(link);
     struct stat info{};
-    if (target && is_inside(*target, workspace_) && ::lstat(target->c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
+    if (target && os::is_below(*target, workspace_) && ::lstat(target->c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
       secrets_.push_back(*target);
     }
   }
@@ -206,12 +204,7 @@ void drop_covers(Findings& findings) {
 
 Findings find_protected(const std::string& workspace, const std::string& home, bool is_writable,
                         const std::vector<std::string>& deny_patterns, const WalkBounds& bounds) {
-  Findings found;
-  for (int walks = 0; walks < kMaxWalks; ++walks) {
-    found = Finder(workspace, home, is_writable, deny_patterns).find(bounds);
-    if (!found.has_changed) break;
-  }
-  return found;
+  return Finder(workspace, home, is_writable, deny_patterns).find(bounds);
 }
 
 std::vector<std::string> remarks(const Findings& findings) {

@@ -72,8 +72,8 @@ struct WalkBounds {
 };
 
 // Looks through the workspace without following links. May make the `.git/commondir` placeholder
-// when is_writable; everything else only reads. `home` is where git finds the user's own configuration. A workspace
-// that changes meanwhile is searched again, a few times. `deny_patterns` as Spec has them.
+// when is_writable; everything else only reads. `home` is where git finds the user's own configuration.
+// `deny_patterns` as Spec has them.
 Findings find_protected(const std::string& workspace, const std::string& home, bool is_writable,
                         const std::vector<std::string>& deny_patterns, const WalkBounds& bounds);
 

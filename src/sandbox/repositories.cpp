@@ -5,13 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
-#include <climits>
 #include <cstdlib>
 
 #include "base/unique_fd.h"
+#include "os/paths.h"
 #include "sandbox/git_config.h"
 #include "sandbox/git_files.h"
+#include "sandbox/held_directory.h"
 #include "sandbox/protected_names.h"
 
 namespace sallyport::sandbox {
@@ -30,17 +30,6 @@ mode_t type_of(const std::string& path) {
 bool is_plain(const std::string& path) {
   const mode_t type = type_of(path);
   return type == S_IFDIR || type == S_IFREG;
-}
-
-std::string link_text(const std::string& path) {
-  std::array<char, PATH_MAX> text{};
-  const ssize_t length = ::readlink(path.c_str(), text.data(), text.size());
-  return length > 0 ? std::string(text.data(), static_cast<std::size_t>(length)) : std::string();
-}
-
-bool is_bare_repository(const std::string& directory) {
-  const bool has_own = type_of(directory + "/objects") == S_IFDIR && type_of(directory + "/refs") == S_IFDIR;
-  return has_own || type_of(directory + "/commondir") == S_IFREG;
 }
 
 bool make_placeholder(const std::string& path) {
@@ -78,15 +67,16 @@ void RepositoryFinder::add(const std::string& git, const std::string& tree) {
 }
 
 void RepositoryFinder::add_bare(const std::string& directory) {
-  if (is_bare_repository(directory)) use(directory, directory);
+  const auto held = HeldDirectory::open(directory);
+  if (held && is_bare_repository(held->fd())) use(directory, directory);
 }
 
 // Empty: outside, where nothing inside can write, or nowhere.
 std::string RepositoryFinder::directory_behind(const std::string& git) {
-  auto real = resolved(git);
+  auto real = os::real_path(git);
   if (!real) return {};
-  if (const auto target = gitdir_target(*real)) real = resolved(*target);
-  return real && is_inside(*real, workspace_) && type_of(*real) == S_IFDIR ? *real : std::string();
+  if (const auto target = gitdir_target(*real)) real = os::real_path(*target);
+  return real && os::is_below(*real, workspace_) && type_of(*real) == S_IFDIR ? *real : std::string();
 }
 
 // A worktree's directory leads on to the common one, where hooks and configuration are. Several trees
@@ -97,8 +87,8 @@ void RepositoryFinder::use(const std::string& git, const std::string& tree) {
   add_hooks(own_hooks_, tree);
   add_hooks(hooks_of_.at(git), tree);
   const auto target = commondir_target(git);
-  const auto common = target ? resolved(*target) : std::nullopt;
-  if (!common || *common == git || !is_inside(*common, workspace_)) return;
+  const auto common = target ? os::real_path(*target) : std::nullopt;
+  if (!common || *common == git || !os::is_below(*common, workspace_)) return;
   if (!hooks_of_.contains(*common)) add_directory(*common);
   if (hooks_of_.contains(*common)) add_hooks(hooks_of_.at(*common), tree);
 }
@@ -143,16 +133,16 @@ void RepositoryFinder::add_modules(const std::string& directory, int depth) {
 void RepositoryFinder::pin(const std::string& path) {
   if (is_plain(path)) found_.pins.push_back(path);
   if (type_of(path) != S_IFLNK) return;
-  const std::string target = resolved(path).value_or("");
-  found_.links[path] = {link_text(path), target};
-  if (is_inside(target, workspace_) && is_plain(target)) found_.pins.push_back(target);
+  const std::string target = os::real_path(path).value_or("");
+  found_.links[path] = {link_text(AT_FDCWD, path), target};
+  if (os::is_below(target, workspace_) && is_plain(target)) found_.pins.push_back(target);
 }
 
 void RepositoryFinder::add_configured(Configured::Kind kind, const std::string& path) {
   if (path.empty() || !configured_.insert({kind, path}).second) return;
-  const std::string target = resolved(path).value_or("");
+  const std::string target = os::real_path(path).value_or("");
   found_.configured.push_back({kind, path, target});
-  if (is_inside(target, workspace_) && is_plain(target)) found_.pins.push_back(target);
+  if (os::is_below(target, workspace_) && is_plain(target)) found_.pins.push_back(target);
   if (kind != Configured::Kind::hooks || target != workspace_) return;
   // The workspace itself cannot be read-only; what git would run in it can.
   for (const char* name : kGitHooks) add_configured(Configured::Kind::hook, workspace_ + "/" + name);
@@ -171,7 +161,7 @@ std::vector<std::string> RepositoryFinder::read_configs(const std::vector<std::s
 
 void RepositoryFinder::read_config(const std::string& file, std::vector<std::string>& hooks,
                                    std::set<std::string>& read, int depth) {
-  const auto real = resolved(file);
+  const auto real = os::real_path(file);
   if (!real || read.contains(*real)) return;
   if (depth > kMaxIncludeDepth || read.size() == kMaxConfigs) {
     has_more_ = true;
@@ -194,7 +184,7 @@ void RepositoryFinder::read_config(const std::string& file, std::vector<std::str
 }
 
 void RepositoryFinder::remember_settings(const std::string& file, std::string_view config) {
-  if (!is_inside(file, workspace_)) return;
+  if (!os::is_below(file, workspace_)) return;
   if (OwnSettings own = harmful_settings(config); !own.empty()) found_.own_settings[file] = std::move(own);
 }
 

@@ -6,20 +6,13 @@
 #include <iterator>
 #include <utility>
 
+#include "os/paths.h"
+
 namespace sallyport::sandbox {
 
 bool is_directory(const std::string& path) {
   struct stat info{};
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-bool is_beneath(std::string_view path, std::string_view ancestor) {
-  if (ancestor == "/") return path.size() > 1;
-  return path.size() > ancestor.size() && path.starts_with(ancestor) && path[ancestor.size()] == '/';
-}
-
-bool is_at_or_beneath(std::string_view path, std::string_view ancestor) {
-  return path == ancestor || is_beneath(path, ancestor);
 }
 
 namespace {
@@ -46,7 +39,7 @@ void RootTree::bind(const std::string& path, const std::string& source, bool is_
 }
 
 void RootTree::remove_beneath(const std::string& path) {
-  std::erase_if(entries_, [&](const auto& item) { return is_at_or_beneath(item.first, path); });
+  std::erase_if(entries_, [&](const auto& item) { return os::is_within(item.first, path); });
 }
 
 void RootTree::drop_redundant() {
@@ -64,7 +57,7 @@ void RootTree::drop_redundant() {
 const RootTree::Entry* RootTree::above(const std::string& path, std::string* at) const {
   const Entry* found = nullptr;
   for (const auto& [where, entry] : entries_) {
-    if (is_beneath(path, where)) {
+    if (os::is_below(path, where)) {
       found = &entry;
       if (at != nullptr) *at = where;
     }

@@ -13,8 +13,6 @@
 namespace sallyport::sandbox {
 
 bool is_directory(const std::string& path);
-bool is_beneath(std::string_view path, std::string_view ancestor);
-bool is_at_or_beneath(std::string_view path, std::string_view ancestor);
 
 // Keyed by path: a parent always comes before its children.
 class RootTree {

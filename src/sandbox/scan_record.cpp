@@ -13,6 +13,7 @@
 
 #include "os/files.h"
 #include "os/packets.h"
+#include "os/paths.h"
 #include "sandbox/exit_scan.h"
 #include "sandbox/fields.h"
 #include "sandbox/git_files.h"
@@ -38,6 +39,8 @@ void fields(Visitor& v, Findings& m) {
 }
 namespace {
 
+using SteadyClock = std::chrono::steady_clock;
+
 struct Record {
   std::uint32_t version = 1;
   std::int32_t pid = 0;  // of pid 1; kPidOffset bytes from the start
@@ -48,8 +51,8 @@ struct Record {
 };
 constexpr off_t kPidOffset = sizeof(std::uint32_t);
 constexpr std::size_t kMaxRecordBytes = 64U << 20;
-constexpr std::size_t kMaxRecords = 4096;  // looked at per turn
-constexpr int kMsToDie = 2000;
+constexpr std::size_t kMaxRecords = 4096;              // looked at per turn
+constexpr std::chrono::milliseconds kTimeToDie{2000};  // of all together
 
 template <typename Visitor>
 void fields(Visitor& v, Record& m) {
@@ -80,39 +83,16 @@ const std::string& own_prefix() {
 
 // When its pid 1 has ended, everything in a sandbox has. Its number may be another's by now: then nothing is lost but
 // the time.
-void await_end(pid_t init) {
+void await_end(pid_t init, SteadyClock::time_point until) {
   if (init <= 0) return;
   const UniqueFd process{static_cast<int>(::syscall(SYS_pidfd_open, init, 0))};
   pollfd ended{process.get(), POLLIN, 0};
-  if (process) ::poll(&ended, 1, kMsToDie);
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - SteadyClock::now()).count();
+  if (process && left > 0) ::poll(&ended, 1, static_cast<int>(left));
 }
 
 bool is_near(const std::string& one, const std::string& other) {
-  return other.empty() || one == other || is_inside(one, other) || is_inside(other, one);
-}
-
-std::optional<MissedScan> make_up(const HeldDirectory& records, const std::string& name, const std::string& workspace) {
-  const UniqueFd file(::openat(records.fd(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  struct stat info{};
-  // Locked: its maker lives. Without a name: its maker has just made the scan.
-  if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return std::nullopt;
-  if (::fstat(file.get(), &info) != 0 || info.st_nlink == 0) return std::nullopt;
-  const auto text = read_small_file_at(records.fd(), name.c_str(), kMaxRecordBytes);
-  const auto record = text ? decoded(*text) : std::nullopt;
-  if (record && !is_near(record->findings.workspace, workspace)) return std::nullopt;
-  MissedScan missed;
-  if (record) {
-    missed.name = record->name;
-    missed.reports = record->reports;
-    if (!record->is_scanned) {
-      await_end(record->pid);
-      missed.reports = scan_at_exit(record->findings).sentences();
-    }
-  }
-  // One that cannot be read was not finished: nothing ever ran.
-  ::unlinkat(records.fd(), name.c_str(), 0);
-  if (missed.reports.empty()) return std::nullopt;
-  return missed;
+  return other.empty() || os::is_within(one, other) || os::is_within(other, one);
 }
 
 }  // namespace
@@ -177,6 +157,40 @@ void shorten(std::vector<std::string>& reports) {
   reports.push_back("and " + std::to_string(more) + " more");
 }
 
+namespace {
+
+std::optional<MissedScan> make_up(const HeldDirectory& records, const std::string& name, const std::string& workspace,
+                                  SteadyClock::time_point until) {
+  UniqueFd file(::openat(records.fd(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat info{};
+  // Locked: its maker lives. Without a name: its maker has just made the scan.
+  if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return std::nullopt;
+  if (::fstat(file.get(), &info) != 0 || info.st_nlink == 0) return std::nullopt;
+  const std::string path = records.path_of(name);
+  ScanRecord held(path, std::move(file));
+  // Its maker was killed before it wrote anything: nothing ever ran.
+  if (info.st_size == 0) return std::nullopt;
+  held.must_stay();
+  const auto text = read_small_file_at(records.fd(), name.c_str(), kMaxRecordBytes);
+  auto record = text ? decoded(*text) : std::nullopt;
+  if (!record) {
+    return MissedScan{"unknown",
+                      {path + " cannot be read, so that what it left in its workspace was not looked at; remove the "
+                              "file once you have"},
+                      {}};
+  }
+  if (!is_near(record->findings.workspace, workspace)) return std::nullopt;
+  if (!record->is_scanned) {
+    await_end(record->pid, until);
+    record->reports = scan_at_exit(record->findings).sentences();
+    held.keep_reports(record->reports);
+  }
+  if (record->reports.empty()) return std::nullopt;
+  return MissedScan{record->name, record->reports, path};
+}
+
+}  // namespace
+
 std::vector<MissedScan> make_up_scans(const std::string& directory, const std::string& workspace) {
   std::vector<MissedScan> all;
   const auto place = os::open_private_directory(directory);
@@ -184,11 +198,16 @@ std::vector<MissedScan> make_up_scans(const std::string& directory, const std::s
   const HeldDirectory records(UniqueFd(::dup(place->get())), directory);
   const auto names = records.list(kMaxRecords);
   if (!names) return all;
+  const auto until = SteadyClock::now() + kTimeToDie;
   for (const std::string& name : *names) {
     if (name.starts_with('.') || name.starts_with(own_prefix())) continue;
-    if (auto missed = make_up(records, name, workspace)) all.push_back(std::move(*missed));
+    if (auto missed = make_up(records, name, workspace, until)) all.push_back(std::move(*missed));
   }
   return all;
+}
+
+void forget(const MissedScan& missed) {
+  if (!missed.path.empty()) ::unlink(missed.path.c_str());
 }
 
 }  // namespace sallyport::sandbox

@@ -20,6 +20,7 @@ namespace sallyport::sandbox {
 class ScanRecord {
  public:
   ScanRecord() = default;  // of nothing
+  ScanRecord(std::string path, UniqueFd file) : path_(std::move(path)), file_(std::move(file)) {}
   static Result<ScanRecord> write(const std::string& directory, const std::string& name, const Findings& findings);
   ScanRecord(ScanRecord&&) noexcept;
   ScanRecord& operator=(ScanRecord&&) noexcept;
@@ -33,7 +34,6 @@ class ScanRecord {
   void keep_reports(const std::vector<std::string>& reports);
 
  private:
-  ScanRecord(std::string path, UniqueFd file) : path_(std::move(path)), file_(std::move(file)) {}
   std::string path_;
   UniqueFd file_;
   bool is_to_stay_ = false;
@@ -42,13 +42,17 @@ class ScanRecord {
 struct MissedScan {
   std::string name;                  // of the sandbox
   std::vector<std::string> reports;  // sentences
+  std::string path;                  // of its record, which stays until somebody was told; empty: stays for good
 };
 
 // What runs inside chooses how many reports there are and how long their paths: one packet must hold them.
 void shorten(std::vector<std::string>& reports);
 
 // Makes the scans of all sandboxes that ended without one and whose workspace is this one, above it or below it; empty:
-// wherever it is. Waits for what is still dying.
+// wherever it is. Waits for what is still dying, for at most two seconds in all. A record that cannot be read is told,
+// wherever its workspace was, and left to the user.
 std::vector<MissedScan> make_up_scans(const std::string& directory, const std::string& workspace);
+// Somebody was told: until then the next one to ask is told the same.
+void forget(const MissedScan& missed);
 
 }  // namespace sallyport::sandbox

@@ -272,6 +272,22 @@ TEST_F(Containers, GetDirectoriesThatWereMadeAheadAndNothingOfThoseStays) {
   EXPECT_EQ(spares(doors) + spares(mailboxes), 0U);
 }
 
+TEST_F(Containers, LeaveNoDirectoryBehindWhenTheyCannotBeMade) {
+  namespace fs = std::filesystem;
+  const std::string doors = daemon().runtime_dir() + "/containers", mailboxes = daemon().root() + "/state/mailbox";
+  Client client = connect();
+  fs::rename(mailboxes, mailboxes + ".away");
+  std::ofstream(mailboxes) << "in the way";
+  EXPECT_NE(create(client, R"(,"name":"unmade")").find(": "), std::string::npos);
+  fs::remove(mailboxes);
+  fs::rename(mailboxes + ".away", mailboxes);
+  for (const std::string& parent : {doors, mailboxes}) {
+    for (const auto& entry : fs::directory_iterator(parent)) {
+      EXPECT_EQ(entry.path().filename().string().rfind("unmade", 0), std::string::npos) << entry.path();
+    }
+  }
+}
+
 TEST_F(Containers, AttackOurOwnDirectoriesAreNoWorkspace) {
   Client client = connect();
   const auto create_in = [&](const std::string& directory) {

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 
 #include "fixture.h"
@@ -212,6 +213,43 @@ TEST_P(CoverAttack, MovesASecretThatBothSandboxesHaveCovered) {
   }
   write("workspace/enough", "");
   ::waitpid(other, nullptr, 0);
+}
+
+// A workspace that never holds still, and takes long to search: whoever launches must not wait for ten such searches.
+TEST_P(CoverAttack, MovesDirectoriesForAsLongAsAnotherSandboxStarts) {
+  host("mkdir -p many/{1..20} && touch many/{1..20}/{1..150} && mkdir many/a{1..8}");
+  Spec denying = spec();
+  for (int i = 0; i < 300; ++i) denying.deny_patterns.push_back("**/secret" + std::to_string(i));
+  denying.command = {"true"};
+  const pid_t other = beside([&] {
+    for (bool is_there = true;; is_there = !is_there) {
+      for (int i = 1; i <= 8; ++i) {
+        const std::string a = workspace_ + "/many/a" + std::to_string(i),
+                          b = workspace_ + "/many/b" + std::to_string(i);
+        ::rename((is_there ? a : b).c_str(), (is_there ? b : a).c_str());
+      }
+      ::usleep(500);
+    }
+  });
+  const auto start = std::chrono::steady_clock::now();
+  const Outcome outcome = run(denying);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  ::kill(other, SIGKILL);
+  ::waitpid(other, nullptr, 0);
+  EXPECT_NE(outcome.error.find("changes all the time"), std::string::npos) << outcome.error;
+  EXPECT_LT(took.count(), 4.5);  // two seconds, and one search
+}
+
+TEST_P(CoverAttack, SeesTheHostPutADirectoryInThePlaceOfASecret) {
+  Spec attacked = spec();
+  attacked.command = {"bash", "-c", "touch started; until [ -e replaced ]; do sleep 0.01; done; sleep 1.2"};
+  const pid_t editor = beside([&] {
+    while (!exists(workspace_ + "/started")) ::usleep(1000);
+    host("rm -f cfg/.env && mkdir cfg/.env && touch replaced");
+  });
+  const Outcome outcome = run(attacked);
+  ::waitpid(editor, nullptr, 0);
+  EXPECT_TRUE(outcome.reports("uncovered " + workspace_ + "/cfg/.env"));
 }
 
 constexpr const char* kAwaitCover =

@@ -131,6 +131,27 @@ TEST_P(KernelAttack, OpensWhatItWasGivenAsItsInputToEverybody) {
   EXPECT_EQ(outcome.code != 0, !outcome.reports("restored the mode of its standard input"));
 }
 
+using UserAttack = SandboxTest;
+
+TEST_F(UserAttack, ChangesWhatTheCallerCannotPutBack) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs two users";
+  start_as(StartedBy::user);
+  const std::string given = write("given", "x");
+  Spec attacked = spec();
+  attacked.command = {"bash", "-c",
+                      "chmod 666 /proc/self/fd/0 && touch changed; until [ -e enough ]; do sleep 0.01; done"};
+  const pid_t other = ::fork();
+  if (other == 0) {
+    while (!exists(workspace_ + "/changed")) ::usleep(1000);
+    const int result = ::chown(given.c_str(), 0, 0);
+    write("workspace/enough", "");
+    ::_exit(result);
+  }
+  const Outcome outcome = run(attacked, [&] { ::dup2(::open(given.c_str(), O_RDONLY), 0); });
+  ::waitpid(other, nullptr, 0);
+  EXPECT_TRUE(outcome.reports("unrestored the mode of its standard input")) << outcome.output;
+}
+
 TEST_P(KernelAttack, InheritsTheEnvironment) {
   Spec attacked = spec();
   attacked.command = {probe_, "has-variable", "LAUNCHER_SECRET"};

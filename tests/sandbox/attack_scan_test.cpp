@@ -41,6 +41,28 @@ class ScanAttack : public AttackTest {
     }
     return false;
   }
+  // One that plants a hook and is killed with its supervisor: nobody looks.
+  std::string plant_and_kill() {
+    const std::string hook = workspace_ + "/new/.git/hooks/pre-commit";
+    const Spec attacked = recorded("git init -q new && echo evil > " + hook + " && touch ready && sleep 1000");
+    const pid_t harness = ::fork();
+    if (harness == 0) {
+      // The supervisor itself, without the harness around it.
+      if (by_ == StartedBy::user && ::geteuid() == 0 &&
+          (::setresgid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0 ||
+           ::setresuid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0)) {
+        ::_exit(98);
+      }
+      [[maybe_unused]] const auto never = run_foreground(attacked);
+      ::_exit(0);
+    }
+    while (!exists(workspace_ + "/ready")) ::usleep(1000);
+    EXPECT_EQ(records(), 1U);
+    ::kill(harness, SIGKILL);
+    ::waitpid(harness, nullptr, 0);
+    EXPECT_TRUE(exists(hook)) << "nobody was there to look";
+    return hook;
+  }
   std::string state_;
 };
 SALLYPORT_BOTH_WAYS(ScanAttack);
@@ -173,6 +195,20 @@ TEST_P(ScanAttack, LeavesABareLayout) {
   EXPECT_FALSE(exists(workspace_ + "/fine.git/config.quarantined"));
 }
 
+// Git asks only whether the names are there.
+TEST_P(ScanAttack, LeavesABareLayoutOfLinksAndFiles) {
+  const Outcome outcome = shell(
+      "git init -q --bare real.git; mkdir links files; ln -s ../real.git/objects ../real.git/refs links; "
+      "touch files/objects files/refs; chmod +x files/*; for d in links files; do echo 'ref: refs/heads/m' > $d/HEAD; "
+      "printf '[core]\\nrepositoryformatversion=0\\nbare=false\\nworktree=.\\nfsmonitor=touch PWNED; false\\n' > "
+      "$d/config; done");
+  host("for d in links files; do (cd $d && git status > /dev/null 2>&1) || true; done");
+  for (const char* directory : {"/links", "/files"}) {
+    EXPECT_TRUE(outcome.reports("quarantined " + workspace_ + directory + "/config"));
+    EXPECT_FALSE(exists(workspace_ + directory + "/PWNED"));
+  }
+}
+
 TEST_P(ScanAttack, LeavesAConfigurationTooLargeToBeRead) {
   const Outcome outcome =
       shell("git init -q new && (yes a | head -c 16000000; printf '[core]\\nfsmonitor = evil\\n') > new/.git/config");
@@ -229,24 +265,7 @@ TEST_P(ScanAttack, TouchesNothingOfTheUsersOwnWithoutNamespaces) {
 // ---- its supervisor is killed ----
 
 TEST_P(ScanAttack, KillsItsSupervisorBeforeTheScan) {
-  const std::string hook = workspace_ + "/new/.git/hooks/pre-commit";
-  const Spec attacked = recorded("git init -q new && echo evil > " + hook + " && touch ready && sleep 1000");
-  const pid_t harness = ::fork();
-  if (harness == 0) {
-    // The supervisor itself, without the harness around it.
-    if (by_ == StartedBy::user && ::geteuid() == 0 &&
-        (::setresgid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0 ||
-         ::setresuid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0)) {
-      ::_exit(98);
-    }
-    [[maybe_unused]] const auto never = run_foreground(attacked);
-    ::_exit(0);
-  }
-  while (!exists(workspace_ + "/ready")) ::usleep(1000);
-  EXPECT_EQ(records(), 1U);
-  ::kill(harness, SIGKILL);
-  ::waitpid(harness, nullptr, 0);
-  EXPECT_TRUE(exists(hook)) << "nobody was there to look";
+  const std::string hook = plant_and_kill();
   // One elsewhere does not care; the next one here does, before it starts.
   Spec elsewhere = recorded("true");
   elsewhere.workspace = make_directory("elsewhere");
@@ -257,6 +276,30 @@ TEST_P(ScanAttack, KillsItsSupervisorBeforeTheScan) {
   EXPECT_FALSE(exists(hook));
   EXPECT_EQ(records(), 0U);
   EXPECT_FALSE(mentions(run_recorded("true"), "missed", ""));
+}
+
+TEST_P(ScanAttack, IsToldByTheNextThatStartsWhenOneThatMadeItDoesNot) {
+  const std::string hook = plant_and_kill();
+  Spec failing = recorded("");
+  failing.command = {"no-such-command"};
+  EXPECT_FALSE(run(failing).has_started);
+  EXPECT_FALSE(exists(hook));
+  EXPECT_TRUE(mentions(run_recorded("true"), "missed", "quarantined: " + hook));
+  EXPECT_EQ(records(), 0U);
+}
+
+TEST_P(ScanAttack, TellsOfARecordThatCannotBeReadAndLeavesIt) {
+  EXPECT_EQ(run_recorded("true").code, 0);
+  const std::string record = write("state/scans/1-1-1", "of another version");
+  EXPECT_TRUE(mentions(run_recorded("true"), "missed", record + " cannot be read"));
+  EXPECT_TRUE(exists(record));
+}
+
+TEST_P(ScanAttack, TakesARecordAwayThatWasNeverWritten) {
+  EXPECT_EQ(run_recorded("true").code, 0);
+  write("state/scans/1-1-1", "");
+  EXPECT_FALSE(mentions(run_recorded("true"), "missed", ""));
+  EXPECT_EQ(records(), 0U);
 }
 
 TEST_P(ScanAttack, IsNotMadeForASandboxThatStillRuns) {

@@ -43,6 +43,7 @@ void write_report(const std::string& path, const Result<ExitReport>& result) {
   for (const auto& sentence : result->scan.notes) out << "note " << sentence << "\n";
   for (const auto& sentence : result->missed) out << "missed " << sentence << "\n";
   for (const auto& path_found : result->lost_mounts) out << "lost " << path_found << "\n";
+  for (const auto& path_found : result->uncovered) out << "uncovered " << path_found << "\n";
   for (const auto& path_found : result->removed) out << "removed " << path_found << "\n";
   for (const auto& path_found : result->findings.masks) out << "masked " << path_found << "\n";
   for (const auto& path_found : result->findings.tracked_secrets) out << "tracked " << path_found << "\n";
@@ -51,6 +52,7 @@ void write_report(const std::string& path, const Result<ExitReport>& result) {
   if (result->was_over_memory) out << "over memory\n";
   if (result->was_over_time) out << "over time\n";
   for (const std::string& what : result->restored) out << "restored " << what << "\n";
+  for (const std::string& what : result->unrestored) out << "unrestored " << what << "\n";
 }
 
 }  // namespace
