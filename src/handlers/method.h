@@ -63,7 +63,7 @@ struct Host {
   approval::Gate& gate;
   const Clock& clock;
   std::string version;
-  std::int64_t started_unix_ms = 0;
+  SteadyTime started = {};
   std::string config_error;                       // of the last reload; empty when all is well
   bool is_net_faulty = false;                     // the profiles have a fault: nobody may reach anything
   std::function<bool(std::string_view)> is_name;  // of a method or signal

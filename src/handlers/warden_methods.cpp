@@ -99,7 +99,7 @@ Task<Reply> status(const Permit&, Call& call, RequestContext&, Host& host) {
     json.begin_object()
         .member("version", host.version)
         .member("pid", ::getpid())
-        .member("uptime_ms", host.clock.unix_millis() - host.started_unix_ms)
+        .member("uptime_ms", std::chrono::duration_cast<Millis>(host.clock.steady() - host.started).count())
         .member("memory_kib", memory ? *memory : 0)
         .member("sessions", host.sessions.open_count())
         .member("in_flight", host.sessions.in_flight())

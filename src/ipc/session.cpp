@@ -253,6 +253,11 @@ std::optional<wire::Message> Session::accept_message(ByteView body) {
       return std::nullopt;
     }
   }
+  if (is_draining_) {
+    send_error(message->id, Error::make(Code::unavailable, "the other side is stopping; try again"));
+    if (!message->streams.empty()) streams().drop_untaken(message->streams);
+    return std::nullopt;
+  }
   ++shared_.counters().requests;
   return std::move(*message);
 }
@@ -352,6 +357,7 @@ void Session::end_turn() {
     if (!frame_begun_) frame_begun_ = last_activity_;
     if (reader_.buffered() < kSmallRemainder) reader_.trim();
   }
+  maybe_done();
 }
 
 // ---- ending ----
@@ -359,12 +365,13 @@ void Session::end_turn() {
 void Session::finish() {
   if (is_closed_) return;
   is_over_ = true;
+  if (streams_) streams_->end_inbound(Error::make(Code::cancelled, "the connection ended"));
   maybe_done();
   if (!is_closed_) watch_for_hangup();
 }
 
 void Session::drain() {
-  is_over_ = true;
+  is_draining_ = true;
   maybe_done();
 }
 
@@ -378,7 +385,16 @@ Fire Session::watch_for_hangup() {
 }
 
 void Session::maybe_done() {
-  if (is_over_ && !is_closed_ && open_calls_ == 0 && unsent_.empty() && !is_in_turn_) close();
+  if ((!is_over_ && !is_draining_) || is_closed_ || open_calls_ != 0 || !unsent_.empty() || is_in_turn_) return;
+  // No more credit comes from a peer that has ended its side.
+  if (!streams_ || !streams_->has_more_to_send(!is_over_)) close();
+}
+
+void Session::maybe_done_soon() {
+  if ((!is_over_ && !is_draining_) || is_closed_) return;
+  shared_.loop().post([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->maybe_done();
+  });
 }
 
 void Session::cut_off(const Error& error) {

@@ -83,6 +83,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void send_chunk(std::uint32_t stream, ByteView data);  // at most wire::kMaxChunkBytes
   void send_error(std::string_view id, const Error& error);
   void send_event(std::string_view id, std::string_view method, std::string_view params);
+  // For an event of which only the latest says something: those that its peer does not read meanwhile become one.
+  void send_latest(std::string_view id, std::string_view method, std::string params);
   void flush();
   // Runs once all that is queued was taken by the socket, or the session is over.
   void when_sent(std::function<void()> work);
@@ -93,9 +95,11 @@ class Session : public std::enable_shared_from_this<Session> {
   // Ends a read turn: sends what was queued, and lends the buffer to others.
   void end_turn();
 
-  // After the peer's last request: lets what is in flight be answered, then closes.
+  // After the peer's last byte: lets what is in flight be answered and streams that have an end be sent, as far as the
+  // credit for them goes, then closes.
   void finish();
-  // Stops reading, as finish() does, though the peer has not ended: for a shutdown that drains.
+  // The same though the peer has not ended, for a shutdown: what belongs to the requests in flight, such as chunks and
+  // credit, is still read, and every further request is refused.
   void drain();
   void close();  // now; open calls are cancelled
   // The same, but whoever waits for an answer is told this first, as far as the connection takes it at once.
@@ -144,6 +148,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Fire drain_output();
   Fire watch_for_hangup();
   void maybe_done();
+  void maybe_done_soon();  // for one who cannot see the session end now
   Call* find_call(std::string_view id);
 
   Sessions& shared_;
@@ -172,6 +177,7 @@ class Session : public std::enable_shared_from_this<Session> {
   SteadyTime last_activity_;
   std::optional<SteadyTime> frame_begun_;  // when the first byte of an unfinished frame came
   std::vector<std::function<void()>> on_close_, on_sent_;
+  std::map<std::pair<std::string, std::string>, std::string> latest_;  // by id and method: not sent yet
   wire::Side side_;
   Capacity capacity_;
   Account* account_ = nullptr;
@@ -186,7 +192,8 @@ class Session : public std::enable_shared_from_this<Session> {
   bool has_unread_frames_ = false;  // a turn ended early, with frames still in the reader
   bool is_draining_output_ = false;
   bool is_held_ = false;
-  bool is_over_ = false;  // the peer will send no more, or we will read no more
+  bool is_over_ = false;  // the peer will send no more
+  bool is_draining_ = false;
   bool is_closed_ = false;
   bool is_never_idle_ = false;
 };

@@ -77,6 +77,16 @@ void Session::send_event(std::string_view id, std::string_view method, std::stri
   send(std::move(frame));
 }
 
+void Session::send_latest(std::string_view id, std::string_view method, std::string params) {
+  if (is_closed_ || unsent_.empty()) return send_event(id, method, params);
+  if (latest_.empty()) {
+    when_sent([this] {
+      for (const auto& [event, latest] : std::exchange(latest_, {})) send_event(event.first, event.second, latest);
+    });
+  }
+  latest_.insert_or_assign({std::string(id), std::string(method)}, std::move(params));
+}
+
 void Session::flush() {
   if (is_closed_ || is_draining_output_ || unsent_.empty()) return;
   if (!write_some() && !is_closed_) drain_output();
@@ -127,7 +137,7 @@ Fire Session::drain_output() {
     last_activity_ = std::chrono::steady_clock::now();
     const bool is_done = write_some();
     update_account();
-    if (is_done) break;
+    if (is_done && unsent_.empty()) break;
     wake_reader();
   }
   is_draining_output_ = false;

@@ -78,10 +78,8 @@ Task<Status> OutStream::write(ByteView bytes) {
   while (!bytes.empty()) {
     co_await Credit{*this};
     if (is_over_) co_return error_ ? Status(*error_) : Status(Error::make(Code::cancelled, "the stream is over"));
-    auto& book = session_->streams().book_;
-    const std::size_t size = std::min({bytes.size(), std::size_t{book.sendable(number_)}, kPieceBytes});
-    book.sent(number_, static_cast<std::uint32_t>(size));
-    session_->send_chunk(number_, bytes.first(size));
+    const std::size_t size = std::min({bytes.size(), sendable(), kPieceBytes});
+    session_->streams().send(number_, bytes.first(size));
     bytes = bytes.subspan(size);
   }
   co_return ok();
@@ -89,10 +87,7 @@ Task<Status> OutStream::write(ByteView bytes) {
 
 std::size_t OutStream::sendable() const { return is_over_ ? 0 : session_->streams().book_.sendable(number_); }
 
-void OutStream::send(ByteView bytes) {
-  session_->streams().book_.sent(number_, static_cast<std::uint32_t>(bytes.size()));
-  session_->send_chunk(number_, bytes);
-}
+void OutStream::send(ByteView bytes) { session_->streams().send(number_, bytes); }
 
 void OutStream::finish() {
   if (is_over_) return;
@@ -161,6 +156,12 @@ void StreamHub::consumed(std::uint32_t stream, std::size_t bytes) {
                       }));
 }
 
+void StreamHub::send(std::uint32_t stream, ByteView bytes) {
+  book_.sent(stream, static_cast<std::uint32_t>(bytes.size()));
+  session_.send_chunk(stream, bytes);
+  if (book_.sendable(stream) == 0) session_.maybe_done_soon();
+}
+
 Status StreamHub::credit(wire::Value params) {
   const auto stream = stream_number(params);
   const auto bytes = params.get("bytes").as_int();
@@ -189,7 +190,7 @@ Status StreamHub::reset(wire::Value params) {
   return ok();
 }
 
-void StreamHub::close_all(const Error& error) {
+void StreamHub::end_inbound(const Error& error) {
   while (!inbound_.empty()) {
     InStream& stream = *inbound_.begin()->second;
     const auto keep = untaken_.extract(stream.number_);
@@ -197,6 +198,16 @@ void StreamHub::close_all(const Error& error) {
     end(stream.number_, nullptr);
     stream.wake();
   }
+}
+
+bool StreamHub::has_more_to_send(bool may_get_credit) const {
+  return std::any_of(outbound_.begin(), outbound_.end(), [&](const auto& each) {
+    return !each.second->is_endless_ && (may_get_credit || book_.sendable(each.first) > 0);
+  });
+}
+
+void StreamHub::close_all(const Error& error) {
+  end_inbound(error);
   while (!outbound_.empty()) {
     OutStream& stream = *outbound_.begin()->second;
     stream.is_over_ = true;
@@ -227,6 +238,7 @@ void StreamHub::end(std::uint32_t stream, const Error* tell_peer) {
   inbound_.erase(stream);
   outbound_.erase(stream);
   book_.close(stream);
+  session_.maybe_done_soon();
   if (tell_peer == nullptr) return;
   session_.send_event({}, "stream.reset", wire::to_json([&](wire::JsonWriter& json) {
                         json.begin_object().member("stream", stream).key("error");

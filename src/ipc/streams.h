@@ -70,6 +70,8 @@ class OutStream {
   void on_credit(std::function<void()> work) { on_credit_ = std::move(work); }
   bool is_over() const { return is_over_; }
   void reset(const Error& error);
+  // One that goes on until somebody has enough of it: a session that ends does not wait for it.
+  void set_endless(bool is_endless) { is_endless_ = is_endless; }
 
  private:
   friend class StreamHub;
@@ -84,6 +86,7 @@ class OutStream {
   std::shared_ptr<Session> session_;
   std::uint32_t number_;
   bool is_over_ = false;
+  bool is_endless_ = false;
   std::optional<Error> error_;
   std::coroutine_handle<> waiter_;
   std::function<void()> on_credit_;
@@ -100,7 +103,10 @@ class StreamHub {
   Status arrive(const wire::Chunk& chunk);
   Status credit(wire::Value params);
   Status reset(wire::Value params);
+  void end_inbound(const Error& error);  // nothing more will come
   void close_all(const Error& error);
+  // Whether a stream with an end in sight is not sent yet, and can be: with the credit it has, or with more.
+  bool has_more_to_send(bool may_get_credit) const;
   // Streams that a request named and nobody took are refused to the peer.
   void drop_untaken(const std::vector<std::uint32_t>& streams);
 
@@ -111,6 +117,7 @@ class StreamHub {
   friend class InStream;
   friend class OutStream;
   void consumed(std::uint32_t stream, std::size_t bytes);  // grants credit for them
+  void send(std::uint32_t stream, ByteView bytes);
   // Ends a stream and, unless the peer did it, tells the peer why.
   void end(std::uint32_t stream, const Error* tell_peer);
 

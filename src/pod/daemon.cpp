@@ -163,7 +163,7 @@ void Daemon::wake_reporter() {
 
 void Daemon::reports_taken(std::uint64_t number) {
   reports_.taken(number);
-  if (has_ended_ && reports_.is_empty()) loop_.stop();
+  stop_if_all_is_told();
 }
 
 const Daemon::Peer& Daemon::peer_of(const ipc::Session& session) const {
@@ -331,7 +331,7 @@ void Daemon::tell_end(const sandbox::ScanReport& found) {
   for (const auto& waiter : std::exchange(waiters_, {})) waiter->resolve(true);
   wake_reporter();
   // What its connections came to is said as they end, which they do with the sandbox.
-  if (egress_) loop_.after(kLastReports, [this] { egress_->close(); });
+  if (egress_) loop_.after(kLastWords, [this] { egress_->close(); });
   if (is_told_to_end_) return end(false);
   loop_.after(startup_.keep, [this] { end(true); });
   end_if_done();
@@ -366,9 +366,15 @@ void Daemon::end(bool remove) {
   if (std::exchange(has_ended_, true)) return;
   log_.info("gone", {{"collected", is_collected_ ? 1 : 0}});
   if (remove) collect();
+  loop_.after(kLastWords, [this] { loop_.stop(); });
+  stop_if_all_is_told();
+}
+
+// Those who are attached have its last output, and the warden, if one is there, its last reports.
+void Daemon::stop_if_all_is_told() {
   const auto warden = warden_.lock();
-  if (reports_.is_empty() || !warden || warden->is_closed()) return loop_.stop();
-  loop_.after(kLastReports, [this] { loop_.stop(); });
+  const bool is_reported = reports_.is_empty() || !warden || warden->is_closed();
+  if (has_ended_ && outputs_.empty() && is_reported) loop_.stop();
 }
 
 }  // namespace sallyport::pod

@@ -87,6 +87,7 @@ class Daemon {
   void collect();
   void end_if_done();
   void end(bool remove);
+  void stop_if_all_is_told();
 
   // ---- for the warden's records ----
   void report(const std::function<void(wire::JsonWriter&)>& members);

@@ -127,6 +127,7 @@ void Daemon::look_for_echo() {
 
 // Credit is granted as input is taken, so a client that pastes more than the agent reads waits, and only it.
 Fire Daemon::read_input(OutputPtr output, std::shared_ptr<ipc::InStream> input) {
+  output->set_input(input);
   for (;;) {
     auto typed = co_await input->read();
     if (!typed || typed->empty()) break;
@@ -157,7 +158,7 @@ void Daemon::resize(const Size& size) {
   // A viewer that turns out to be gone is taken off the list.
   const std::vector<OutputPtr> outputs(outputs_.begin(), outputs_.end());
   for (const OutputPtr& output : outputs) {
-    if (output->role() == Role::view) output->send_event("pod.size", params);
+    if (output->role() == Role::view) output->send_latest("pod.size", params);
   }
 }
 
@@ -183,6 +184,13 @@ void Daemon::attach(OutputPtr output) {
   }
   output->session().set_never_idle(true);
   outputs_.push_back(output);
+  output->on_loss([this, weak = std::weak_ptr<Output>(output)] {
+    // Not now: whoever noticed it is still at it.
+    loop_.post([this, weak] {
+      if (const OutputPtr lost = weak.lock()) detach(*lost);
+      end_if_done();
+    });
+  });
   if (output->role() != Role::log) {
     output->on_gap([this] { nudge(); });
     nudge();
@@ -199,6 +207,8 @@ void Daemon::detach(const Output& output) {
   outputs_.erase(found);
   if (controller_ == gone) set_controller(nullptr);
   gone->stop();
+  gone->refuse_input(Error::make(Code::cancelled, "detached: nobody reads this any more"));
+  loop_.post([this] { stop_if_all_is_told(); });  // after the report of it
   log_.info("detached", {{"session", gone->session().name()}, {"gaps", gone->gaps()}});
   const Peer& peer = peer_of(gone->session());
   if (gone->role() == Role::log || is_wardens(peer)) return;
@@ -211,9 +221,9 @@ void Daemon::set_controller(const OutputPtr& output) {
   if (controller_ == output) return;
   const OutputPtr before = std::exchange(controller_, output);
   const auto tell = [](Output& told) {
-    told.send_event("pod.role", wire::to_json([&](wire::JsonWriter& json) {
-                      json.begin_object().member("role", to_string(told.role())).end_object();
-                    }));
+    told.send_latest("pod.role", wire::to_json([&](wire::JsonWriter& json) {
+                       json.begin_object().member("role", to_string(told.role())).end_object();
+                     }));
   };
   queries_.reset();
   if (before && before->role() == Role::control) {

@@ -55,8 +55,8 @@ inline constexpr Millis kStartTimeout{30'000};
 // What is kept for the warden's records while none runs: a day of a busy agent, below a MiB. An answer with as many as
 // go at once stays far below a frame.
 inline constexpr std::size_t kMaxReports = 2048, kReportsAtOnce = 128;
-// How long a pod that is over waits for the warden to take the last of them.
-inline constexpr Millis kLastReports{2000};
+// How long a pod that is over waits for the warden to take the last of them, and for who is attached to read the end.
+inline constexpr Millis kLastWords{2000};
 // Whoever removes a pod's files over and over must not keep it busy.
 inline constexpr Millis kRestorePause{100};
 

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "os/peer.h"
@@ -94,6 +95,11 @@ Task<Result<std::shared_ptr<ipc::Session>>> connect_session(ipc::Sessions& sessi
 
 Link::Link(std::shared_ptr<ipc::Session> pod) : pod_(std::move(pod)) {
   pod_->on_event([this](const wire::Message& event) { take_event(event); });
+  pod_->on_close([this] {
+    for (const auto& [id, weak] : relays_) {
+      if (const auto flow = weak.lock()) flow->has_notice->resolve(false);
+    }
+  });
   listen();
 }
 
@@ -165,6 +171,7 @@ Task<ipc::Reply> Link::pass_streams(ipc::Call& call) {
   const auto flow = std::make_shared<Relay>();
   flow->to = call.share_session();
   flow->id = call.message().id;
+  flow->is_endless = call.message().method == "pod.attach" || call.params().get("follow").as_bool().value_or(false);
   const auto shot = std::make_shared<ipc::OneShot<Result<wire::Message>>>();
   // The stream is there only while its answer is being read, and events may follow in the same read.
   auto asked =
@@ -182,9 +189,9 @@ Task<ipc::Reply> Link::pass_streams(ipc::Call& call) {
   if (!flow->in) co_return Error::make(Code::internal_error, "the pod answered without its output");
   auto out = call.open_stream();
   if (!out) co_return std::move(out).error();
-  flow->out = std::move(*out);
-  call.after_reply([self, flow, typed, input] {
-    relay(flow, self);
+  send_on(flow, std::move(*out));
+  call.after_reply([flow, typed, input] {
+    relay(flow);
     if (typed) ipc::relay(typed, input);
   });
   co_return call.result([&](wire::JsonWriter& json) {
@@ -198,13 +205,24 @@ Task<ipc::Reply> Link::pass_streams(ipc::Call& call) {
   });
 }
 
+// Whoever asked and has enough of it resets the stream there: the pod is told, and nothing else of this link ends.
+void Link::send_on(const std::shared_ptr<Relay>& flow, std::shared_ptr<ipc::OutStream> out) {
+  out->set_endless(flow->is_endless);
+  out->on_credit([weak = std::weak_ptr<Relay>(flow)] {
+    const auto open = weak.lock();
+    if (!open || !open->out->is_over()) return;
+    open->in->fail(Error::make(Code::cancelled, "the stream is not wanted any more"));
+  });
+  flow->out = std::move(out);
+}
+
 void Link::take_event(const wire::Message& event) {
   const auto found = relays_.find(event.id);
   const auto flow = found == relays_.end() ? nullptr : found->second.lock();
   if (!flow) return;
   const std::string params = event.params.exists() ? event.params.to_json() : "{}";
   if (event.method != "pod.gap" && event.method != "pod.exit")
-    return flow->to->send_event(flow->id, event.method, params);
+    return flow->to->send_latest(flow->id, event.method, params);
   Relay::Notice notice{std::string(event.method), params, nullptr};
   if (event.method == "pod.gap") {
     notice.next = pod_->streams().take(stream_in(event.params.get("output")));
@@ -213,17 +231,18 @@ void Link::take_event(const wire::Message& event) {
     notice.repaint = event.params.get("repaint").as_uint().value_or(0);
     notice.is_interrupted = event.params.get("interrupted").as_bool().value_or(false);
   }
+  // Nobody wants to see what came before an interrupt, least of all who does not read.
+  if (notice.is_interrupted && !flow->notices.empty()) {
+    const Relay::Notice& first = flow->notices.front();
+    const std::uint64_t shown = first.offset - std::min(first.offset, first.skipped);
+    notice.skipped = notice.offset - std::min(notice.offset, shown);
+    flow->notices.clear();
+  }
   flow->notices.push_back(std::move(notice));
   flow->has_notice->resolve(true);
 }
 
-Fire Link::relay(std::shared_ptr<Relay> flow, std::shared_ptr<Link> self) {
-  flow->to->on_close([weak = std::weak_ptr<Link>(self)] {
-    if (const auto link = weak.lock()) link->close();
-  });
-  self->pod_->on_close([weak = std::weak_ptr<Relay>(flow)] {
-    if (const auto open = weak.lock()) open->has_notice->resolve(false);
-  });
+Fire Link::relay(std::shared_ptr<Relay> flow) {
   for (;;) {
     for (;;) {
       auto piece = co_await flow->in->read();
@@ -233,7 +252,7 @@ Fire Link::relay(std::shared_ptr<Relay> flow, std::shared_ptr<Link> self) {
       }
       if (piece->empty()) break;
       const Status written = co_await flow->out->write(piece->view());
-      if (!written) co_return self->close();
+      if (!written) co_return;
     }
     flow->out->finish();
     const auto has_notice = flow->has_notice;
@@ -247,9 +266,9 @@ Fire Link::relay(std::shared_ptr<Relay> flow, std::shared_ptr<Link> self) {
       co_return;
     }
     auto out = flow->to->streams().open();
-    if (!out) co_return self->close();
+    if (!out) co_return;
     flow->in = std::move(notice.next);
-    flow->out = std::move(*out);
+    send_on(flow, std::move(*out));
     flow->to->send_event(flow->id, notice.method, wire::to_json([&](wire::JsonWriter& json) {
                            json.begin_object().member("offset", notice.offset).member("skipped", notice.skipped);
                            json.member("repaint", notice.repaint).member("interrupted", notice.is_interrupted);

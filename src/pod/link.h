@@ -51,10 +51,12 @@ class Link : public std::enable_shared_from_this<Link> {
     };
     std::deque<Notice> notices;  // come after what `in` still holds
     std::shared_ptr<ipc::OneShot<bool>> has_notice = std::make_shared<ipc::OneShot<bool>>();
+    bool is_endless = false;
   };
   Fire listen();
   void take_event(const wire::Message& event);
-  static Fire relay(std::shared_ptr<Relay> relay, std::shared_ptr<Link> self);
+  static void send_on(const std::shared_ptr<Relay>& flow, std::shared_ptr<ipc::OutStream> out);
+  static Fire relay(std::shared_ptr<Relay> flow);
 
   std::shared_ptr<ipc::Session> pod_;
   std::map<std::string, std::weak_ptr<Relay>, std::less<>> relays_;  // by the id of our request

@@ -26,8 +26,18 @@ void Output::stop() {
   done_ = nullptr;
 }
 
+void Output::lose() {
+  stop();
+  if (on_loss_) on_loss_();
+}
+
+void Output::refuse_input(const Error& error) {
+  if (const auto input = input_.lock()) input->fail(error);
+}
+
 void Output::watch(std::shared_ptr<ipc::OutStream> stream) {
   stream_ = std::move(stream);
+  stream_->set_endless(!last_);
   sendable_ = stream_->sendable();
   stream_->on_credit([this] { granted(); });
 }
@@ -55,7 +65,7 @@ bool Output::is_too_slow() const {
 
 void Output::push() {
   if (is_over_) return;
-  if (stream_->is_over()) return stop();  // reset by the peer, or the session went
+  if (stream_->is_over()) return lose();
   if (cursor_ < screen_.begin() || is_too_slow()) is_behind_ = true;
   if (is_behind_ && !skip()) return;
   const std::uint64_t end = last_.value_or(screen_.end());
@@ -69,7 +79,7 @@ void Output::push() {
       stream_->send(piece);
       cursor_ += piece.size();
     }
-    if (stream_->is_over()) return stop();
+    if (stream_->is_over()) return lose();
   }
   sendable_ = stream_->sendable();
   if (last_ && cursor_ >= *last_) {
@@ -83,6 +93,7 @@ void Output::push() {
 
 void Output::finish_at(std::uint64_t end, std::function<void()> done) {
   last_ = end;
+  stream_->set_endless(false);
   done_ = std::move(done);
   push();
 }

@@ -43,13 +43,22 @@ class Output {
   // There will be no more output from `end` on: once the client has it all, the stream ends and `done` runs.
   void finish_at(std::uint64_t end, std::function<void()> done);
   void on_gap(std::function<void()> work) { on_gap_ = std::move(work); }
+  // The stream is over and it was not us who ended it: its client has reset it, or the session went.
+  void on_loss(std::function<void()> work) { on_loss_ = std::move(work); }
   void send_event(std::string_view method, std::string_view params) { session_->send_event(id_, method, params); }
+  void send_latest(std::string_view method, std::string params) {
+    session_->send_latest(id_, method, std::move(params));
+  }
   bool is_over() const { return is_over_; }
   void stop();  // no more of it; a stream that has not ended is reset
+  // What its client types, as long as that is read.
+  void set_input(std::weak_ptr<ipc::InStream> input) { input_ = std::move(input); }
+  void refuse_input(const Error& error);
 
  private:
   void watch(std::shared_ptr<ipc::OutStream> stream);
   void granted();
+  void lose();
   std::size_t in_flight() const { return wire::kPodWindow.credit - stream_->sendable(); }
   bool is_too_slow() const;
   bool skip();
@@ -62,7 +71,8 @@ class Output {
   std::shared_ptr<ipc::OutStream> stream_;
   std::uint64_t cursor_;
   std::optional<std::uint64_t> last_;
-  std::function<void()> done_, on_gap_;
+  std::function<void()> done_, on_gap_, on_loss_;
+  std::weak_ptr<ipc::InStream> input_;
   std::size_t sendable_ = 0;     // after the last send: what is more now was granted since
   SteadyTime busy_since_;        // since when something is on its way and not used up
   double bytes_per_second_ = 0;  // what the client has shown; 0: nothing yet

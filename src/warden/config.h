@@ -3,7 +3,7 @@
 //   [warden]
 //   idle_timeout_ms = 600000     # a connection with nothing in flight is closed after this
 //   frame_timeout_ms = 30000     # a frame once begun must be complete by then
-//   drain_timeout_ms = 10000     # how long a shutdown waits for requests in flight
+//   drain_timeout_ms = 10000     # how long a shutdown waits for requests and streams in flight
 //   max_connections = 16384      # per door
 //   max_in_flight = 4096         # requests per principal, over all its connections
 //   require_pidfd = false        # refuse kernels that cannot prove who a peer is

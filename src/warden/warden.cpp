@@ -141,7 +141,7 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
             .gate = gate_,
             .clock = clock,
             .version = options_.version,
-            .started_unix_ms = clock.unix_millis(),
+            .started = clock.steady(),
             .config_error = {},
             .is_name = [this](std::string_view name) { return is_name(name, config_, options_.more_signals); },
             .reload = [this] { return reload(); },

@@ -146,6 +146,46 @@ TEST_F(Identity, APeerThatExitsRightAfterConnectingIsRefused) {
   EXPECT_EQ(daemon().log().find("stopping"), std::string::npos) << "and its request was never looked at";
 }
 
+// ---- on a kernel that cannot name a peer's process by a descriptor ----
+
+TEST_F(Identity, WithoutPeerPidfdsPeersAreKnownByTheirCheckedPids) {
+  start({.before_exec = become_old_kernel});
+  const std::string path = daemon().socket_path();
+  Client client = connect();
+  const auto hello = client.call("warden.hello");
+  ASSERT_EQ(code_of(hello), "OK");
+  EXPECT_EQ(hello->result.get("identity").as_string(), "pid-checked");
+  EXPECT_EQ(hello->result.get("peer").get("pid").as_int(), ::getpid());
+  for (const int flags : {CLONE_NEWUSER, CLONE_NEWUSER | CLONE_NEWPID}) {
+    if (!can_unshare(flags)) GTEST_SKIP() << "no user namespaces here";
+    EXPECT_EQ(in_namespaces(flags, [&] { return try_ping(path); }), kRefused) << flags;
+  }
+  EXPECT_TRUE(daemon().logs("not in the host's namespaces"));
+  // A token is its process's alone there too.
+  const auto made = client.call("token.create", R"({"methods":["*"],"ttl_ms":60000})");
+  EXPECT_EQ(code_of(made), "OK");
+}
+
+TEST_F(Identity, WithoutPeerPidfdsAPeerThatIsGoneIsRefused) {
+  start({.before_exec = become_old_kernel});
+  const std::string path = daemon().socket_path();
+  daemon().signal(SIGSTOP);
+  EXPECT_EQ(in_child([&] {
+              Client client = Client::unix_socket(path);
+              return client && client.send(request_frame("1", "warden.shutdown")) ? 0 : 1;
+            }),
+            0);
+  daemon().signal(SIGCONT);
+  EXPECT_TRUE(reaches("refused", 1));
+}
+
+TEST_F(Identity, WithoutPeerPidfdsAWardenThatRequiresThemDoesNotStart) {
+  Daemon refused({.config = "[warden]\nrequire_pidfd = true\n", .before_exec = become_old_kernel});
+  EXPECT_FALSE(refused.start());
+  EXPECT_EQ(refused.wait(), 1);
+  EXPECT_NE(refused.log().find("cannot prove who a peer is"), std::string::npos) << refused.log();
+}
+
 TEST_F(Identity, PeersThatComeAndGoInAHurryLeaveNothingBehind) {
   const std::string path = daemon().socket_path();
   for (std::size_t i = 0; i < scaled(300); ++i) {

@@ -60,6 +60,45 @@ TEST_F(LifeCycle, AGracefulShutdownDrainsWhatIsInFlight) {
   EXPECT_EQ(daemon().wait(), 0);
 }
 
+TEST_F(LifeCycle, AGracefulShutdownSendsWhatIsLeftOfAStream) {
+  Client client = connect();
+  const auto answer = client.call("test.echo", R"({"data":{"$stream":1}})");
+  ASSERT_EQ(code_of(answer), "OK");
+  const std::int64_t echo = answer->result.get("data").get("$stream").as_int().value_or(0);
+  // All of its credit, and more than the echo has credit for.
+  const std::string half(wire::kInitialCredit / 2, 'h');
+  ASSERT_TRUE(client.send(chunk_frame(1, half) + chunk_frame(1, half)));
+  std::size_t echoed = 0;
+  const auto read_until = [&](std::size_t wanted) {
+    while (echoed < wanted) {
+      const auto body = client.next_body();
+      if (!body) break;
+      if (body->front() == 1) echoed += body->size() - wire::kChunkHeaderBytes;
+    }
+    return echoed;
+  };
+  ASSERT_EQ(read_until(2 * half.size()), 2 * half.size());
+  // Beside grants.
+  const auto is_answered = [&](const std::string& part) {
+    for (auto body = client.next_body(); body; body = client.next_body()) {
+      if (body->find("response") != std::string::npos) return body->find(part) != std::string::npos;
+    }
+    return false;
+  };
+  ASSERT_TRUE(client.send(chunk_frame(1, half) + chunk_frame(1, "") + request_frame("come", "test.ping")));
+  ASSERT_TRUE(is_answered("pong"));
+  daemon().signal(SIGTERM);
+  ASSERT_TRUE(daemon().logs("stopping"));
+  ASSERT_TRUE(client.send(request_frame("late", "test.ping")));
+  EXPECT_TRUE(is_answered("UNAVAILABLE"));
+  ASSERT_TRUE(client.send(frame_of(R"({"type":"event","method":"stream.credit","params":{"stream":)" +
+                                   std::to_string(echo) + ",\"bytes\":" + std::to_string(half.size()) + "}}")));
+  EXPECT_EQ(read_until(3 * half.size()), 3 * half.size());
+  EXPECT_TRUE(client.next_body()) << "its end";
+  EXPECT_EQ(client.next_body(), std::nullopt);
+  EXPECT_EQ(daemon().wait(), 0);
+}
+
 TEST_F(LifeCycle, AShutdownDoesNotWaitForEver) {
   start_with("[warden]\ndrain_timeout_ms = 200\n");
   Client client = connect();

@@ -148,6 +148,43 @@ TEST_F(Peers, InOtherNamespacesDoNotPassForTheHost) {
   }
 }
 
+TEST_F(Peers, AreFoundInTheirNamespacesAlsoByAnOldKernel) {
+  constexpr int kFlags = CLONE_NEWUSER | CLONE_NEWPID;
+  if (!can_unshare(kFlags)) GTEST_SKIP() << "no user namespaces here";
+  const UniqueFd own_place{::open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC)};
+  const auto own = namespace_id(own_place.get());
+  ASSERT_TRUE(own);
+  for (const bool is_inside : {false, true}) {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    UniqueFd ours{ends[0]};
+    const UniqueFd theirs{ends[1]};
+    const auto stay = [&] {
+      const auto fd = connect_unix(path());
+      char byte = 0;
+      return fd && ::read(theirs.get(), &byte, 1) == 0 ? 0 : 1;
+    };
+    const pid_t outer = ::fork();
+    if (outer == 0) {
+      ours.reset();
+      ::_exit(is_inside ? in_namespaces(kFlags, stay) : stay());
+    }
+    const UniqueFd fd = accept();
+    EXPECT_EQ(in_child([&] {
+                sallyport::testing::become_old_kernel();
+                const auto peer = identify_peer(fd.get());
+                if (!peer || peer->proof != IdentityProof::pid_checked || !peer->process_fd) return 1;
+                const auto is_here = is_in_pid_namespace(*peer, *own);
+                return is_here && *is_here == !is_inside ? 0 : 2;
+              }),
+              0)
+        << is_inside;
+    ours.reset();
+    ::kill(outer, SIGKILL);
+    ::waitpid(outer, nullptr, 0);
+  }
+}
+
 TEST_F(Peers, OfWhatIsNoUnixSocketCannotBeKnown) {
   const auto listener = listen_loopback();
   ASSERT_TRUE(listener);

@@ -27,6 +27,10 @@ int try_call(const std::string& socket_path, const std::string& method, const st
 int in_namespaces(int flags, const std::function<int()>& work);
 bool can_unshare(int flags);
 
+// From now on the kernel does as before 6.5: it has no SO_PEERPIDFD and tells no namespaces by pidfd. For good, and for
+// what is executed later.
+void become_old_kernel();
+
 // Forks a child that gets this very pid; -1 if the kernel does not let us choose.
 pid_t fork_with_pid(pid_t pid);
 

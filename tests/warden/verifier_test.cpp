@@ -1,4 +1,4 @@
-// A warden in this process, with the check of its peers replaced.
+// A warden in this process, with the check of its peers or its clock replaced.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -15,6 +15,17 @@ namespace {
 using sallyport::testing::Client;
 using sallyport::testing::code_of;
 using sallyport::testing::TemporaryDirectory;
+
+// Set by somebody, as a wall clock may be.
+class WallClock final : public Clock {
+ public:
+  SteadyTime steady() const override { return system_.steady(); }
+  std::int64_t unix_millis() const override { return system_.unix_millis() + offset_ms; }
+  std::atomic<std::int64_t> offset_ms = 0;
+
+ private:
+  SystemClock system_;
+};
 
 class Verifier : public ::testing::Test {
  protected:
@@ -38,7 +49,7 @@ class Verifier : public ::testing::Test {
   Client connect() const { return Client::unix_socket(directory_.path() + "/run/warden.sock"); }
 
   TemporaryDirectory directory_;
-  SystemClock clock_;
+  WallClock clock_;
   Log log_{-1, LogFormat::text, LogLevel::error, clock_};
   std::unique_ptr<Warden> warden_;
   std::thread thread_;
@@ -87,6 +98,19 @@ TEST_F(Verifier, SaysWhoThePeerIsWhateverThePeerSays) {
   const auto hello = client.call("warden.hello");
   ASSERT_EQ(code_of(hello), "OK");
   EXPECT_EQ(hello->result.get("peer").get("pid").as_int(), 4242);
+}
+
+TEST_F(Verifier, AWardensAgeDoesNotFollowTheWallClock) {
+  start([](int socket) { return os::identify_peer(socket); });
+  for (const std::int64_t hours : {-5, 5}) {
+    clock_.offset_ms = hours * 3'600'000;
+    const auto status = connect().call("warden.status");
+    ASSERT_EQ(code_of(status), "OK");
+    const auto uptime = status->result.get("uptime_ms").as_int();
+    ASSERT_TRUE(uptime);
+    EXPECT_GE(*uptime, 0);
+    EXPECT_LT(*uptime, 3'600'000);
+  }
 }
 
 }  // namespace

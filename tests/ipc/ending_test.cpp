@@ -1,0 +1,209 @@
+// How a session ends: what is still sent and read, and what is not.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <thread>
+
+#include "ipc/call.h"
+#include "ipc/streams.h"
+#include "support/client.h"
+
+namespace sallyport::ipc {
+namespace {
+
+using sallyport::testing::chunk_frame;
+using sallyport::testing::Client;
+using sallyport::testing::code_of;
+using sallyport::testing::frame_of;
+
+class Endings : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    auto session = Session::open(sessions_, UniqueFd(ends[0]), UniqueFd(), wire::Side::accepting, "test");
+    ASSERT_TRUE(session);
+    session_ = std::move(*session);
+    client_.emplace(UniqueFd(ends[1]));
+  }
+  // Serves until the session has ended; meanwhile the client does this.
+  void serve(const std::function<void()>& client) {
+    answer_all(session_);
+    sessions_.when_empty([this] { loop_.stop(); });
+    std::thread other(client);
+    loop_.run();
+    other.join();
+  }
+  Fire answer_all(std::shared_ptr<Session> session) {
+    while (co_await session->receive()) {
+      while (auto request = session->next_request()) answer(session, std::move(*request));
+      session->end_turn();
+    }
+    session->finish();
+  }
+  // Answers with a stream of `bytes_`, a moment later, or with what came on the stream that the request names.
+  Fire answer(std::shared_ptr<Session> session, wire::Message message) {
+    Call call(std::move(session), std::move(message));
+    if (call.params().get("data")) {
+      const auto in = call.take_stream(call.params().get("data"), "data");
+      std::size_t count = 0;
+      for (;;) {
+        const auto piece = co_await (*in)->read();
+        if (!piece || piece->empty()) break;
+        count += piece->size();
+      }
+      call.answer(call.result([&](wire::JsonWriter& json) { json.value(count); }));
+      co_return;
+    }
+    const auto out = call.open_stream();
+    (*out)->set_endless(call.message().method == "endless");
+    call.after_reply([this, out = *out] { send(out); });
+    call.answer(call.result([&](wire::JsonWriter& json) { json.value((*out)->number()); }));
+  }
+  Fire send(std::shared_ptr<OutStream> out) {
+    co_await loop_.sleep(Millis(30));
+    const std::string bytes(bytes_, 'b');
+    const Status sent = co_await out->write(as_bytes(bytes));
+    if (sent) out->finish();
+  }
+  // What comes on streams until their end or that of the connection; grants as much again if it shall.
+  std::size_t read_stream(bool grants, bool& has_ended) {
+    std::size_t count = 0;
+    has_ended = false;
+    while (const auto body = client_->next_body()) {
+      if (wire::frame_kind(as_bytes(*body)) != wire::FrameKind::chunk) continue;
+      const auto chunk = wire::parse_chunk(as_bytes(*body));
+      count += chunk->data.size();
+      has_ended = chunk->data.empty();
+      if (has_ended) break;
+      if (grants) {
+        client_->send(frame_of(R"({"type":"event","method":"stream.credit","params":{"stream":2,"bytes":)" +
+                               std::to_string(chunk->data.size()) + "}}"));
+      }
+    }
+    return count;
+  }
+
+  SystemClock clock_;
+  Log log_{-1, LogFormat::text, LogLevel::error, clock_};
+  Loop loop_{Spinner::Mode::never};
+  Sessions sessions_{loop_, log_, SessionLimits()};
+  std::shared_ptr<Session> session_;
+  std::optional<Client> client_;
+  std::size_t bytes_ = 100'000;
+};
+
+TEST_F(Endings, APeerThatHasSaidItsLastIsStillSentItsStreams) {
+  serve([&] {
+    client_->send_request("1", "stream");
+    client_->half_close();
+    EXPECT_EQ(code_of(client_->next_message()), "OK");
+    bool has_ended = false;
+    EXPECT_EQ(read_stream(false, has_ended), bytes_);
+    EXPECT_TRUE(has_ended);
+    EXPECT_EQ(client_->next_body(), std::nullopt);
+  });
+}
+
+TEST_F(Endings, APeerThatCanGrantNoMoreGetsAsMuchAsItGranted) {
+  bytes_ = 3U << 20;
+  serve([&] {
+    client_->send_request("1", "stream");
+    client_->half_close();
+    EXPECT_EQ(code_of(client_->next_message()), "OK");
+    bool has_ended = false;
+    EXPECT_EQ(read_stream(false, has_ended), wire::kInitialCredit);
+    EXPECT_FALSE(has_ended);
+  });
+}
+
+TEST_F(Endings, AShutdownSendsWhatIsLeftOfStreamsAndTakesTheCreditForIt) {
+  bytes_ = 3U << 20;
+  serve([&] {
+    client_->send_request("1", "stream");
+    EXPECT_EQ(code_of(client_->next_message()), "OK");
+    loop_.post([this] { session_->drain(); });
+    bool has_ended = false;
+    EXPECT_EQ(read_stream(true, has_ended), bytes_);
+    EXPECT_TRUE(has_ended);
+    EXPECT_EQ(client_->next_body(), std::nullopt);
+  });
+}
+
+TEST_F(Endings, AShutdownReadsWhatARequestInFlightIsSent) {
+  serve([&] {
+    client_->send_request("1", "count", R"({"data":{"$stream":1}})");
+    client_->send(chunk_frame(1, "some"));
+    loop_.post([this] { session_->drain(); });
+    std::this_thread::sleep_for(Millis(50));
+    client_->send(chunk_frame(1, "more") + chunk_frame(1, ""));
+    const auto answer = client_->next_message();
+    ASSERT_EQ(code_of(answer), "OK");
+    EXPECT_EQ(answer->result.as_int(), 8);
+  });
+}
+
+TEST_F(Endings, AShutdownRefusesWhatComesLaterAndResetsItsStreams) {
+  serve([&] {
+    client_->send_request("1", "count", R"({"data":{"$stream":1}})");
+    loop_.post([this] { session_->drain(); });
+    std::this_thread::sleep_for(Millis(50));
+    client_->send_request("2", "count", R"({"data":{"$stream":3}})");
+    const auto refused = client_->next_message();
+    EXPECT_EQ(code_of(refused), "UNAVAILABLE");
+    EXPECT_EQ(refused->id, "2");
+    const auto reset = client_->next_message();
+    ASSERT_TRUE(reset);
+    EXPECT_EQ(reset->method, "stream.reset");
+    client_->send(chunk_frame(1, ""));
+    EXPECT_EQ(code_of(client_->next_message()), "OK");
+  });
+}
+
+TEST_F(Endings, NobodyWaitsForAStreamWithoutAnEnd) {
+  serve([&] {
+    client_->send_request("1", "endless");
+    EXPECT_EQ(code_of(client_->next_message()), "OK");
+    loop_.post([this] { session_->drain(); });
+    bool has_ended = false;
+    read_stream(true, has_ended);
+    EXPECT_FALSE(has_ended);
+  });
+}
+
+TEST_F(Endings, OfEventsThatNobodyReadsTheLatestOfEachKindIsSent) {
+  loop_.post([this] {
+    // More than the socket takes.
+    const std::string large(32U << 20, 'x');
+    for (std::size_t at = 0; at < large.size(); at += 1U << 19) {
+      session_->send_chunk(2, as_bytes(std::string_view(large).substr(at, 1U << 19)));
+    }
+    const std::size_t before = session_->unsent_bytes();
+    ASSERT_GT(before, 0U);
+    for (int i = 1; i <= 1000; ++i) {
+      session_->send_latest("7", "size", "{\"n\":" + std::to_string(i) + "}");
+      session_->send_latest("7", "role", "{\"n\":" + std::to_string(-i) + "}");
+    }
+    EXPECT_EQ(session_->unsent_bytes(), before);
+  });
+  serve([&] {
+    std::map<std::string, std::int64_t> told;
+    while (told.size() < 2) {
+      const auto body = client_->next_body();
+      ASSERT_TRUE(body);
+      if (wire::frame_kind(as_bytes(*body)) == wire::FrameKind::chunk) continue;
+      auto event = sallyport::testing::decode(*body);
+      ASSERT_TRUE(event) << *body;
+      EXPECT_EQ(event->id, "7");
+      EXPECT_TRUE(told.emplace(event->method, event->params.get("n").as_int().value_or(0)).second) << *body;
+    }
+    EXPECT_EQ(told["size"], 1000);
+    EXPECT_EQ(told["role"], -1000);
+    client_->close();
+  });
+}
+
+}  // namespace
+}  // namespace sallyport::ipc
