@@ -82,6 +82,7 @@ class JsonReader {
     skip_space();
     return at_ == end_ ? nullptr : "more than one value";
   }
+  const char* at() const { return at_; }
 
  private:
   using Kind = Value::Kind;
@@ -473,7 +474,9 @@ Result<Document> Decoder::parse(std::string_view text, Findings* findings, Keep 
   document.texts_.resize(text.size() + kPlainSlack);
   document.words_.clear();
   document.words_.reserve(kFirstWords);
-  if (const char* problem = JsonReader(text, document, findings, keep).read()) {
+  JsonReader reader(text, document, findings, keep);
+  if (const char* problem = reader.read()) {
+    fault_at_ = static_cast<std::size_t>(reader.at() - text.data());
     recycle(std::move(document));
     return Error::make(Code::protocol_error, std::string("malformed JSON: ") + problem);
   }

@@ -152,12 +152,16 @@ class Decoder {
     return parse(as_text(text), findings, keep);
   }
 
+  // Where the last text that was refused is wrong; a key that is there twice is noticed at the end of its object.
+  std::size_t fault_at() const { return fault_at_; }
+
   void recycle(Document document);  // keeps its memory for a later parse
   void trim();                      // gives back what was kept
 
  private:
   std::vector<Document> spares_;  // small ones
   Document large_spare_;
+  std::size_t fault_at_ = 0;
 };
 
 // Appends compact JSON to a buffer; places commas and colons. The caller balances begin and end.
