@@ -45,6 +45,11 @@ Task<Result<std::int64_t>> Adapter::stored_bytes(const std::string& tenant) {
   return Task<Result<std::int64_t>>::ready(Error::make(Code::unimplemented, "this adapter cannot be counted"));
 }
 
+Task<Status> Adapter::forget(const std::string& tenant) {
+  static_cast<void>(tenant);
+  return Task<Status>::ready(Error::make(Code::unimplemented, "this adapter cannot forget a tenant"));
+}
+
 Error nothing_stored(Error error) {
   error.details_json =
       error.details_json.empty() ? R"({"stored_bytes":0})" : R"({"stored_bytes":0,)" + error.details_json.substr(1);

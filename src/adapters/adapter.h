@@ -34,6 +34,8 @@ class Adapter {
   virtual Task<ipc::Reply> handle(std::string_view verb, ipc::Call& call) = 0;
   // What it keeps of a tenant, as its answers count it. UNIMPLEMENTED if it cannot tell.
   virtual Task<Result<std::int64_t>> stored_bytes(const std::string& tenant);
+  // Removes all that it keeps of a tenant that is no more. UNIMPLEMENTED if it cannot.
+  virtual Task<Status> forget(const std::string& tenant);
   // Members that tell workers what it is: models, dimensions, is_model.
   virtual void describe(wire::JsonWriter& json) const { static_cast<void>(json); }
 };

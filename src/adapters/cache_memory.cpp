@@ -11,6 +11,10 @@ class CacheInMemory final : public Cache {
   CacheInMemory(const Clock& clock, std::size_t most_bytes) : store_(clock, most_bytes) {}
 
   Task<Status> probe() override { return Task<Status>::ready(ok()); }
+  Task<Status> forget(const std::string& tenant) override {
+    store_.remove_prefix(tenant + '\0');
+    return Task<Status>::ready(ok());
+  }
 
  protected:
   Task<Result<std::optional<std::string>>> get(const CacheKey& key) override {

@@ -6,9 +6,10 @@ namespace {
 
 constexpr std::int64_t kScanCount = 500;
 
+std::string prefix_of(const std::string& tenant) { return "sallyport:" + tenant + ":"; }
 // The length in front of the name keeps "a:b" + "c" and "a" + "b:c" apart.
 std::string prefix_of(const Scope& scope) {
-  return "sallyport:" + scope.tenant + ":" + std::to_string(scope.name.size()) + ":" + scope.name + ":";
+  return prefix_of(scope.tenant) + std::to_string(scope.name.size()) + ":" + scope.name + ":";
 }
 
 std::string escape_glob(const std::string& text) {
@@ -52,6 +53,11 @@ class CacheInRedis final : public Cache {
     CO_TRY(co_await ask(words("PING")));
     co_return ok();
   }
+  Task<Status> forget(const std::string& tenant) override {
+    const std::string prefix = prefix_of(tenant);
+    CO_TRY(co_await remove_all(prefix));
+    co_return ok();
+  }
 
  protected:
   Task<Result<std::optional<std::string>>> get(const CacheKey& key) override {
@@ -71,8 +77,16 @@ class CacheInRedis final : public Cache {
     CO_TRY(const RedisReply reply, co_await ask(words("DEL", place(key))));
     co_return reply.integer > 0;
   }
-  Task<Result<std::int64_t>> clear(const Scope& scope) override {
-    const std::string pattern = escape_glob(prefix_of(scope)) + "*";
+  Task<Result<std::int64_t>> clear(const Scope& scope) override { return remove_all(prefix_of(scope)); }
+  Task<Result<std::int64_t>> incr(const CacheKey& key, std::int64_t by, Ttl ttl) override {
+    if (ttl) CO_TRY(co_await ask(set_words(key, "0", ttl, true)));
+    CO_TRY(const RedisReply reply, co_await ask(words("INCRBY", place(key), std::to_string(by))));
+    co_return reply.integer;
+  }
+
+ private:
+  Task<Result<std::int64_t>> remove_all(std::string prefix) {
+    const std::string pattern = escape_glob(prefix) + "*";
     std::string cursor = "0";
     std::int64_t count = 0;
     do {
@@ -88,13 +102,6 @@ class CacheInRedis final : public Cache {
     } while (cursor != "0");
     co_return count;
   }
-  Task<Result<std::int64_t>> incr(const CacheKey& key, std::int64_t by, Ttl ttl) override {
-    if (ttl) CO_TRY(co_await ask(set_words(key, "0", ttl, true)));
-    CO_TRY(const RedisReply reply, co_await ask(words("INCRBY", place(key), std::to_string(by))));
-    co_return reply.integer;
-  }
-
- private:
   static std::string place(const CacheKey& key) { return prefix_of(key.scope) + key.key; }
   static std::vector<std::string> set_words(const CacheKey& key, std::string value, Ttl ttl, bool only_if_absent) {
     std::vector<std::string> all = words("SET", place(key), std::move(value));

@@ -2,11 +2,14 @@
 #include "adapters/cache.h"
 #include "adapters/offload.h"
 #include "adapters/store.h"
+#include "platform/limits.h"
 
 namespace sallyport::adapters {
 namespace {
 
+// Of all rows: key, value and what a row costs besides.
 constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
+constexpr std::int64_t kRowCost = platform::kObjectCost;
 constexpr const char* kSchema =
     "CREATE TABLE IF NOT EXISTS cache(seq INTEGER PRIMARY KEY AUTOINCREMENT, tenant TEXT NOT NULL, space TEXT NOT NULL,"
     " key TEXT NOT NULL, value BLOB NOT NULL, ends INTEGER NOT NULL, UNIQUE(tenant, space, key));";
@@ -22,9 +25,10 @@ class CacheStore {
   Status open() {
     TRY(Database * database, store_.open());
     if (bytes_ >= 0) return ok();
-    TRY(Statement sum, database->prepare("SELECT COALESCE(SUM(LENGTH(value) + LENGTH(key)), 0) FROM cache"));
+    TRY(Statement sum,
+        database->prepare("SELECT COALESCE(SUM(LENGTH(value) + LENGTH(CAST(key AS BLOB))), 0), COUNT(*) FROM cache"));
     TRY([[maybe_unused]] const bool has_row, sum.step());
-    bytes_ = sum.integer(0);
+    bytes_ = sum.integer(0) + sum.integer(1) * kRowCost;
     return ok();
   }
 
@@ -36,8 +40,7 @@ class CacheStore {
   }
 
   Result<bool> set(const CacheKey& key, const std::string& value, Ttl ttl, bool only_if_absent) {
-    TRY(open());
-    return store_.transaction([&](Database& database) -> Result<bool> {
+    return change([&](Database& database) -> Result<bool> {
       TRY(const auto old, find(database, key));
       if (old && only_if_absent) return false;
       TRY(put(database, key, value, ttl ? clock_.unix_millis() + ttl->count() : 0));
@@ -46,8 +49,7 @@ class CacheStore {
   }
 
   Result<std::int64_t> incr(const CacheKey& key, std::int64_t by, Ttl ttl) {
-    TRY(open());
-    return store_.transaction([&](Database& database) -> Result<std::int64_t> {
+    return change([&](Database& database) -> Result<std::int64_t> {
       TRY(const auto old, find(database, key));
       TRY(const std::int64_t sum, add_to(old ? old->value : "0", by));
       const std::int64_t ends = old ? old->ends : ttl ? clock_.unix_millis() + ttl->count() : 0;
@@ -57,8 +59,7 @@ class CacheStore {
   }
 
   Result<bool> remove(const CacheKey& key) {
-    TRY(open());
-    return store_.transaction([&](Database& database) -> Result<bool> {
+    return change([&](Database& database) -> Result<bool> {
       TRY(const auto old, find(database, key));
       TRY(erase(database, key));
       return old.has_value();
@@ -66,17 +67,24 @@ class CacheStore {
   }
 
   Result<std::int64_t> clear(const Scope& scope) {
-    TRY(open());
-    return store_.transaction([&](Database& database) -> Result<std::int64_t> {
+    return change([&](Database& database) -> Result<std::int64_t> {
       TRY(Statement expired,
-          database.prepare("DELETE FROM cache WHERE tenant = ? AND space = ? AND ends <> 0 AND ends <= ?"));
-      TRY(expired.bind(scope.tenant).bind(scope.name).bind(clock_.unix_millis()).run());
-      TRY(Statement all, database.prepare("DELETE FROM cache WHERE tenant = ? AND space = ?"));
-      TRY(all.bind(scope.tenant).bind(scope.name).run());
-      const std::int64_t count = database.changes();
-      bytes_ = -1;
-      return count;
+          database.prepare("DELETE FROM cache WHERE tenant = ? AND space = ? AND ends <> 0 AND ends <= ?"
+                           " RETURNING LENGTH(value) + LENGTH(CAST(key AS BLOB))"));
+      TRY(take_out(expired.bind(scope.tenant).bind(scope.name).bind(clock_.unix_millis())));
+      TRY(Statement all, database.prepare("DELETE FROM cache WHERE tenant = ? AND space = ?"
+                                          " RETURNING LENGTH(value) + LENGTH(CAST(key AS BLOB))"));
+      return take_out(all.bind(scope.tenant).bind(scope.name));
     });
+  }
+
+  Status forget(const std::string& tenant) {
+    TRY(change([&](Database& database) -> Result<std::int64_t> {
+      TRY(Statement all, database.prepare("DELETE FROM cache WHERE tenant = ?"
+                                          " RETURNING LENGTH(value) + LENGTH(CAST(key AS BLOB))"));
+      return take_out(all.bind(tenant));
+    }));
+    return ok();
   }
 
  private:
@@ -84,6 +92,16 @@ class CacheStore {
     std::string value;
     std::int64_t ends = 0;
   };
+
+  // In a transaction; what was counted in one that failed is not.
+  template <typename Work>
+  auto change(Work&& work) -> decltype(work(std::declval<Database&>())) {
+    TRY(open());
+    const std::int64_t before = bytes_;
+    auto result = store_.transaction(work);
+    if (!result) bytes_ = before;
+    return result;
+  }
 
   Result<std::optional<Row>> find(Database& database, const CacheKey& key) {
     TRY(Statement select, database.prepare("SELECT value, ends FROM cache WHERE tenant = ? AND space = ? AND key = ?"));
@@ -95,31 +113,36 @@ class CacheStore {
     return std::optional<Row>(std::move(row));
   }
 
+  // Deletes rows, and counts them: how many they were.
+  Result<std::int64_t> take_out(Statement& rows) {
+    for (std::int64_t count = 0;; ++count) {
+      TRY(const bool has_row, rows.step());
+      if (!has_row) return count;
+      bytes_ -= rows.integer(0) + kRowCost;
+    }
+  }
+
   Status erase(Database& database, const CacheKey& key) {
     TRY(Statement one, database.prepare("DELETE FROM cache WHERE tenant = ? AND space = ? AND key = ?"
-                                        " RETURNING LENGTH(value) + LENGTH(key)"));
-    one.bind(key.scope.tenant).bind(key.scope.name).bind(key.key);
-    TRY(const bool had_one, one.step());
-    if (had_one) bytes_ -= one.integer(0);
-    return one.run();
+                                        " RETURNING LENGTH(value) + LENGTH(CAST(key AS BLOB))"));
+    TRY(take_out(one.bind(key.scope.tenant).bind(key.scope.name).bind(key.key)));
+    return ok();
   }
 
   Status put(Database& database, const CacheKey& key, const std::string& value, std::int64_t ends) {
     TRY(erase(database, key));
     TRY(Statement insert, database.prepare("INSERT INTO cache(tenant, space, key, value, ends) VALUES(?,?,?,?,?)"));
     TRY(insert.bind(key.scope.tenant).bind(key.scope.name).bind(key.key).bind(as_bytes(value)).bind(ends).run());
-    bytes_ += static_cast<std::int64_t>(value.size() + key.key.size());
+    bytes_ += static_cast<std::int64_t>(value.size() + key.key.size()) + kRowCost;
     if (bytes_ <= kMostBytes) return ok();
-    TRY(Statement expired, database.prepare("DELETE FROM cache WHERE ends <> 0 AND ends <= ?"));
-    TRY(expired.bind(clock_.unix_millis()).run());
-    while (bytes_ > kMostBytes) {
+    TRY(Statement expired, database.prepare("DELETE FROM cache WHERE ends <> 0 AND ends <= ?"
+                                            " RETURNING LENGTH(value) + LENGTH(CAST(key AS BLOB))"));
+    TRY(take_out(expired.bind(clock_.unix_millis())));
+    for (std::int64_t taken = 1; bytes_ > kMostBytes && taken != 0;) {
       TRY(Statement oldest,
-          database.prepare("DELETE FROM cache WHERE seq IN (SELECT seq FROM cache ORDER BY seq LIMIT 256)"));
-      TRY(oldest.run());
-      if (database.changes() == 0) break;
-      TRY(Statement sum, database.prepare("SELECT COALESCE(SUM(LENGTH(value) + LENGTH(key)), 0) FROM cache"));
-      TRY([[maybe_unused]] const bool has_row, sum.step());
-      bytes_ = sum.integer(0);
+          database.prepare("DELETE FROM cache WHERE seq IN (SELECT seq FROM cache ORDER BY seq LIMIT 256)"
+                           " RETURNING LENGTH(value) + LENGTH(CAST(key AS BLOB))"));
+      TRY(taken, take_out(oldest));
     }
     return ok();
   }
@@ -136,6 +159,9 @@ class CacheInSqlite final : public Cache {
 
   Task<Status> probe() override {
     co_return co_await disk_.run([this] { return store_.open(); });
+  }
+  Task<Status> forget(const std::string& tenant) override {
+    co_return co_await disk_.run([&] { return store_.forget(tenant); });
   }
 
  protected:

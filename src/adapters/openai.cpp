@@ -84,7 +84,10 @@ Status check_status(const HttpResponse& response) {
   if (response.status >= 400 && response.status < 500) {
     return Error::make(Code::invalid_params, "the backend refuses the request", detail);
   }
-  return backend_down(detail);
+  Error down = backend_down(detail);
+  // Only 503 says that nothing was done. Behind any other a model may have worked, and whoever runs it counted that.
+  if (response.status >= 500 && response.status != 503) down.details_json = R"({"was_asked":true})";
+  return down;
 }
 
 }  // namespace sallyport::adapters

@@ -53,6 +53,7 @@ Task<Reply> Service::handle(Call& call) {
   if (method == "adapters.ping") return Task<Reply>::ready(call.result([](wire::JsonWriter& json) { json.raw("{}"); }));
   if (method == "adapters.state") return report(call);
   if (method == "adapters.stored") return count(call);
+  if (method == "adapters.forget") return forget(call);
   const Operation* operation = platform::find_operation(method);
   if (operation == nullptr || !is_configured_) {
     return Task<Reply>::ready(Error::make(Code::method_not_found, "no such method"));
@@ -274,20 +275,35 @@ Task<Reply> Service::report(Call& call) {
   });
 }
 
+Task<Result<std::shared_ptr<Adapter>>> Service::keeper(Role role, Call& call) {
+  Slot& slot = slots_[role];
+  if (slot.candidates.empty()) co_return std::shared_ptr<Adapter>();
+  if (!slot.active && !slot.is_decided) co_await wait_for_choice(slot, kThirdPartyPatience, &call);
+  if (!slot.active) co_return backend_down(slot.detail);
+  co_return slot.active;
+}
+
 // What the adapters in use keep of a tenant. One that cannot tell makes the sum none.
 Task<Reply> Service::count(Call& call) {
   const std::string tenant(call.params().get("$tenant").as_string().value_or(""));
   std::int64_t sum = 0;
   for (const Role role : {Role::storage, Role::vector}) {
-    Slot& slot = slots_[role];
-    if (slot.candidates.empty()) continue;
-    if (!slot.active && !slot.is_decided) co_await wait_for_choice(slot, kThirdPartyPatience, &call);
-    if (!slot.active) co_return backend_down(slot.detail);
-    const std::shared_ptr<Adapter> adapter = slot.active;
+    CO_TRY(const std::shared_ptr<Adapter> adapter, co_await keeper(role, call));
+    if (!adapter) continue;
     CO_TRY(const std::int64_t bytes, co_await adapter->stored_bytes(tenant));
     sum += bytes;
   }
   co_return call.result([&](wire::JsonWriter& json) { json.begin_object().member("stored_bytes", sum).end_object(); });
+}
+
+Task<Reply> Service::forget(Call& call) {
+  const std::string tenant(call.params().get("$tenant").as_string().value_or(""));
+  for (const Role role : {Role::storage, Role::cache, Role::vector}) {
+    CO_TRY(const std::shared_ptr<Adapter> adapter, co_await keeper(role, call));
+    if (!adapter) continue;
+    CO_TRY(co_await adapter->forget(tenant));
+  }
+  co_return call.result([](wire::JsonWriter& json) { json.raw("{}"); });
 }
 
 void Service::describe(wire::JsonWriter& json, const Slot& slot) const {

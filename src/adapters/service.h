@@ -44,6 +44,9 @@ class Service {
   Task<ipc::Reply> configure(ipc::Call& call);
   Task<ipc::Reply> report(ipc::Call& call);
   Task<ipc::Reply> count(ipc::Call& call);
+  Task<ipc::Reply> forget(ipc::Call& call);
+  // The adapter of a role that keeps something; null if the role has none. UNAVAILABLE if it cannot be had.
+  Task<Result<std::shared_ptr<Adapter>>> keeper(platform::Role role, ipc::Call& call);
   Task<ipc::Reply> operate(const platform::Operation& operation, ipc::Call& call);
   // Takes the first candidate that answers. True if one did.
   Task<bool> choose(platform::Role role, Slot& slot);

@@ -30,6 +30,9 @@ class FileStorage final : public Adapter {
   Task<Result<std::int64_t>> stored_bytes(const std::string& tenant) override {
     co_return co_await disk_->run([&] { return store_->stored_bytes(tenant); });
   }
+  Task<Status> forget(const std::string& tenant) override {
+    co_return co_await disk_->run([&] { return store_->forget(tenant); });
+  }
 
   Task<ipc::Reply> handle(std::string_view verb, ipc::Call& call) override {
     CO_TRY(const Scope scope, scope_of(call, "bucket"));

@@ -47,6 +47,9 @@ class SqliteVectors final : public Adapter {
   Task<Result<std::int64_t>> stored_bytes(const std::string& tenant) override {
     co_return co_await disk_.run([&] { return store_.stored_bytes(tenant); });
   }
+  Task<Status> forget(const std::string& tenant) override {
+    co_return co_await disk_.run([&] { return store_.forget(tenant); });
+  }
 
   Task<Reply> handle(std::string_view verb, Call& call) override {
     CO_TRY(const Scope scope, scope_of(call, "namespace"));

@@ -20,7 +20,7 @@ constexpr const char* kSchema =
 
 // What a row counts for in a tenant's quota.
 std::int64_t weight(std::size_t id_bytes, std::size_t vector_bytes, std::size_t metadata_bytes) {
-  return static_cast<std::int64_t>(id_bytes + vector_bytes + metadata_bytes);
+  return static_cast<std::int64_t>(id_bytes + vector_bytes + metadata_bytes) + platform::kObjectCost;
 }
 
 bool is_worse(const VectorMatch& a, const VectorMatch& b) { return a.score > b.score; }
@@ -128,10 +128,17 @@ Result<VectorStore::Removed> VectorStore::remove(const Scope& scope, const std::
 Result<std::int64_t> VectorStore::stored_bytes(const std::string& tenant) {
   TRY(Database * database, store_.open());
   TRY(Statement sum, database->prepare("SELECT COALESCE(SUM(LENGTH(CAST(id AS BLOB)) + LENGTH(vector) +"
-                                       " LENGTH(CAST(metadata AS BLOB))), 0) FROM vectors WHERE tenant = ?"));
+                                       " LENGTH(CAST(metadata AS BLOB))), 0), COUNT(*) FROM vectors WHERE tenant = ?"));
   auto has_row = sum.bind(tenant).step();
   if (!has_row) return store_error(has_row.error());
-  return sum.integer(0);
+  return sum.integer(0) + sum.integer(1) * platform::kObjectCost;
+}
+
+Status VectorStore::forget(const std::string& tenant) {
+  return store_.transaction([&](Database& database) -> Status {
+    TRY(Statement all, database.prepare("DELETE FROM vectors WHERE tenant = ?"));
+    return all.bind(tenant).run();
+  });
 }
 
 Result<std::int64_t> VectorStore::count(const Scope& scope, wire::Value filter) {

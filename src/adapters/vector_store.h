@@ -41,6 +41,7 @@ class VectorStore {
   };
   Result<Removed> remove(const Scope& scope, const std::vector<std::string>& ids);
   Result<std::int64_t> stored_bytes(const std::string& tenant);
+  Status forget(const std::string& tenant);
   Result<std::int64_t> count(const Scope& scope, wire::Value filter);
   // Those that are there, in the order of `ids`.
   Result<VectorBatch> get(const Scope& scope, const std::vector<std::string>& ids);

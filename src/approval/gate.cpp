@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "approval/look.h"
+#include "base/fault_point.h"
 
 namespace sallyport::approval {
 namespace {
@@ -36,13 +37,14 @@ Task<Result<T>> Gate::commit(std::function<Result<T>(ledger::Transaction&)> work
 }
 
 template <typename T>
-Task<Result<T>> Gate::insist(std::function<Result<T>(ledger::Transaction&)> work) {
+Task<Result<T>> Gate::insist(std::function<Result<T>(ledger::Transaction&)> work, const bool* is_wanted) {
+  const auto is_over = [&] { return is_stopping_ || (is_wanted != nullptr && !*is_wanted); };
   for (bool was_told = false;; was_told = true) {
     Result<T> result = co_await commit<T>(work);
-    if (result || result.error().code != Code::unavailable || is_stopping_) co_return result;
+    if (result || result.error().code != Code::unavailable || is_over()) co_return result;
     if (!was_told) log_.warn("a question waits for the ledger", {{"error", result.error().describe()}});
     co_await loop_.sleep(kRetryAfter);
-    if (is_stopping_) co_return result;
+    if (is_over()) co_return result;
   }
 }
 
@@ -91,6 +93,7 @@ Fire Gate::settle_later(QuestionState to, std::string why, std::function<bool(co
     log_.error("cannot end questions", {{"error", settled.error().describe()}});
     co_return;
   }
+  if (!settled->empty()) fault_point("settled");
   for (const Question& question : *settled) ended(question);
 }
 
@@ -98,9 +101,14 @@ Fire Gate::settle_later(QuestionState to, std::string why, std::function<bool(co
 
 Task<Verdict> Gate::review(Matter matter) {
   const std::string id = random_hex(6);
-  const auto asked =
-      co_await insist<Asked>([&](ledger::Transaction& transaction) { return ask(transaction, matter, id, expiry_); });
+  const auto asking = asking_.insert(asking_.end(), Asking{matter.container, matter.request_id});
+  const std::function<Result<Asked>(ledger::Transaction&)> work = [&](ledger::Transaction& transaction) {
+    return ask(transaction, matter, id, expiry_);
+  };
+  const auto asked = co_await insist<Asked>(work, &asking->is_wanted);
+  asking_.erase(asking);
   if (!asked) co_return refusal(asked.error());
+  fault_point("asked");
   const Question& question = asked->question;
   if (question.state != QuestionState::open) co_return question.verdict();
   if (matter.on_asked) matter.on_asked(question.id);
@@ -126,12 +134,18 @@ void Gate::expire(const std::string& id) {
 }
 
 void Gate::withdraw(const std::string& container, const std::string& request_id) {
+  for (Asking& asking : asking_) {
+    if (asking.container == container && asking.request_id == request_id) asking.is_wanted = false;
+  }
   settle_later(QuestionState::withdrawn, "whoever asked is gone", [container, request_id](const Question& question) {
     return question.matter.container == container && question.matter.request_id == request_id;
   });
 }
 
 void Gate::withdraw_all(const std::string& container) {
+  for (Asking& asking : asking_) {
+    if (asking.container == container) asking.is_wanted = false;
+  }
   settle_later(QuestionState::withdrawn, "whoever asked is gone",
                [container](const Question& question) { return question.matter.container == container; });
 }
@@ -153,7 +167,10 @@ Task<Result<Question>> Gate::answer(std::string id, bool is_approved, std::strin
     }
     return approval::answer(transaction, id, is_approved, by, why, policy);
   });
-  if (answered) ended(*answered);
+  if (answered) {
+    fault_point("answer_stored");
+    ended(*answered);
+  }
   co_return answered;
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
@@ -62,6 +63,11 @@ class Gate final : public Reviewer {
   Task<Result<Question>> find(std::string id);
 
  private:
+  // A review whose question is on its way into the ledger.
+  struct Asking {
+    std::string container, request_id;
+    bool is_wanted = true;
+  };
   struct Waiting {
     std::vector<std::shared_ptr<ipc::OneShot<Verdict>>> waiters;
     ipc::Loop::TimerId timer = 0;
@@ -70,9 +76,9 @@ class Gate final : public Reviewer {
   // Runs work in a transaction of its own; what it returns is there once it is on the disk.
   template <typename T>
   Task<Result<T>> commit(std::function<Result<T>(ledger::Transaction&)> work);
-  // The same, again and again while the ledger cannot be written.
+  // The same, again and again while the ledger cannot be written and somebody wants it.
   template <typename T>
-  Task<Result<T>> insist(std::function<Result<T>(ledger::Transaction&)> work);
+  Task<Result<T>> insist(std::function<Result<T>(ledger::Transaction&)> work, const bool* is_wanted = nullptr);
   Fire watch_open_ones();
   void set_timer(const std::string& id, Millis left);
   Fire settle_later(QuestionState to, std::string why, std::function<bool(const Question&)> condition);
@@ -85,6 +91,7 @@ class Gate final : public Reviewer {
   const Log& log_;
   Hooks hooks_;
   Millis expiry_ = kDefaultExpiry;
+  std::list<Asking> asking_;
   std::map<std::string, Waiting> waiting_;  // by question
   bool is_stopping_ = false;
 };

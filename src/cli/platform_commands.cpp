@@ -1,4 +1,4 @@
-// platform check, status, recount
+// platform check, status, recount, forget
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
@@ -117,6 +117,16 @@ void add_platform_commands(CLI::App& app, Context& context) {
     }
     const auto number = [&](const char* name) { return std::to_string(answer.value().get(name).as_int().value_or(0)); };
     print(*tenant + " has " + number("used") + " bytes stored; " + number("was") + " were counted");
+    return ok();
+  });
+  CLI::App* forget = platform->add_subcommand("forget", "Remove what a container that is gone has stored");
+  forget->add_option("TENANT", *tenant, "container.ID, where a profile says tenant = \"container\"")->required();
+  on_run(forget, context, [&context, tenant]() -> Status {
+    TRY(const auto client, connect_warden(context.paths));
+    TRY(const Answer answer, client->call("platform.forget", wire::to_json([&](wire::JsonWriter& json) {
+                                            json.begin_object().member("tenant", *tenant).end_object();
+                                          })));
+    print(context.wants_json ? answer.json() : *tenant + " is forgotten");
     return ok();
   });
   on_run(platform->add_subcommand("status", "Show each adapter's state and latency, and what quotas are used"), context,

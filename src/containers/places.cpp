@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "os/files.h"
+#include "os/sockets.h"
 
 namespace sallyport::containers {
 namespace {
@@ -17,17 +18,17 @@ namespace {
 constexpr const char* kSparePrefix = ".spare-";
 // For a burst of containers; each costs a few inodes.
 constexpr std::size_t kSpares = 4;
-// After a burst used them up.
-constexpr Millis kRefillAfter{50};
+// Longer than a container takes to run, so that they are not made while it starts.
+constexpr Millis kRefillAfter{10};
 
-Status make_tree(const std::string& root, std::initializer_list<const char*> below) {
-  TRY(const UniqueFd directory, os::open_private_directory(root));
+Result<UniqueFd> make_tree(const std::string& root, std::initializer_list<const char*> below) {
+  TRY(UniqueFd directory, os::open_private_directory(root));
   for (const char* name : below) {
     if (::mkdirat(directory.get(), name, 0700) != 0 && errno != EEXIST) {
       return Error::from_errno("cannot create directory " + root + "/" + name, errno);
     }
   }
-  return ok();
+  return directory;
 }
 
 }  // namespace
@@ -48,17 +49,22 @@ void Places::open() {
 void Places::close() {
   if (!std::exchange(is_open_, false)) return;
   loop_.cancel(refill_);
+<<<<<<< HEAD
   for (const std::string& name : std::exchange(spares_, {})) remove(name);
+=======
+  for (const Spare& spare : std::exchange(spares_, {})) remove_trees(spare.name);
+>>>>>>> adapters9
 }
 
-Status Places::make_trees(const std::string& name) const {
+Result<UniqueFd> Places::make_trees(const std::string& name) const {
   // Mount points for what is bound below the door's directory.
   const std::string door = doors_ + "/" + name;
-  TRY(make_tree(door, {"mailbox", "mailbox/in", "mailbox/out", "session", "bin"}));
+  TRY(const UniqueFd directory, make_tree(door, {"mailbox", "mailbox/in", "mailbox/out", "session", "bin"}));
   const UniqueFd program{
       ::open((door + "/bin/" + kSignalProgram).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
   if (!program) return Error::from_errno("cannot create a file in " + door, errno);
-  return make_tree(mailboxes_ + "/" + name, {"in", "in/tmp", "in/new", "out", "session"});
+  TRY(make_tree(mailboxes_ + "/" + name, {"in", "in/tmp", "in/new", "out", "session"}));
+  return os::listen_unix(directory.get(), kDoorName);
 }
 
 void Places::remove(const std::string& name) const {
@@ -67,16 +73,20 @@ void Places::remove(const std::string& name) const {
   std::filesystem::remove_all(mailboxes_ + "/" + name, ignored);
 }
 
-Status Places::make(const std::string& id) {
+Result<UniqueFd> Places::make(const std::string& id) {
   if (!spares_.empty()) {
-    const std::string spare = std::move(spares_.back());
+    Spare spare = std::move(spares_.back());
     spares_.pop_back();
     const auto take = [&](const std::string& parent) {
-      return std::rename((parent + "/" + spare).c_str(), (parent + "/" + id).c_str()) == 0;
+      return std::rename((parent + "/" + spare.name).c_str(), (parent + "/" + id).c_str()) == 0;
     };
-    if (take(doors_) && take(mailboxes_)) return ok();
+    if (take(doors_) && take(mailboxes_)) return std::move(spare.listening);
     // Somebody tidied up: then as if there had been none.
+<<<<<<< HEAD
     remove(spare);
+=======
+    remove_trees(spare.name);
+>>>>>>> adapters9
   }
   return make_trees(id);
 }
@@ -86,14 +96,20 @@ void Places::refill() {
   // Whoever took the directories away under a warden that runs shall not find them made again.
   if (::access(doors_.c_str(), F_OK) != 0 || ::access(mailboxes_.c_str(), F_OK) != 0) return;
   const std::string name = kSparePrefix + std::to_string(++made_);
+  auto listening = make_trees(name);
   // Whoever needs a place and cannot have one says so.
+<<<<<<< HEAD
   if (!make_trees(name)) return remove(name);
   spares_.push_back(name);
+=======
+  if (!listening) return remove_trees(name);
+  spares_.push_back({name, std::move(*listening)});
+>>>>>>> adapters9
   refill_later();
 }
 
 void Places::refill_later() {
-  if (refill_ != 0 || spares_.size() >= kSpares) return;
+  if (!is_open_ || refill_ != 0 || spares_.size() >= kSpares) return;
   refill_ = loop_.after(kRefillAfter, [this] {
     refill_ = 0;
     refill();

@@ -22,7 +22,6 @@
 namespace sallyport::containers {
 namespace {
 
-constexpr const char* kDoorName = "door.sock";
 constexpr const char* kDoorInside = "/run/sallyport";
 constexpr std::size_t kReadBytes = 64U << 10;
 // What is being deleted, beside the mailboxes.
@@ -156,10 +155,20 @@ Result<std::shared_ptr<Container>> Registry::prepare(Config config) {
   container->last_activity = clock_.steady();
   container->door_dir = directories_.doors + "/" + container->id;
   container->mailbox_dir = directories_.mailboxes + "/" + container->id;
+<<<<<<< HEAD
   if (const Status placed = make_place(*container); !placed) {
     places_.remove(container->id);
     return placed.error();
   }
+=======
+  TRY(container->listening, places_.make(container->id));
+  if (container->config.group.empty()) {
+    container->session_dir = container->mailbox_dir + "/session";
+  } else {
+    TRY(container->session_dir, hooks_.session_of(container->config.group));
+  }
+  TRY(hooks_.on_prepared(*container));
+>>>>>>> adapters9
   containers_.emplace(container->id, container);
   save(*container);
   return container;
@@ -269,8 +278,7 @@ Task<Status> Registry::launch(std::shared_ptr<Container> container, sandbox::Spe
       status = stdio.error();
     }
   }
-  // The launcher is at work for a while, and nobody waits for us.
-  places_.refill();
+  places_.refill_later();
   if (status) status = co_await *launched;
   launching_.erase(container->handle);
   // Nothing is wrong with it, and no more is known of it.

@@ -55,6 +55,16 @@ Result<std::size_t> bytes_of(const Operation& operation, const wire::Message& me
   return message.bytes;
 }
 
+// What a write may add to what the tenant has stored.
+std::int64_t stored_of(const Operation& operation, std::size_t bytes, Value params) {
+  const auto content = static_cast<std::int64_t>(bytes);
+  if (operation.method == "storage.write") {
+    return content + static_cast<std::int64_t>(text(params.get("key")).size()) + platform::kObjectCost;
+  }
+  return content + static_cast<std::int64_t>(operation.method == "vector.upsert" ? params.get("ids").size() : 0) *
+                       platform::kObjectCost;
+}
+
 // The text of a request to a model, or of several to embed.
 std::size_t text_bytes_of(Value params) {
   std::size_t bytes = params.get("text").as_string().value_or("").size();
@@ -153,8 +163,8 @@ const policy::AdapterGrant* PlatformTenant::grant(std::string_view role) const {
 PlatformTenant tenant_of(const policy::Profile& profile, const std::string& container, const Host& host) {
   PlatformTenant tenant;
   tenant.permissions = &profile.adapters;
-  tenant.name =
-      profile.adapters.tenant == policy::Tenant::profile ? "profile." + profile.name : "container." + container;
+  tenant.name = profile.adapters.tenant == policy::Tenant::profile ? "profile." + profile.name
+                                                                   : std::string(kContainerTenant) + container;
   const policy::AdapterQuotas& own = profile.adapters.quotas;
   const policy::AdapterQuotas& common = host.adapters.config().quotas;
   tenant.quotas.storage_bytes = own.storage_bytes ? own.storage_bytes : common.storage_bytes;
@@ -203,6 +213,7 @@ Result<PlatformAsk> check_platform_call(const Operation& operation, const Platfo
     return Error::make(Code::payload_too_large,
                        "the profile grants at most " + std::to_string(grant->max_bytes) + " bytes at once");
   }
+  if (operation.spends == Spends::storage_bytes) ask.stored = stored_of(operation, ask.bytes, message.params);
   if (operation.spends == Spends::storage_bytes && may_be_third_party(operation.role, config)) {
     // No value is larger than the profile grants, and no call frees more than it names.
     const auto named = static_cast<std::int64_t>(std::max<std::size_t>(1, message.params.get("ids").size()));
@@ -230,8 +241,7 @@ Status PlatformSpending::reserve(const Operation& operation, const PlatformAsk& 
     ledger_.quotas().settle(request, 1);
   }
   if (operation.spends == Spends::storage_bytes && quotas.storage_bytes) {
-    TRY(auto bytes, ledger_.quotas().reserve(key_, kStorageBytes, {*quotas.storage_bytes, Millis(0)},
-                                             static_cast<std::int64_t>(ask.bytes)));
+    TRY(auto bytes, ledger_.quotas().reserve(key_, kStorageBytes, {*quotas.storage_bytes, Millis(0)}, ask.stored));
     open_.push_back(std::move(bytes));
   }
   if (operation.spends == Spends::tokens && quotas.tokens_per_day) {
@@ -251,15 +261,16 @@ void PlatformSpending::settle_as_reserved() {
 
 void PlatformSpending::settle_by(const Operation& operation, const Error& error) {
   const Code code = error.code;
+  wire::Decoder decoder;
+  const auto details = decoder.parse(error.details_json);
   if (operation.spends == Spends::tokens) {
     // These say that no model was asked, or that it refused. After all else it may have worked.
     const bool is_free = code == Code::unavailable || code == Code::rate_limited || code == Code::invalid_params ||
                          code == Code::policy_denied || code == Code::not_found || code == Code::unimplemented ||
                          code == Code::method_not_found;
-    return is_free ? settle(0) : settle_as_reserved();
+    const bool was_asked = details && details->root().get("was_asked").as_bool().value_or(false);
+    return is_free && !was_asked ? settle(0) : settle_as_reserved();
   }
-  wire::Decoder decoder;
-  const auto details = decoder.parse(error.details_json);
   const bool is_known = details && details->root().get("stored_bytes").as_int() == 0;
   const bool is_broken_off =
       code == Code::io_error || code == Code::timeout || code == Code::cancelled || code == Code::internal_error;
@@ -273,7 +284,7 @@ void PlatformSpending::settle_by(const Operation& operation, const PlatformAsk& 
     used = tokens_of(operation, ask, result);
   } else {
     used = result.get("stored_bytes").as_int();
-    if (used && ask.most_freed) used = std::clamp(*used, -*ask.most_freed, static_cast<std::int64_t>(ask.bytes));
+    if (used && ask.most_freed) used = std::clamp(*used, -*ask.most_freed, ask.stored);
   }
   return used ? settle(*used) : settle_as_reserved();
 }

@@ -32,6 +32,7 @@ bool is_in_worker(const PlatformTenant& tenant, platform::Role role, const platf
 struct PlatformAsk {
   std::string scope;            // the name; written into what is passed on, where the message left it out
   std::size_t bytes = 0;        // of the value, text or batch
+  std::int64_t stored = 0;      // what it may add to what is stored; see platform::kObjectCost
   std::int64_t tokens = 0;      // it may cost, input and output
   std::int64_t max_tokens = 0;  // of the answer; 0: no such thing
   std::size_t text_bytes = 0;   // of what a model reads
@@ -69,5 +70,6 @@ class PlatformSpending {
 inline constexpr std::string_view kStorageBytes = "storage_bytes";
 inline constexpr Millis kMinute{60'000}, kDay{86'400'000};
 std::string quota_key(const PlatformTenant& tenant);
+inline constexpr std::string_view kContainerTenant = "container.";
 
 }  // namespace sallyport::handlers

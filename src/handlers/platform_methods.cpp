@@ -310,7 +310,7 @@ Task<Reply> status(const Permit&, Call& call, RequestContext& context, Host& hos
   });
 }
 
-constexpr Field kRecount[] = {{.name = "tenant", .type = Type::string, .required = true, .least = 1, .most = 128}};
+constexpr Field kTenant[] = {{.name = "tenant", .type = Type::string, .required = true, .least = 1, .most = 128}};
 
 // What a tenant has stored, counted where it lies: for what was lost count of when somebody died over a write.
 Task<Reply> recount(const Permit&, Call& call, RequestContext& context, Host& host) {
@@ -337,6 +337,26 @@ Task<Reply> recount(const Permit&, Call& call, RequestContext& context, Host& ho
   co_return call.result([&](JsonWriter& json) {
     json.begin_object().member("tenant", tenant).member("was", before.used).member("used", *stored).end_object();
   });
+}
+
+// What a container that was a tenant of its own left behind.
+Task<Reply> forget(const Permit&, Call& call, RequestContext& context, Host& host) {
+  if (!context.principal.is_host()) co_return Error::make(Code::policy_denied, "only the host makes them forget");
+  const std::string tenant = text(call.params().get("tenant"));
+  if (!tenant.starts_with(kContainerTenant)) {
+    co_return Error::invalid_param("params.tenant", "must be a container's: container.ID");
+  }
+  if (host.containers.find(tenant.substr(kContainerTenant.size()))) {
+    co_return Error::make(Code::conflict, "its container is still there; remove it first");
+  }
+  CO_TRY(const std::shared_ptr<ipc::Session> session, co_await host.adapters.session());
+  const std::string params =
+      wire::to_json([&](JsonWriter& json) { json.begin_object().member("$tenant", tenant).end_object(); });
+  auto answer = co_await ipc::ask(call, session, "adapters.forget", params);
+  if (!answer) co_return std::move(answer).error();
+  if (answer->error) co_return *answer->error;
+  host.ledger.quotas().forget(quota_key({.name = tenant, .quotas = {}}));
+  co_return call.result([&](JsonWriter& json) { json.begin_object().member("tenant", tenant).end_object(); });
 }
 
 struct Row {
@@ -374,7 +394,8 @@ std::vector<Method> make_methods() {
       {.name = "log.write", .handle = log_line, .params = kLog, .audit = Audit::buffered},
       {.name = "platform.init", .handle = init, .params = kInit},
       {.name = "platform.status", .handle = status, .params = kStatus},
-      {.name = "platform.recount", .handle = recount, .params = kRecount, .audit = Audit::durable},
+      {.name = "platform.recount", .handle = recount, .params = kTenant, .audit = Audit::durable},
+      {.name = "platform.forget", .handle = forget, .params = kTenant, .audit = Audit::durable},
   };
   for (const Row& row : kRows) {
     methods.push_back({.name = row.method,

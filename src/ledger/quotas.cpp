@@ -87,6 +87,16 @@ void Quotas::set_used(std::string_view key, std::string_view name, std::int64_t 
   persist(place, state);
 }
 
+void Quotas::forget(const std::string& key) {
+  std::erase_if(states_, [&](const auto& entry) { return entry.first.first == key; });
+  Submission submission{.durability = Durability::buffered};
+  submission.work = [key](Transaction& transaction) -> Status {
+    TRY(Statement remove, transaction.database().prepare("DELETE FROM quotas WHERE key = ?"));
+    return remove.bind(key).run();
+  };
+  ledger_.submit(std::move(submission));
+}
+
 void Quotas::persist(const Key& key, const QuotaState& state) {
   Submission submission{.durability = Durability::buffered};
   submission.work = [key, state](Transaction& transaction) -> Status {

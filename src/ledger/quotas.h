@@ -58,6 +58,8 @@ class Quotas {
   QuotaState state(std::string_view key, std::string_view name) const;
   // What was counted anew, by who can see what is there. Open reservations stay.
   void set_used(std::string_view key, std::string_view name, std::int64_t used);
+  // Of one that is no more.
+  void forget(const std::string& key);
 
  private:
   using Key = std::pair<std::string, std::string>;

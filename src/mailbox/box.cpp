@@ -13,7 +13,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "mailbox/fault_point.h"
+#include "base/fault_point.h"
 #include "mailbox/limits.h"
 
 namespace sallyport::mailbox {

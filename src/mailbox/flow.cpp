@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "mailbox/fault_point.h"
+#include "base/fault_point.h"
 #include "mailbox/limits.h"
 #include "mailbox/states.h"
 #include "wire/message.h"
@@ -332,9 +332,10 @@ Task<Status> Flow::finish(std::shared_ptr<Request> request, Result<std::string> 
                                         {"request", row.key.request_id},
                                         {"error", error->describe()}});
   }
-  // What has no id cannot come again, and has no answer that anybody could ask for.
+  // What has no id cannot come again, nor what a container that is no more has sent: nobody could ask for the answer.
+  const bool is_forgotten = is_signal_only || request->desk->is_removed;
   ledger::Work work = [&](ledger::Transaction& transaction) {
-    if (is_signal_only) return ledger::forget(transaction, row.key, row.state, last);
+    if (is_forgotten) return ledger::forget(transaction, row.key, row.state, last);
     return ledger::advance(transaction, row.key,
                            {.from = row.state, .to = state::kAnswered, .is_open = false, .answer = answer}, last);
   };

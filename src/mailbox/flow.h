@@ -92,6 +92,8 @@ class Flow {
 
   // A row that an earlier warden left open.
   void resume(std::shared_ptr<Desk> desk, ledger::JournalRow row);
+  // The same of a container that is no more: if it was begun, it is recorded that nobody knows what came of it.
+  void forget(const ledger::JournalRow& row);
   // A human says what came of an action that a crash cut short.
   Task<Status> resolve(ledger::JournalKey key, bool was_done, std::string by);
 
@@ -124,6 +126,7 @@ class Flow {
   void deliver_interim(Request& request, std::string_view state);
   static void tell_waiters(Request& request, const std::string& answer, bool is_final);
   Result<Permit> permit(const Request& request) const;
+  ledger::Entry unknown(const ledger::JournalRow& row) const;
   ledger::Entry entry(ledger::Stage stage, const ledger::JournalRow& row, const Error* error = nullptr) const;
   void publish_answer(const ledger::JournalRow& row, const Error* error);
 

@@ -1,5 +1,5 @@
 // The reviews of a request, and what becomes of those that an earlier warden left open.
-#include "mailbox/fault_point.h"
+#include "base/fault_point.h"
 #include "mailbox/flow.h"
 #include "mailbox/limits.h"
 #include "mailbox/states.h"
@@ -59,6 +59,8 @@ Task<Result<Permit>> Flow::review(Request& request) {
 }
 
 Task<Verdict> Flow::ask(Request& request, approval::Reviewer& reviewer) {
+  // Its container was removed while it was written down that somebody shall be asked.
+  if (request.is_gone) co_return Verdict();
   const JournalRow& row = request.row;
   approval::Matter matter;
   matter.container = row.key.container;
@@ -165,6 +167,22 @@ void Flow::resume(std::shared_ptr<Desk> desk, JournalRow row) {
   }
 }
 
+Entry Flow::unknown(const JournalRow& row) const {
+  Entry unknown = entry(Stage::outcome, row);
+  unknown.code = "UNKNOWN";
+  unknown.rule = "the warden ended while it was executed";
+  return unknown;
+}
+
+void Flow::forget(const JournalRow& row) {
+  if (row.state != state::kExecuting) return;
+  ledger::Submission submission;
+  submission.work = [key = row.key, last = unknown(row)](ledger::Transaction& transaction) {
+    return ledger::forget(transaction, key, state::kExecuting, last);
+  };
+  parts_.ledger.submit(std::move(submission));
+}
+
 // It was begun, and nobody knows how far it came. What is idempotent begins again under the same key, if
 // policy still says so; of everything else a human has to say what came of it.
 Fire Flow::restart(std::shared_ptr<Request> request) {
@@ -177,10 +195,8 @@ Fire Flow::restart(std::shared_ptr<Request> request) {
     drive(request, std::move(again));
     co_return;
   }
-  Entry unknown = entry(Stage::outcome, row);
-  unknown.code = "UNKNOWN";
-  unknown.rule = "the warden ended while it was executed";
-  if (!co_await step(*request, {.from = state::kExecuting, .to = state::kUnknown}, std::move(unknown))) co_return;
+  Entry cut_short = unknown(row);
+  if (!co_await step(*request, {.from = state::kExecuting, .to = state::kUnknown}, std::move(cut_short))) co_return;
   fault_point("unknown");
   parts_.log.warn("nobody knows whether a signal was acted on; see sallyport mailbox resolve",
                   {{"container", row.key.container}, {"signal", row.subject}, {"request", row.key.request_id}});

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "approval/look.h"
-#include "mailbox/fault_point.h"
+#include "base/fault_point.h"
 #include "mailbox/limits.h"
 #include "mailbox/states.h"
 
@@ -81,7 +81,9 @@ void Mailbox::look_for_idle() {
     return is_idle;
   });
   for (const auto& work : idle) work();
-  if (!when_idle_.empty()) idle_timer_ = parts_.loop.after(kIdleLookEvery, [this] { look_for_idle(); });
+  // One of them may have begun to wait itself.
+  if (!when_idle_.empty() && idle_timer_ == 0)
+    idle_timer_ = parts_.loop.after(kIdleLookEvery, [this] { look_for_idle(); });
 }
 
 // ---- messages ----
@@ -230,8 +232,8 @@ Fire Mailbox::start() {
 
 // Replies first, then what is still to be done, then new messages: whatever comes again is known by then.
 Task<Status> Mailbox::recover() {
-  CO_TRY(co_await recover_replies());
-  std::vector<std::string> orphans;
+  std::set<std::string> orphans;
+  CO_TRY(co_await recover_replies(orphans));
   for (std::int64_t after = 0;;) {
     std::optional<Result<std::vector<ledger::JournalRow>>> rows;
     CO_TRY(co_await approval::look(
@@ -243,12 +245,13 @@ Task<Status> Mailbox::recover() {
       const auto found = desks_.find(row.key.container);
       if (found != desks_.end()) {
         flow_.resume(found->second, std::move(row));
-      } else if (orphans.empty() || orphans.back() != row.key.container) {
-        orphans.push_back(row.key.container);
+      } else {
+        flow_.forget(row);
+        orphans.insert(row.key.container);
       }
     }
   }
-  // Their containers were removed when a crash came in between.
+  // Their containers were removed, and a crash or a full disk came in between.
   for (const std::string& container : orphans) {
     ledger::Submission submission;
     submission.work = [container](ledger::Transaction& transaction) {
@@ -259,7 +262,7 @@ Task<Status> Mailbox::recover() {
   co_return ok();
 }
 
-Task<Status> Mailbox::recover_replies() {
+Task<Status> Mailbox::recover_replies(std::set<std::string>& orphans) {
   for (std::int64_t after = 0;;) {
     std::optional<Result<std::vector<ledger::JournalRow>>> rows;
     CO_TRY(co_await approval::look(
@@ -269,7 +272,10 @@ Task<Status> Mailbox::recover_replies() {
     after = (*rows)->back().number;
     for (const ledger::JournalRow& row : **rows) {
       const auto found = desks_.find(row.key.container);
-      if (found == desks_.end()) continue;
+      if (found == desks_.end()) {
+        orphans.insert(row.key.container);
+        continue;
+      }
       // Of what passed before this warden only the wall clock tells.
       const Millis age(std::max<std::int64_t>(parts_.clock.unix_millis() - row.changed_ms, 0));
       found->second->restore_reply(row.key.request_id, *row.answer, parts_.clock.steady() - age);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,7 +61,8 @@ class Mailbox {
   void keep_house();
   void look_for_idle();
   Task<Status> recover();
-  Task<Status> recover_replies();
+  // `orphans`: the containers of replies that have no mailbox.
+  Task<Status> recover_replies(std::set<std::string>& orphans);
   void write_status(wire::JsonWriter& json, const Desk& desk) const;
 
   Parts parts_;

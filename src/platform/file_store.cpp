@@ -14,6 +14,7 @@
 
 #include "base/random.h"
 #include "os/files.h"
+#include "platform/limits.h"
 
 namespace sallyport::platform {
 namespace {
@@ -67,6 +68,10 @@ Status each_name(int directory, const std::function<void(const std::string&)>& v
   return ok();
 }
 
+std::int64_t weight(const std::string& name, std::int64_t size) {
+  return static_cast<std::int64_t>(decode_name(name).value_or("").size()) + size + kObjectCost;
+}
+
 // A write that is under way holds its file locked: one that nobody holds was interrupted.
 void remove_if_abandoned(int directory, const std::string& name) {
   const UniqueFd file = open_in(directory, name, O_RDONLY | O_NONBLOCK);
@@ -82,25 +87,32 @@ Status FileStore::open() {
   return ok();
 }
 
-Result<UniqueFd> FileStore::bucket(const Scope& scope, bool creates) {
+Result<FileStore::Bucket> FileStore::bucket(const Scope& scope, bool creates) {
   TRY(open());
   const auto tenant = encode_name(scope.tenant), name = encode_name(scope.name);
   if (!tenant || !name) return Error::invalid_param("params.bucket", "is too long");
-  TRY(const UniqueFd directory, open_directory(root_.get(), *tenant, creates));
-  return open_directory(directory.get(), *name, creates);
+  Bucket bucket;
+  bucket.name = *name;
+  TRY(bucket.tenant, open_directory(root_.get(), *tenant, creates));
+  TRY(bucket.directory, open_directory(bucket.tenant.get(), *name, creates));
+  return bucket;
 }
 
 Result<FileStore::Upload> FileStore::begin(const Scope& scope, const std::string& key) {
   Upload upload;
   const auto name = encode_name(key);
   if (!name) return Error::invalid_param("params.key", "is too long");
-  TRY(upload.directory, bucket(scope, true));
   upload.name = *name;
   struct stat info{};
-  // Between being made and being locked it may be taken for one that was abandoned.
+  // Between being made and being locked it may be taken for one that was abandoned, and its bucket for an empty one.
   while (!upload.file || info.st_nlink == 0) {
+    TRY(Bucket in, bucket(scope, true));
+    upload.tenant = std::move(in.tenant);
+    upload.directory = std::move(in.directory);
+    upload.bucket = std::move(in.name);
     upload.temporary = std::string(kTemporary) + random_hex(8);
     upload.file = open_in(upload.directory.get(), upload.temporary, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    if (!upload.file && errno == ENOENT) continue;
     if (!upload.file || ::flock(upload.file.get(), LOCK_EX) != 0 || ::fstat(upload.file.get(), &info) != 0) {
       return io_error("cannot write");
     }
@@ -127,19 +139,23 @@ Result<std::int64_t> FileStore::commit(Upload& upload) {
     return io_error("cannot write");
   }
   if (::fsync(upload.directory.get()) != 0) return io_error("cannot sync a directory");
-  return upload.size - (is_replaced ? old.st_size : 0);
+  return weight(upload.name, upload.size) - (is_replaced ? weight(upload.name, old.st_size) : 0);
 }
 
-void FileStore::abandon(const Upload& upload) { ::unlinkat(upload.directory.get(), upload.temporary.c_str(), 0); }
+// A bucket that holds nothing goes: nobody could count it.
+void FileStore::abandon(const Upload& upload) {
+  ::unlinkat(upload.directory.get(), upload.temporary.c_str(), 0);
+  ::unlinkat(upload.tenant.get(), upload.bucket.c_str(), AT_REMOVEDIR);
+}
 
 Result<std::optional<FileStore::Opened>> FileStore::find(const Scope& scope, const std::string& key) {
   const auto name = encode_name(key);
   if (!name) return Error::invalid_param("params.key", "is too long");
-  auto directory = bucket(scope, false);
-  if (!directory && directory.error().code == Code::not_found) return std::optional<Opened>();
-  TRY(const UniqueFd found, std::move(directory));
+  auto in = bucket(scope, false);
+  if (!in && in.error().code == Code::not_found) return std::optional<Opened>();
+  TRY(const Bucket found, std::move(in));
   Opened opened;
-  opened.file = open_in(found.get(), *name, O_RDONLY | O_NONBLOCK);
+  opened.file = open_in(found.directory.get(), *name, O_RDONLY | O_NONBLOCK);
   if (!opened.file && errno == ENOENT) return std::optional<Opened>();
   struct stat info{};
   if (!opened.file || ::fstat(opened.file.get(), &info) != 0) return io_error("cannot read");
@@ -163,20 +179,23 @@ Result<std::string> FileStore::read(int file, std::size_t most) {
 Result<std::optional<std::int64_t>> FileStore::remove(const Scope& scope, const std::string& key) {
   TRY(const auto opened, find(scope, key));
   if (!opened) return std::optional<std::int64_t>();
-  TRY(const UniqueFd directory, bucket(scope, false));
-  if (::unlinkat(directory.get(), encode_name(key)->c_str(), 0) != 0) return io_error("cannot delete");
-  if (::fsync(directory.get()) != 0) return io_error("cannot sync a directory");
-  return std::optional<std::int64_t>(-opened->object.size);
+  TRY(const Bucket in, bucket(scope, false));
+  const std::string name = *encode_name(key);
+  if (::unlinkat(in.directory.get(), name.c_str(), 0) != 0) return io_error("cannot delete");
+  if (::fsync(in.directory.get()) != 0) return io_error("cannot sync a directory");
+  ::unlinkat(in.tenant.get(), in.name.c_str(), AT_REMOVEDIR);  // if that was its last
+  return std::optional<std::int64_t>(-weight(name, opened->object.size));
 }
 
 Result<FileStore::Listing> FileStore::list(const Scope& scope, const std::string& prefix, const std::string& after,
                                            std::size_t limit) {
   Listing listing;
-  auto directory = bucket(scope, false);
-  if (!directory && directory.error().code == Code::not_found) return listing;
-  TRY(UniqueFd found, std::move(directory));
+  auto in = bucket(scope, false);
+  if (!in && in.error().code == Code::not_found) return listing;
+  TRY(const Bucket bucket, std::move(in));
+  const int found = bucket.directory.get();
   std::vector<std::string> keys;
-  TRY(each_name(found.get(), [&](const std::string& name) {
+  TRY(each_name(found, [&](const std::string& name) {
     const auto key = decode_name(name);
     if (key && key->starts_with(prefix) && *key > after) keys.push_back(*key);
   }));
@@ -185,7 +204,7 @@ Result<FileStore::Listing> FileStore::list(const Scope& scope, const std::string
   keys.resize(std::min(keys.size(), limit));
   for (const std::string& key : keys) {
     struct stat info{};
-    if (::fstatat(found.get(), encode_name(key)->c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (::fstatat(found, encode_name(key)->c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (S_ISREG(info.st_mode)) listing.objects.push_back(object_of(key, info));
   }
   return listing;
@@ -207,12 +226,31 @@ Result<std::int64_t> FileStore::stored_bytes(const std::string& tenant) {
       struct stat info{};
       const bool is_ours = decode_name(name).has_value();
       if (is_ours && ::fstatat(below.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode)) {
-        bytes += info.st_size;
+        bytes += weight(name, info.st_size);
       }
     });
   }));
   TRY(listed);
   return bytes;
+}
+
+Status FileStore::forget(const std::string& tenant) {
+  TRY(open());
+  const auto encoded = encode_name(tenant);
+  if (!encoded) return Error::invalid_param("params.tenant", "is too long");
+  auto directory = open_directory(root_.get(), *encoded, false);
+  if (!directory && directory.error().code == Code::not_found) return ok();
+  TRY(const UniqueFd own, std::move(directory));
+  Status listed = ok();
+  TRY(each_name(own.get(), [&](const std::string& bucket) {
+    const UniqueFd below = open_in(own.get(), bucket, O_RDONLY | O_DIRECTORY);
+    if (!below || !listed) return;
+    listed = each_name(below.get(), [&](const std::string& name) { ::unlinkat(below.get(), name.c_str(), 0); });
+    ::unlinkat(own.get(), bucket.c_str(), AT_REMOVEDIR);
+  }));
+  TRY(listed);
+  if (::unlinkat(root_.get(), encoded->c_str(), AT_REMOVEDIR) != 0) return io_error("cannot delete");
+  return ::fsync(root_.get()) == 0 ? ok() : Status(io_error("cannot sync a directory"));
 }
 
 void FileStore::remove_leftovers() const {

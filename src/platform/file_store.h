@@ -30,13 +30,13 @@ class FileStore {
   Status open();
 
   struct Upload {
-    UniqueFd directory, file;
-    std::string temporary, name;
+    UniqueFd tenant, directory, file;
+    std::string bucket, temporary, name;
     std::int64_t size = 0;
   };
   Result<Upload> begin(const Scope& scope, const std::string& key);
   static Status write(Upload& upload, std::string_view bytes);
-  // By how much the store has grown.
+  // By how much the store has grown: an object counts its content, its key and kObjectCost.
   static Result<std::int64_t> commit(Upload& upload);
   static void abandon(const Upload& upload);
 
@@ -51,6 +51,7 @@ class FileStore {
 
   // All that a tenant has.
   Result<std::int64_t> stored_bytes(const std::string& tenant);
+  Status forget(const std::string& tenant);
 
   struct Listing {
     std::vector<Object> objects;
@@ -59,7 +60,11 @@ class FileStore {
   Result<Listing> list(const Scope& scope, const std::string& prefix, const std::string& after, std::size_t limit);
 
  private:
-  Result<UniqueFd> bucket(const Scope& scope, bool creates);
+  struct Bucket {
+    UniqueFd tenant, directory;
+    std::string name;
+  };
+  Result<Bucket> bucket(const Scope& scope, bool creates);
   void remove_leftovers() const;
 
   std::string path_;

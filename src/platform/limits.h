@@ -22,6 +22,9 @@ inline constexpr std::int64_t kMaxTopicBytes = 128;
 inline constexpr std::size_t kMaxValueBytes = 64U << 20;
 // Files are written as they come; only the disk bounds them, and the quota.
 inline constexpr std::int64_t kMaxObjectBytes = std::int64_t{1} << 34;
+// What an object or a vector counts for beside its name and content: an inode of ext4, or a row with its index. Without
+// it a quota would allow any number of empty ones.
+inline constexpr std::int64_t kObjectCost = 256;
 
 inline constexpr std::int64_t kMaxVectorsPerCall = 10'000;
 inline constexpr std::int64_t kMaxDimensions = 16'384;

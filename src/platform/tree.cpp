@@ -5,10 +5,16 @@
 namespace sallyport::platform {
 namespace {
 
-// Walks text that is known to be valid JSON beside its parsed form, and notes where each part stands.
+// Walks text that is known to be valid JSON beside its parsed form, and notes where each part stands. Of text that is
+// not, only where a byte of it stands.
 class Locator {
  public:
   explicit Locator(std::string_view text) : text_(text) {}
+
+  Where locate(std::size_t offset) {
+    while (at_ < offset) advance();
+    return where_;
+  }
 
   Node locate(wire::Value value) {
     skip_to_token();
@@ -103,7 +109,9 @@ Error fault(const std::string& path, const Where& where, const std::string& what
 Result<Node> tree_from_json(std::string_view text, const std::string& path) {
   wire::Decoder decoder;
   auto document = decoder.parse(text);
-  if (!document) return Error::make(Code::invalid_params, path + ": is no valid JSON: " + document.error().message);
+  if (!document) {
+    return fault(path, Locator(text).locate(decoder.fault_at()), "is no valid JSON: " + document.error().message);
+  }
   return Locator(text).locate(document->root());
 }
 

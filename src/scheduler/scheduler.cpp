@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/fault_point.h"
 #include "base/random.h"
 #include "scheduler/commit.h"
 
@@ -193,6 +194,7 @@ Task<Result<ScheduledTask>> Scheduler::add(const Container& sender, NewTask want
     return insert_once(transaction, *task, *is_new, limits);
   };
   CO_TRY(co_await commit(parts_.ledger, std::move(submission)));
+  fault_point("task_added");
   if (*is_new) {
     const auto slot = std::make_shared<Slot>();
     slot->task = *task;
@@ -325,6 +327,7 @@ Fire Scheduler::skip(std::shared_ptr<Slot> slot, std::int64_t now) {
 }
 
 Fire Scheduler::run(std::shared_ptr<Slot> slot, std::int64_t now) {
+  fault_point("run_due");
   slot->is_busy = true;
   ++running_;
   const std::int64_t late_ms = now - slot->task.next_ms;
@@ -339,10 +342,12 @@ Fire Scheduler::run(std::shared_ptr<Slot> slot, std::int64_t now) {
     --running_;
     co_return;
   }
+  fault_point("run_begun");
   slot->task = begun;
   slot->over = std::make_shared<ipc::OneShot<bool>>();
   parts_.publish("schedule.started", describe_json(slot->task));
   const Outcome outcome = co_await execute(slot);
+  fault_point("run_over");
   slot->over.reset();
   slot->container.reset();
   --running_;
@@ -368,6 +373,7 @@ Fire Scheduler::run(std::shared_ptr<Slot> slot, std::int64_t now) {
     parts_.log.error("cannot record a task's outcome",
                      {{"task", slot->task.id}, {"error", recorded.error().describe()}});
   }
+  fault_point("run_recorded");
   slot->is_busy = false;
   finish(slot, outcome, late_ms);
   tick();
@@ -389,6 +395,7 @@ Task<Scheduler::Outcome> Scheduler::execute(std::shared_ptr<Slot> slot) {
   auto launched = co_await parts_.launch(std::move(config));
   if (!launched) co_return Outcome{"failed", launched.error().message, {}, {}};
   Outcome outcome{"done", {}, *launched, {}};
+  fault_point("run_launched");
   const std::shared_ptr<Container> container = *launched;
   slot->container = container;
   const auto over = slot->over;

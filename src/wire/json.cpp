@@ -127,7 +127,9 @@ Document Decoder::make_room(std::size_t text_size) {
 Result<Document> Decoder::parse(std::string_view text) {
   if (text.size() >= kMaxTextBytes) return Error::make(Code::payload_too_large, "too much JSON");
   Document document = make_room(text.size());
-  if (const char* problem = JsonReader(text, document).read()) {
+  JsonReader reader(text, document);
+  if (const char* problem = reader.read()) {
+    fault_at_ = static_cast<std::size_t>(reader.at() - text.data());
     recycle(std::move(document));
     return Error::make(Code::protocol_error, std::string("malformed JSON: ") + problem);
   }

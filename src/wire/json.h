@@ -148,12 +148,16 @@ class Decoder {
   // An empty one with room for what is read from a text of that size. Not for kMaxTextBytes and more.
   Document make_room(std::size_t text_size);
 
+  // Where the last text that was refused is wrong; a key that is there twice is noticed at the end of its object.
+  std::size_t fault_at() const { return fault_at_; }
+
   void recycle(Document document);  // keeps its memory for a later parse
   void trim();                      // gives back what was kept
 
  private:
   std::vector<Document> spares_;  // small ones
   Document large_spare_;
+  std::size_t fault_at_ = 0;
 };
 
 // Appends compact JSON to a buffer; places commas and colons. The caller balances begin and end.

@@ -50,6 +50,7 @@ class JsonReader {
 
   // What is wrong with it, or null.
   const char* read() { return value(0) ? finish() : problem_; }
+  const char* at() const { return at_; }  // how far it came
 
  protected:
   using Kind = Value::Kind;

@@ -205,6 +205,23 @@ TEST_F(HumanGate, WhatARemovedContainerAskedIsWithdrawn) {
   EXPECT_EQ(verdict(), "rejected");
 }
 
+TEST_F(HumanGate, WhatARemovedContainerWasAboutToAskIsNotAsked) {
+  settle();
+  faults_.on_write = SQLITE_FULL;
+  ask(matter("of the container"));
+  Matter call = matter("of a call");
+  call.container = "c2";
+  ask(call);
+  EXPECT_TRUE(until([&] { return ledger_->health().failures >= 2; }));
+  gate_->withdraw_all("c1");
+  gate_->withdraw("c2", "of a call");
+  faults_.on_write = 0;
+  EXPECT_TRUE(until([&] { return verdict("of the container") != "waiting" && verdict("of a call") != "waiting"; }));
+  EXPECT_EQ(verdict("of the container"), "rejected");
+  EXPECT_TRUE(events_.empty()) << events_.front();
+  EXPECT_TRUE(open_list().empty());
+}
+
 TEST_F(HumanGate, ADenialCarriesItsReason) {
   ask(matter());
   EXPECT_EQ(answer(only_open(), false), "denied");

@@ -66,6 +66,66 @@ TEST_F(MailGate, KilledAfterTheApprovalItIsDoneOnce) {
   }
 }
 
+// The gate's own edges: the question is there, the answer is, and it is over; each before anybody was told.
+TEST_F(MailGate, KilledWhileItIsAskedOrAnsweredItIsDoneOnce) {
+  for (const char* fault : {"asked", "answer_stored"}) {
+    container_.clear();
+    start(fault);
+    container();
+    drop(request("test_human", id_of(1)));
+    if (std::string(fault) == "answer_stored") {
+      EXPECT_EQ(approve(question()), "CLOSED");
+    }
+    ASSERT_EQ(daemon().wait(), -SIGKILL) << fault;
+    restart();
+    if (std::string(fault) == "asked") {
+      EXPECT_EQ(approve(question()), "OK");
+    }
+    EXPECT_EQ(outcome(id_of(1)), "OK") << fault;
+    EXPECT_EQ(acted(id_of(1)), 1) << fault;
+    EXPECT_TRUE(questions().empty()) << fault;
+    EXPECT_EQ(recorded("approval.asked"), 1U) << fault;
+    EXPECT_EQ(recorded("approval.approved"), 1U) << fault;
+    finish();
+  }
+}
+
+TEST_F(MailGate, KilledWhileAQuestionIsWithdrawnItIsNotDone) {
+  start("settled");
+  container();
+  drop(request("test_human", id_of(1)));
+  const std::string id = question();
+  Client client = connect();
+  const std::string named = R"({"container":")" + container() + "\"";
+  EXPECT_EQ(client.outcome("container.stop", named + R"(,"grace_ms":0})"), "OK");
+  client.outcome("container.remove", named + "}");
+  ASSERT_EQ(daemon().wait(), -SIGKILL);
+  restart();
+  EXPECT_TRUE(questions().empty());
+  EXPECT_EQ(approve(id), "CONFLICT");
+  EXPECT_EQ(acted(id_of(1)), 0);
+}
+
+// A call dies with its warden: what a human said about it is on record, and nothing is done.
+TEST_F(MailGate, KilledWhileACallIsApprovedItIsNotDone) {
+  for (const char* fault : {"asked", "answer_stored"}) {
+    container_.clear();
+    start(fault);
+    daemon().write_config(config_ + "[[rule]]\nname = \"ask\"\nmatch = \"fs.write\"\neffect = \"human\"\n");
+    EXPECT_EQ(connect().outcome("warden.reload"), "OK");
+    Client worker = connect();
+    ASSERT_EQ(worker.outcome("session.narrow", R"({"container":")" + container() + "\"}"), "OK");
+    const std::string path = daemon().root() + "/workspace/written";
+    ASSERT_TRUE(worker.send_request("w", "fs.write", R"({"path":")" + path + R"(","content":"x"})"));
+    if (std::string(fault) == "answer_stored") approve(question());
+    ASSERT_EQ(daemon().wait(), -SIGKILL) << fault;
+    restart();
+    EXPECT_TRUE(eventually([&] { return questions().empty(); })) << fault;
+    EXPECT_FALSE(std::filesystem::exists(path)) << fault;
+    finish();
+  }
+}
+
 TEST_F(MailGate, AnApprovalDoesNotOutliveItsQuestionInTheJournal) {
   start("human_approved");
   container();

@@ -56,6 +56,14 @@ rates    = { schedule_task = "2/h" }
 agent    = ["/bin/sh", "-c", "for i in 1 2 3; do printf '{\"prompt\":\"x\",\"schedule\":\"%s\"}' $(date -u -d '+1 second' +%Y-%m-%dT%H:%M:%SZ) | sallyport-signal schedule_task --payload -; done"]
 env      = { PATH = "/usr/bin:/bin" }
 
+[profile.planner]
+fs.read  = ["/usr", "/etc"]
+fs.write = ["${workspace}"]
+exec     = ["/usr/**"]
+signals  = ["schedule_task"]
+agent    = ["/bin/sh", "-c", "echo ran >> runs"]
+env      = { PATH = "/usr/bin:/bin" }
+
 [profile.mute]
 fs.read  = ["/usr", "/etc"]
 exec     = ["/usr/**"]

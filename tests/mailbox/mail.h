@@ -16,7 +16,7 @@ namespace sallyport::testing {
 
 class Mail : public ::testing::Test {
  protected:
-  // `fault`: where the daemon kills itself; see mailbox/fault_point.h.
+  // `fault`: where the daemon kills itself; see base/fault_point.h.
   void start(const std::string& fault = {});
   // The same with a state directory on a tmpfs of its own: "size=4m,nr_inodes=200".
   void start_on_tmpfs(const std::string& tmpfs);

@@ -77,7 +77,14 @@ TEST(PlatformConfig, FaultsNameFileLineColumnAndWordInJson) {
             "platform.json:3:5: there is no role 'storag'; the");
   EXPECT_EQ(refusal(from_json("{\"on_init_failure\":\n \"never\"}")),
             "platform.json:2:2: 'on_init_failure' must be \"noop\" or \"error\"");
-  EXPECT_NE(refusal(from_json("{\"adapters\":{},\"adapters\":{}}")).find("no valid JSON"), std::string::npos);
+  EXPECT_EQ(refusal(from_json("{\n  \"adapters\": {\n    \"cache\" \"memory\"\n  }\n}")),
+            "platform.json:3:13: is no valid JSON: malformed JSON: a member without a colon");
+  EXPECT_EQ(refusal(from_json("{\n  \"adapters\": {},\n}")),
+            "platform.json:3:1: is no valid JSON: malformed JSON: a member without a name");
+  EXPECT_EQ(refusal(from_json("{\n  \"on_init_failure\": \"no\nop\"}")),
+            "platform.json:2:25: is no valid JSON: malformed JSON: a control character in a string");
+  EXPECT_EQ(refusal(from_json("{\"adapters\":{},\n\"adapters\":{}}")),
+            "platform.json:2:15: is no valid JSON: malformed JSON: duplicate key");
 }
 
 // ---- secrets ----

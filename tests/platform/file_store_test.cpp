@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "platform/limits.h"
 #include "support/daemon.h"
 
 namespace sallyport::platform {
@@ -46,9 +47,10 @@ TEST(FileStore, KeepsFindsListsAndForgets) {
   const TemporaryDirectory directory;
   FileStore store(directory.path() + "/store");
   EXPECT_FALSE(*store.find(kScope, "a"));
-  EXPECT_EQ(*put(store, "a", "12345"), 5);
+  EXPECT_EQ(*put(store, "a", "12345"), 5 + 1 + kObjectCost);
   EXPECT_EQ(*put(store, "a", "123"), -2) << "a replaced object counts once";
-  EXPECT_EQ(*put(store, "b", ""), 0);
+  EXPECT_EQ(*put(store, "b", ""), 1 + kObjectCost) << "an empty one is there too";
+  EXPECT_EQ(*store.stored_bytes(kScope.tenant), 3 + 2 * (1 + kObjectCost));
   const auto found = store.find(kScope, "a");
   ASSERT_TRUE(found && *found);
   EXPECT_EQ((*found)->object.size, 3);
@@ -59,8 +61,37 @@ TEST(FileStore, KeepsFindsListsAndForgets) {
   EXPECT_TRUE(listing->has_more);
   EXPECT_EQ(store.list(kScope, "", "a", 10)->objects.at(0).key, "b");
   EXPECT_FALSE(*store.find({"profile.other", "history"}, "a"));
-  EXPECT_EQ(*store.remove(kScope, "a"), -3);
+  EXPECT_EQ(*store.remove(kScope, "a"), -3 - 1 - kObjectCost);
   EXPECT_FALSE(*store.remove(kScope, "a"));
+}
+
+TEST(FileStore, AttackBucketsThatHoldNothingDoNotStay) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/store";
+  FileStore store(path);
+  ASSERT_TRUE(put(store, "a", "x"));
+  ASSERT_TRUE(put(store, "b", "x"));
+  ASSERT_TRUE(*store.remove(kScope, "a"));
+  EXPECT_TRUE(std::filesystem::exists(path + "/profile.plugin/history"));
+  ASSERT_TRUE(*store.remove(kScope, "b"));
+  EXPECT_FALSE(std::filesystem::exists(path + "/profile.plugin/history"));
+  const auto upload = store.begin(kScope, "c");
+  ASSERT_TRUE(upload);
+  EXPECT_TRUE(std::filesystem::exists(path + "/profile.plugin/history"));
+  FileStore::abandon(*upload);
+  EXPECT_FALSE(std::filesystem::exists(path + "/profile.plugin/history"));
+}
+
+TEST(FileStore, ForgetsATenantAndNobodyElse) {
+  const TemporaryDirectory directory;
+  FileStore store(directory.path() + "/store");
+  ASSERT_TRUE(put(store, "a", "x"));
+  auto other = store.begin({"profile.other", "history"}, "a");
+  ASSERT_TRUE(other && FileStore::commit(*other));
+  ASSERT_TRUE(store.forget(kScope.tenant));
+  EXPECT_FALSE(*store.find(kScope, "a"));
+  EXPECT_TRUE(*store.find({"profile.other", "history"}, "a"));
+  EXPECT_TRUE(store.forget(kScope.tenant)) << "nothing is left of it";
 }
 
 TEST(FileStore, TwoProcessesOnOneDirectoryDoNotTakeEachOthersWritesForLeftovers) {
@@ -73,7 +104,7 @@ TEST(FileStore, TwoProcessesOnOneDirectoryDoNotTakeEachOthersWritesForLeftovers)
   // Opening is when leftovers are removed.
   FileStore second(path);
   ASSERT_TRUE(second.open());
-  EXPECT_EQ(*put(second, "a", "other"), 5);
+  EXPECT_TRUE(put(second, "a", "other"));
   ASSERT_TRUE(FileStore::commit(*upload));
   EXPECT_EQ(*FileStore::read((*second.find(kScope, "a"))->file.get(), 100), "whole");
 }

@@ -1,4 +1,8 @@
 // What the adapters do with data, through the typed client: storage, cache, vectors, events.
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
 #include "platform_e2e/fixture.h"
 
 namespace sallyport::testing {
@@ -213,6 +217,35 @@ TEST_F(PlatformData, WritingTheSameAgainDoesNotFillTheDisk) {
   };
   EXPECT_GT(size("cache.sqlite-wal"), 0U);
   EXPECT_LT(size("cache.sqlite-wal"), 10U << 20);
+}
+
+TEST_F(PlatformData, WritesThatAFullDiskRefusedDoNotPushOutWhatACacheKeeps) {
+  const TemporaryDirectory disk;
+  start_platform("[platform.adapters]\ncache = \"sqlite\"\n[platform.adapter_options.sqlite]\ndirectory = \"" +
+                     disk.path() + "/small\"\n",
+                 kAllGrants, [&] {
+                   const std::string small = disk.path() + "/small";
+                   if (::unshare(CLONE_NEWNS) != 0 ||
+                       ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+                       ::mkdir(small.c_str(), 0700) != 0 ||
+                       ::mount("tmpfs", small.c_str(), "tmpfs", 0, "size=4m,mode=0700") != 0) {
+                     ::_exit(126);
+                   }
+                 });
+  Client worker = as_container(make_container());
+  ASSERT_EQ(worker.outcome("cache.set", R"({"key":"kept","value":"x"})"), "OK") << daemon().log();
+  const std::string filler = "/proc/" + std::to_string(daemon().pid()) + "/root" + disk.path() + "/small/filler";
+  {
+    std::ofstream file(filler, std::ios::binary);
+    const std::string block(65'536, 'x');
+    while (file.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) continue;
+  }
+  // More, in all, than the cache holds.
+  const std::string large = R"({"key":"large","value":")" + std::string(1'000'000, 'x') + "\"}";
+  for (int i = 0; i < 280; ++i) ASSERT_EQ(worker.outcome("cache.set", large), "UNAVAILABLE") << i;
+  std::filesystem::remove(filler);
+  ASSERT_EQ(worker.outcome("cache.set", R"({"key":"other","value":"y"})"), "OK");
+  EXPECT_EQ(member(worker, "cache.get", R"({"key":"kept"})", "value"), "\"x\"");
 }
 
 TEST_F(PlatformData, OtherTenantsVectorsAreNotFound) {

@@ -1,6 +1,7 @@
 // What calls cost when their outcome is late, unknown, unsaid or a lie.
 #include <signal.h>
 
+#include "platform/limits.h"
 #include "platform_e2e/fixture.h"
 #include "platform_e2e/party.h"
 
@@ -18,7 +19,8 @@ class PlatformSpends : public PlatformDoor {
     std::int64_t bytes = 0;
     if (!answer || answer->error) return -1;
     for (const wire::Value object : answer->result.get("objects").items()) {
-      bytes += object.get("size").as_int().value_or(0);
+      bytes += object.get("size").as_int().value_or(0) + platform::kObjectCost +
+               static_cast<std::int64_t>(object.get("key").as_string().value_or("").size());
     }
     return bytes;
   }
@@ -82,7 +84,7 @@ TEST_F(PlatformSpends, AWriteThatTheDiskRefusesCostsNothing) {
     break;
   }
   EXPECT_EQ(worker.outcome("storage.write", R"({"bucket":"b","key":"a","value":"xyz"})"), "IO_ERROR");
-  EXPECT_EQ(quota("storage_bytes"), 1);
+  EXPECT_EQ(quota("storage_bytes"), 2 + platform::kObjectCost);
 }
 
 TEST_F(PlatformSpends, IdsOfVectorsCountAndAreGivenBack) {
@@ -91,7 +93,7 @@ TEST_F(PlatformSpends, IdsOfVectorsCountAndAreGivenBack) {
   const std::vector<float> one(8, 1.0F);
   const std::string id(160, 'i');
   ASSERT_TRUE(platform->vectors().upsert({id}, one, 8));
-  EXPECT_EQ(quota("storage_bytes"), 160 + 32 + 2);
+  EXPECT_EQ(quota("storage_bytes"), 160 + 32 + 2 + platform::kObjectCost);
   EXPECT_EQ(*platform->vectors().remove({id}), 1);
   EXPECT_EQ(quota("storage_bytes"), 0);
 }
@@ -105,14 +107,14 @@ TEST_F(PlatformSpends, WhatWasLostCountOfIsCountedAnew) {
   ASSERT_TRUE(platform_of(id)->vectors().upsert({"v"}, one, 8));
   // They die over a write whose bytes never came: nobody knows, so it counts.
   ASSERT_TRUE(worker.send_request("w", "storage.write", R"({"key":"b","size":500000,"value":{"$stream":1}})"));
-  ASSERT_TRUE(eventually([&] { return quota("storage_bytes", "reserved") == 500'000; }));
+  ASSERT_TRUE(eventually([&] { return quota("storage_bytes", "reserved") == 500'257; }));
   ASSERT_EQ(::kill(adapters_pid(), SIGKILL), 0);
   EXPECT_EQ(code_of(worker.next_message()), "UNAVAILABLE");
-  EXPECT_EQ(quota("storage_bytes"), 500'000 + 5 + 35);
+  EXPECT_EQ(quota("storage_bytes"), 500'257 + (5 + 1 + 256) + (35 + 256));
   EXPECT_EQ(worker.outcome("platform.recount", R"({"tenant":"profile.plugin"})"), "POLICY_DENIED");
   const std::string said = run_cli("platform recount profile.plugin 2>&1");
-  EXPECT_NE(said.find("has 40 bytes stored; 500040 were counted"), std::string::npos) << said;
-  EXPECT_EQ(quota("storage_bytes"), 40);
+  EXPECT_NE(said.find("has 553 bytes stored; 500810 were counted"), std::string::npos) << said;
+  EXPECT_EQ(quota("storage_bytes"), 553);
 }
 
 // ---- tokens ----
@@ -206,6 +208,28 @@ TEST_F(PlatformSpends, AskingForDimensionsThatNobodyKnowsCostsTokens) {
   EXPECT_GT(quota("tokens_per_day"), 0);
 }
 
+TEST_F(PlatformSpends, AModelThatMayHaveWorkedBeforeItFailedCostsWhatWasReserved) {
+  std::string status;  // changed only between requests
+  WebServer web([&](const auto& request, int connection) {
+    WebServer::write(connection, request.method == "GET" ? WebServer::json("{}") : WebServer::json("", status));
+  });
+  start_platform(openai(web),
+                 "quotas = { tokens_per_day = 1000000, requests_per_minute = 1000 }\n" + std::string(kAllGrants));
+  Client worker = as_container(make_container());
+  const auto cost = [&](const char* said) {
+    status = said;
+    const std::int64_t before = quota("tokens_per_day");
+    EXPECT_EQ(worker.outcome("llm.complete", kAsk50), "UNAVAILABLE") << said;
+    EXPECT_EQ(quota("tokens_per_day", "reserved"), 0) << said;
+    return quota("tokens_per_day") - before;
+  };
+  EXPECT_EQ(cost("503 Service Unavailable"), 0) << "it says that it did nothing";
+  for (const char* said : {"500 Internal Server Error", "502 Bad Gateway", "504 Gateway Timeout"}) {
+    EXPECT_GE(cost(said), 50) << said;
+  }
+  EXPECT_GT(quota("requests_per_minute"), 0);
+}
+
 TEST_F(PlatformSpends, AModelThatIsNotThereCostsNothing) {
   start_platform(
       "[platform.adapters]\nllm = \"openai\"\n[platform.adapter_options.openai]\nurl = \"http://127.0.0.1:1/v1\"\n"
@@ -235,13 +259,13 @@ TEST_F(PlatformSpends, AttackAThirdPartysCountIsBelievedWithinWhatCanBe) {
   ASSERT_EQ(write("100"), "OK") << daemon().log();
   EXPECT_EQ(quota("storage_bytes"), 100);
   ASSERT_EQ(write("4611686018427387904"), "OK");
-  EXPECT_EQ(quota("storage_bytes"), 200) << "no more than it was given";
+  EXPECT_EQ(quota("storage_bytes"), 100 + (100 + 19 + 256)) << "no more than was reserved for it";
   ASSERT_EQ(write("silent"), "OK");
-  EXPECT_EQ(quota("storage_bytes"), 300) << "what is not said is what was reserved";
+  EXPECT_EQ(quota("storage_bytes"), 475 + (100 + 6 + 256)) << "what is not said is what was reserved";
   ASSERT_EQ(worker.outcome("storage.delete", R"({"key":"1000"})"), "OK");
-  EXPECT_EQ(quota("storage_bytes"), 300) << "nothing grows by being deleted";
+  EXPECT_EQ(quota("storage_bytes"), 837) << "nothing grows by being deleted";
   ASSERT_EQ(worker.outcome("storage.delete", R"({"key":"-100"})"), "OK");
-  EXPECT_EQ(quota("storage_bytes"), 200);
+  EXPECT_EQ(quota("storage_bytes"), 737);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "mailbox/fault_point.h"
+#include "base/fault_point.h"
 
 #ifdef SALLYPORT_FAULTS
 #include <atomic>
@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-namespace sallyport::mailbox {
+namespace sallyport {
 
 void fault_point(const char* name) {
   static const std::string kWanted = [] {
@@ -20,5 +20,5 @@ void fault_point(const char* name) {
   if (kWanted.substr(0, kWanted.find(':')) == name && --left == 0) std::raise(SIGKILL);
 }
 
-}  // namespace sallyport::mailbox
+}  // namespace sallyport
 #endif

@@ -4,7 +4,7 @@
 // itself with SIGKILL when it comes to that place (for the Nth time). Otherwise this is nothing.
 #pragma once
 
-namespace sallyport::mailbox {
+namespace sallyport {
 
 #ifdef SALLYPORT_FAULTS
 void fault_point(const char* name);
@@ -12,4 +12,4 @@ void fault_point(const char* name);
 inline void fault_point(const char*) {}
 #endif
 
-}  // namespace sallyport::mailbox
+}  // namespace sallyport
