@@ -49,11 +49,7 @@ void Places::open() {
 void Places::close() {
   if (!std::exchange(is_open_, false)) return;
   loop_.cancel(refill_);
-<<<<<<< HEAD
-  for (const std::string& name : std::exchange(spares_, {})) remove(name);
-=======
-  for (const Spare& spare : std::exchange(spares_, {})) remove_trees(spare.name);
->>>>>>> adapters9
+  for (const Spare& spare : std::exchange(spares_, {})) remove(spare.name);
 }
 
 Result<UniqueFd> Places::make_trees(const std::string& name) const {
@@ -82,11 +78,7 @@ Result<UniqueFd> Places::make(const std::string& id) {
     };
     if (take(doors_) && take(mailboxes_)) return std::move(spare.listening);
     // Somebody tidied up: then as if there had been none.
-<<<<<<< HEAD
-    remove(spare);
-=======
-    remove_trees(spare.name);
->>>>>>> adapters9
+    remove(spare.name);
   }
   return make_trees(id);
 }
@@ -98,13 +90,8 @@ void Places::refill() {
   const std::string name = kSparePrefix + std::to_string(++made_);
   auto listening = make_trees(name);
   // Whoever needs a place and cannot have one says so.
-<<<<<<< HEAD
-  if (!make_trees(name)) return remove(name);
-  spares_.push_back(name);
-=======
-  if (!listening) return remove_trees(name);
+  if (!listening) return remove(name);
   spares_.push_back({name, std::move(*listening)});
->>>>>>> adapters9
   refill_later();
 }
 

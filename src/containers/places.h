@@ -25,36 +25,23 @@ class Places {
 
   // Takes away what an earlier warden kept ready, and begins to make some.
   void open();
-<<<<<<< HEAD
-  // `<doors>/<id>` and `<mailboxes>/<id>` are there afterwards, with all that belongs in them.
-  Status make(const std::string& id);
-  // Of a container that could not be made.
-  void remove(const std::string& id) const;
-  // Makes one for those that come later, unless there are enough: for a moment at which the warden waits for others.
-  void refill();
-=======
   // `<doors>/<id>` and `<mailboxes>/<id>` are there afterwards, with all that belongs in them. The door's socket, which
   // listens.
   Result<UniqueFd> make(const std::string& id);
+  // Of a container that could not be made.
+  void remove(const std::string& id) const;
   // Makes some for those that come later, unless there are enough: soon, when what was just begun has had its CPUs.
   void refill_later();
->>>>>>> adapters9
   // Takes away what nobody used.
   void close();
 
  private:
-<<<<<<< HEAD
-  Status make_trees(const std::string& name) const;
-  void refill_later();
-=======
   struct Spare {
     std::string name;
     UniqueFd listening;
   };
   Result<UniqueFd> make_trees(const std::string& name) const;
-  void remove_trees(const std::string& name) const;
   void refill();
->>>>>>> adapters9
 
   ipc::Loop& loop_;
   std::string doors_, mailboxes_;

@@ -155,33 +155,22 @@ Result<std::shared_ptr<Container>> Registry::prepare(Config config) {
   container->last_activity = clock_.steady();
   container->door_dir = directories_.doors + "/" + container->id;
   container->mailbox_dir = directories_.mailboxes + "/" + container->id;
-<<<<<<< HEAD
   if (const Status placed = make_place(*container); !placed) {
     places_.remove(container->id);
     return placed.error();
   }
-=======
-  TRY(container->listening, places_.make(container->id));
-  if (container->config.group.empty()) {
-    container->session_dir = container->mailbox_dir + "/session";
-  } else {
-    TRY(container->session_dir, hooks_.session_of(container->config.group));
-  }
-  TRY(hooks_.on_prepared(*container));
->>>>>>> adapters9
   containers_.emplace(container->id, container);
   save(*container);
   return container;
 }
 
 Status Registry::make_place(Container& container) {
-  TRY(places_.make(container.id));
+  TRY(container.listening, places_.make(container.id));
   if (container.config.group.empty()) {
     container.session_dir = container.mailbox_dir + "/session";
   } else {
     TRY(container.session_dir, hooks_.session_of(container.config.group));
   }
-  TRY(bind_door(container));
   return hooks_.on_prepared(container);
 }
 
