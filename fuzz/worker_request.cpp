@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto demand = [](bool holds) {
     if (!holds) std::abort();
   };
-  static const Service service = [] {
+  static const Service kService = [] {
     std::string directory = "/tmp/sallyport-fuzz-XXXXXX";
     if (::mkdtemp(directory.data()) == nullptr) std::abort();
     auto roots = Roots::open({directory});
@@ -32,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Bytes out;
     wire::JsonWriter json(out);
     Stop stop;
-    const auto done = service.handle(method, {params, stop, json, nullptr});
+    const auto done = kService.handle(method, {params, stop, json, nullptr});
     if (!done)
       demand(done.error().code != Code::internal_error);
     else

@@ -21,7 +21,7 @@ constexpr std::array kArguments = {
     Argument{{.name = "directory", .type = Type::string, .most = 4095},
              "Where it runs: absolute, or relative to the workspace, which is the default."},
     Argument{{.name = "timeout_ms", .type = Type::integer, .least = 1, .most = kLongestCommandTime.count()},
-             "It is killed after this time (default 120000)."},
+             "It is killed after this time (default 50000)."},
     Argument{{.name = "max_output_bytes", .type = Type::integer, .least = 256, .most = kMostOutputBytes},
              "Of longer output the middle is left out (default 65536)."},
 };
