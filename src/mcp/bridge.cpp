@@ -110,16 +110,12 @@ SteadyTime Bridge::turn_operations() {
   return next;
 }
 
-bool Bridge::has_input() const {
-  pollfd event{in_, POLLIN, 0};
-  return ::poll(&event, 1, 0) > 0;
-}
-
 // Most calls are answered within a fraction of a millisecond: the connection itself waits for that, which is
-// quicker than poll because it spins first. Long ones are left to poll.
+// quicker than poll because it spins first; whatever the client says meanwhile can wait as long. Long ones are left to
+// poll.
 bool Bridge::expects_answer() const {
   return !operations_.empty() && !is_behind() && !has_input_ended_ &&
-         std::chrono::steady_clock::now() < last_call_ + kHotTime && !has_input();
+         std::chrono::steady_clock::now() < last_call_ + kHotTime;
 }
 
 void Bridge::wait(SteadyTime until) {
@@ -137,11 +133,12 @@ void Bridge::wait(SteadyTime until) {
   }
   spinner_.wait([&] { return ::poll(events.data(), events.size(), 0) != 0; },
                 [&] { ::poll(events.data(), events.size(), timeout); });
+  has_input_ = events[0].revents != 0;
   if (has_input_ended_ && (events[1].revents & (POLLERR | POLLHUP)) != 0) is_client_gone_ = true;
 }
 
 void Bridge::read_input() {
-  if (has_input_ended_ || is_behind() || !has_input()) return;
+  if (has_input_ended_ || is_behind() || !std::exchange(has_input_, false)) return;
   const auto room = server_.input().writable();
   const ssize_t count = ::read(in_, room.data(), room.size());
   if (count < 0 && (errno == EINTR || errno == EAGAIN)) return;

@@ -39,7 +39,6 @@ class Bridge final : public Tools {
   void read_input();
   void write_output();
   SteadyTime turn_operations();
-  bool has_input() const;
   bool expects_answer() const;
   void wait(SteadyTime until);
   bool is_behind() const { return server_.output().size() > kMaxUnsentBytes; }
@@ -54,7 +53,7 @@ class Bridge final : public Tools {
   std::deque<std::shared_ptr<ToolCall>> waiting_commands_;
   std::vector<std::string> findings_;
   SteadyTime last_call_;
-  bool has_input_ended_ = false, is_client_gone_ = false;
+  bool has_input_ = false, has_input_ended_ = false, is_client_gone_ = false;
 };
 
 }  // namespace sallyport::mcp
