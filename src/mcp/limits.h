@@ -34,8 +34,8 @@ inline constexpr std::int64_t kMediaPartBytes = 960 << 10;
 // A command's output that reaches the model, unless it asks for less or (up to the second) more.
 inline constexpr std::size_t kDefaultOutputBytes = 64U << 10;
 inline constexpr std::size_t kMostOutputBytes = 512U << 10;
-// Below the minute after which the official SDKs' clients give up by themselves: what a command said until then would be
-// lost with the call.
+// Below the minute after which the official SDKs' clients give up by themselves: what a command said until then would
+// be lost with the call.
 inline constexpr std::chrono::milliseconds kDefaultCommandTime{50'000};
 inline constexpr std::chrono::milliseconds kLongestCommandTime{60 * 60 * 1000};
 // Output becomes progress at most this often and in pieces of this size: notifications cost the client more
