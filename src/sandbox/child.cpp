@@ -123,12 +123,12 @@ void run_child(const ChildContext& context) {
   arrange_descriptors(context, reporter);
 
   InitContext init{&plan, &reporter, context.terminal, 0, {}, context.worker};
-  NetworkMaker network(reporter, plan.has_proxy);
+  Helper helper(reporter, plan.has_proxy);
   if (!plan.is_weak) {
-    network.start();
+    helper.start();
     map_user(plan, reporter);
     if (context.cgroup_count > 0) reporter.must(Step::join_cgroup, ::unshare(CLONE_NEWCGROUP));
-    build_root(plan, reporter);
+    build_root(plan, reporter, helper);
     reporter.must(Step::hostname, ::sethostname(plan.hostname.c_str(), plan.hostname.size()));
     hide_command_line(plan);
     ::prctl(PR_SET_NAME, "sallyport-init", 0, 0, 0);
@@ -138,7 +138,9 @@ void run_child(const ChildContext& context) {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   }
   bound_rights(plan, reporter);
-  const int proxy = plan.is_weak ? -1 : network.finish();
+  if (!plan.is_weak) helper.detach_host();
+  apply_landlock(plan, reporter);
+  const int proxy = plan.is_weak ? -1 : helper.finish();
   if (proxy >= 0) hand(proxy, kProxyListener, init);
   // Opaque before anything foreign runs: pid 1 is a copy of the launching process's memory.
   reporter.must(Step::capabilities, ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));

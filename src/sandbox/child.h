@@ -3,6 +3,7 @@
 // Nothing here allocates, locks or throws: the process is a copy of one that may have been anywhere.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "sandbox/control.h"
@@ -55,23 +56,31 @@ class Reporter {
   const Faults& faults_;
 };
 
-// network.cpp: the network namespace, made by a helper on another core while this process builds its
-// root and bounds its rights: it takes the kernel longer than all mounts together. finish() waits for it and joins what
-// was made, which takes a capability.
-class NetworkMaker {
+// helper.cpp: a process on another core, beside the one that builds its root and bounds its rights. It makes the
+// network namespace, which takes the kernel about as long as all mounts together, and then detaches the host's root,
+// for which the kernel waits for every core. finish() waits for its end and joins the network, which takes a
+// capability.
+class Helper {
  public:
-  NetworkMaker(const Reporter& reporter, bool has_proxy) : reporter_(reporter), has_proxy_(has_proxy) {}
+  Helper(const Reporter& reporter, bool has_proxy) : reporter_(reporter), has_proxy_(has_proxy) {}
   void start();
-  int finish();  // the listener for the proxy, or -1
+  void root_is_changed();  // the host's root lies on top of the new one
+  void detach_host();      // unless the helper has begun to; not inside a Landlock domain, which forbids it
+  int finish();            // the listener for the proxy, or -1
 
  private:
-  static int make(void* self);
+  static int run(void* self);
+  void make_network();
 
   const Reporter& reporter_;
   bool has_proxy_;
   int helper_ = -1;
+  std::atomic<std::uint32_t> is_root_changed_ = 0;
+  std::atomic<bool> is_host_taken_ = false;
+  // Written by the helper, which shares this memory.
   int listener_ = -1;
-  int namespace_ = -1;  // all three written by the helper, which shares this memory
+  int namespace_ = -1;
+  bool is_host_detached_ = false;
   int error_ = 0;
   alignas(16) char stack_[16 * 1024];
 };
@@ -79,13 +88,14 @@ class NetworkMaker {
 // All of a short text in one go, as the files of /proc want it. As write(2) answers, 0 for success.
 long write_whole(int directory, const char* path, const char* text);
 
-// mount_tree.cpp: the new root, up to and including the change of root and the covers.
-void build_root(const Plan& plan, const Reporter& reporter);
+// mount_tree.cpp: the new root, up to and including the change of root and the covers; the helper detaches the host's.
+void build_root(const Plan& plan, const Reporter& reporter, Helper& helper);
 // Whether all of them are still where they belong: what happens later is told by mountinfo, once that is open.
 void check_covers(const Plan& plan, const Reporter& reporter);
-// confine.cpp: limits, no_new_privs, what exec could give, Landlock; then the capabilities themselves; then seccomp,
-// which returns the listener or -1.
+// confine.cpp: limits, no_new_privs, what exec could give; then Landlock; then the capabilities themselves; then
+// seccomp, which returns the listener or -1.
 void bound_rights(const Plan& plan, const Reporter& reporter);
+void apply_landlock(const Plan& plan, const Reporter& reporter);
 void drop_capabilities(const Reporter& reporter);
 int apply_seccomp(const Plan& plan, const Reporter& reporter);
 // Adds one filter to those in force. As seccomp(2) answers.

@@ -35,6 +35,24 @@ void bound_capabilities(const Plan& plan, const Reporter& reporter) {
   for (unsigned long capability = 0; ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0;) ++capability;
 }
 
+}  // namespace
+
+long load_filter(Filter wanted, unsigned flags) {
+  const auto program = filter_program(wanted);
+  const sock_fprog filter = {static_cast<unsigned short>(program.size()), const_cast<sock_filter*>(program.data())};
+  return ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &filter);
+}
+
+void bound_rights(const Plan& plan, const Reporter& reporter) {
+  for (std::size_t i = 0; i < plan.limits.size(); ++i) {
+    const auto& [resource, limit] = plan.limits[i];
+    if (resource == RLIMIT_DATA) continue;  // the commands' own: job.cpp
+    reporter.must(Step::limits, ::setrlimit(static_cast<__rlimit_resource>(resource), &limit), i);
+  }
+  reporter.must(Step::no_new_privileges, ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+  bound_capabilities(plan, reporter);
+}
+
 void apply_landlock(const Plan& plan, const Reporter& reporter) {
   if (plan.landlock_abi < 2) return;
   landlock::Ruleset rules;
@@ -66,25 +84,6 @@ void apply_landlock(const Plan& plan, const Reporter& reporter) {
   }
   reporter.must(Step::landlock, landlock::restrict_self(ruleset));
   ::close(ruleset);
-}
-
-}  // namespace
-
-long load_filter(Filter wanted, unsigned flags) {
-  const auto program = filter_program(wanted);
-  const sock_fprog filter = {static_cast<unsigned short>(program.size()), const_cast<sock_filter*>(program.data())};
-  return ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &filter);
-}
-
-void bound_rights(const Plan& plan, const Reporter& reporter) {
-  for (std::size_t i = 0; i < plan.limits.size(); ++i) {
-    const auto& [resource, limit] = plan.limits[i];
-    if (resource == RLIMIT_DATA) continue;  // the commands' own: job.cpp
-    reporter.must(Step::limits, ::setrlimit(static_cast<__rlimit_resource>(resource), &limit), i);
-  }
-  reporter.must(Step::no_new_privileges, ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-  bound_capabilities(plan, reporter);
-  apply_landlock(plan, reporter);
 }
 
 void drop_capabilities(const Reporter& reporter) {

@@ -158,13 +158,12 @@ void add_covers(const Plan& plan, const Reporter& reporter) {
 void change_root(int root, const Reporter& reporter) {
   reporter.must(Step::pivot, ::fchdir(root));
   reporter.must(Step::pivot, ::syscall(SYS_pivot_root, ".", "."));
-  reporter.must(Step::pivot, ::umount2(".", MNT_DETACH));
   reporter.must(Step::pivot, ::chdir("/"));
 }
 
 }  // namespace
 
-void build_root(const Plan& plan, const Reporter& reporter) {
+void build_root(const Plan& plan, const Reporter& reporter, Helper& helper) {
   mount_attr is_private{};
   is_private.propagation = MS_PRIVATE;
   reporter.must(Step::private_mounts, ::mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &is_private, sizeof(is_private)));
@@ -180,6 +179,7 @@ void build_root(const Plan& plan, const Reporter& reporter) {
   add_own_file_systems(plan, root, reporter);
   if (::mkdirat(root, "run", 0755) != 0 && errno != EEXIST) reporter.fail(Step::directories, errno);
   change_root(root, reporter);
+  helper.root_is_changed();
   reporter.must(Step::mask, ::mknod(kEmptyFile, S_IFREG | 0444, 0));
   reporter.must(Step::mask, ::mknod(kClosedFile, S_IFREG, 0));
   reporter.must(Step::mask, ::mkdir(kEmptyDirectory, 0555));

@@ -1,0 +1,101 @@
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "sandbox/child.h"
+#include "sandbox/spec.h"
+
+namespace sallyport::sandbox {
+namespace {
+
+int bring_loopback_up() {
+  const int any = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (any < 0) return -1;
+  ifreq request{};
+  std::strcpy(request.ifr_name, "lo");
+  request.ifr_flags = IFF_UP | IFF_RUNNING;
+  const int result = ::ioctl(any, SIOCSIFFLAGS, &request);
+  ::close(any);
+  return result;
+}
+
+// Without SO_REUSEADDR and SO_REUSEPORT: nobody inside can take the port's place.
+int listen_for_proxy() {
+  constexpr int kBacklog = 1024;
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(kProxyPort);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (listener < 0 || ::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+      ::listen(listener, kBacklog) != 0) {
+    return -1;
+  }
+  return listener;
+}
+
+}  // namespace
+
+// Runs on the memory and the descriptors of the process that builds the root, errno included: only a failure writes it,
+// and a failure ends the launch anyway.
+int Helper::run(void* self) {
+  auto* helper = static_cast<Helper*>(self);
+  helper->make_network();
+  while (helper->is_root_changed_ == 0) {
+    ::syscall(SYS_futex, &helper->is_root_changed_, FUTEX_WAIT_PRIVATE, 0, nullptr, nullptr, 0);
+  }
+  helper->detach_host();
+  return 0;
+}
+
+void Helper::make_network() {
+  const bool is_made = ::unshare(CLONE_NEWNET) == 0 && bring_loopback_up() == 0;
+  if (is_made && has_proxy_) listener_ = listen_for_proxy();
+  if (is_made && (listener_ >= 0 || !has_proxy_)) namespace_ = ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+  if (namespace_ < 0) error_ = errno;
+}
+
+// By whoever has nothing else to do first. What lies on top of the root is what the path leads to here; everything else
+// starts below it, at the new one.
+void Helper::detach_host() {
+  if (is_host_taken_.exchange(true)) return;
+  is_host_detached_ = ::chdir("/") == 0 && ::umount2("/", MNT_DETACH) == 0;
+  if (!is_host_detached_) error_ = errno;
+}
+
+void Helper::start() {
+#ifdef __SANITIZE_THREAD__
+  make_network();  // the thread sanitizer cannot follow a process that shares memory with another
+#else
+  helper_ = ::clone(&Helper::run, stack_ + sizeof(stack_), CLONE_VM | CLONE_FILES | SIGCHLD, this);
+  reporter_.must(Step::loopback, helper_);
+#endif
+}
+
+void Helper::root_is_changed() {
+  is_root_changed_ = 1;
+  ::syscall(SYS_futex, &is_root_changed_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+int Helper::finish() {
+  while (helper_ > 0 && ::waitpid(helper_, nullptr, __WALL) < 0 && errno == EINTR) {
+  }
+  if (namespace_ < 0) reporter_.fail(Step::loopback, error_ != 0 ? error_ : ECHILD);
+  if (!is_host_detached_) reporter_.fail(Step::pivot, error_ != 0 ? error_ : ECHILD);
+  reporter_.must(Step::loopback, ::setns(namespace_, CLONE_NEWNET));
+  ::close(namespace_);
+  return listener_;
+}
+
+}  // namespace sallyport::sandbox
