@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <atomic>
+#include <future>
 #include <thread>
 
 #include "ipc/call.h"
@@ -47,6 +49,7 @@ class Endings : public ::testing::Test {
   Fire answer(std::shared_ptr<Session> session, wire::Message message) {
     Call call(std::move(session), std::move(message));
     if (call.params().get("data")) {
+      has_begun_ = true;
       const auto in = call.take_stream(call.params().get("data"), "data");
       std::size_t count = 0;
       for (;;) {
@@ -67,6 +70,19 @@ class Endings : public ::testing::Test {
     const std::string bytes(bytes_, 'b');
     const Status sent = co_await out->write(as_bytes(bytes));
     if (sent) out->finish();
+  }
+  // From the client's thread.
+  void drain() {
+    std::promise<void> done;
+    loop_.post([&] {
+      session_->drain();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+  void drain_once_a_request_is_in_flight() {
+    ASSERT_TRUE(sallyport::testing::eventually([this] { return has_begun_.load(); }));
+    drain();
   }
   // What comes on streams until their end or that of the connection; grants as much again if it shall.
   std::size_t read_stream(bool grants, bool& has_ended) {
@@ -93,6 +109,7 @@ class Endings : public ::testing::Test {
   std::shared_ptr<Session> session_;
   std::optional<Client> client_;
   std::size_t bytes_ = 100'000;
+  std::atomic<bool> has_begun_ = false;
 };
 
 TEST_F(Endings, APeerThatHasSaidItsLastIsStillSentItsStreams) {
@@ -124,7 +141,7 @@ TEST_F(Endings, AShutdownSendsWhatIsLeftOfStreamsAndTakesTheCreditForIt) {
   serve([&] {
     client_->send_request("1", "stream");
     EXPECT_EQ(code_of(client_->next_message()), "OK");
-    loop_.post([this] { session_->drain(); });
+    drain();
     bool has_ended = false;
     EXPECT_EQ(read_stream(true, has_ended), bytes_);
     EXPECT_TRUE(has_ended);
@@ -136,8 +153,7 @@ TEST_F(Endings, AShutdownReadsWhatARequestInFlightIsSent) {
   serve([&] {
     client_->send_request("1", "count", R"({"data":{"$stream":1}})");
     client_->send(chunk_frame(1, "some"));
-    loop_.post([this] { session_->drain(); });
-    std::this_thread::sleep_for(Millis(50));
+    drain_once_a_request_is_in_flight();
     client_->send(chunk_frame(1, "more") + chunk_frame(1, ""));
     const auto answer = client_->next_message();
     ASSERT_EQ(code_of(answer), "OK");
@@ -148,8 +164,7 @@ TEST_F(Endings, AShutdownReadsWhatARequestInFlightIsSent) {
 TEST_F(Endings, AShutdownRefusesWhatComesLaterAndResetsItsStreams) {
   serve([&] {
     client_->send_request("1", "count", R"({"data":{"$stream":1}})");
-    loop_.post([this] { session_->drain(); });
-    std::this_thread::sleep_for(Millis(50));
+    drain_once_a_request_is_in_flight();
     client_->send_request("2", "count", R"({"data":{"$stream":3}})");
     const auto refused = client_->next_message();
     EXPECT_EQ(code_of(refused), "UNAVAILABLE");
@@ -166,7 +181,7 @@ TEST_F(Endings, NobodyWaitsForAStreamWithoutAnEnd) {
   serve([&] {
     client_->send_request("1", "endless");
     EXPECT_EQ(code_of(client_->next_message()), "OK");
-    loop_.post([this] { session_->drain(); });
+    drain();
     bool has_ended = false;
     read_stream(true, has_ended);
     EXPECT_FALSE(has_ended);
