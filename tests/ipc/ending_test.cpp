@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <atomic>
+#include <future>
 #include <thread>
 
 #include "ipc/call.h"
@@ -47,6 +49,7 @@ class Endings : public ::testing::Test {
   Fire answer(std::shared_ptr<Session> session, wire::Message message) {
     Call call(std::move(session), std::move(message));
     if (call.params().get("data")) {
+      has_begun_ = true;
       const auto in = call.take_stream(call.params().get("data"), "data");
       std::size_t count = 0;
       for (;;) {
@@ -67,6 +70,19 @@ class Endings : public ::testing::Test {
     const std::string bytes(bytes_, 'b');
     const Status sent = co_await out->write(as_bytes(bytes));
     if (sent) out->finish();
+  }
+  // From the client's thread.
+  void drain() {
+    std::promise<void> done;
+    loop_.post([&] {
+      session_->drain();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+  void drain_once_a_request_is_in_flight() {
+    ASSERT_TRUE(sallyport::testing::eventually([this] { return has_begun_.load(); }));
+    drain();
   }
   // What comes on streams until their end or that of the connection; grants as much again if it shall.
   std::size_t read_stream(bool grants, bool& has_ended) {
@@ -93,6 +109,7 @@ class Endings : public ::testing::Test {
   std::shared_ptr<Session> session_;
   std::optional<Client> client_;
   std::size_t bytes_ = 100'000;
+  std::atomic<bool> has_begun_ = false;
 };
 
 TEST_F(Endings, APeerThatHasSaidItsLastIsStillSentItsStreams) {
@@ -124,7 +141,7 @@ TEST_F(Endings, AShutdownSendsWhatIsLeftOfStreamsAndTakesTheCreditForIt) {
   serve([&] {
     client_->send_request("1", "stream");
     EXPECT_EQ(code_of(client_->next_message()), "OK");
-    loop_.post([this] { session_->drain(); });
+    drain();
     bool has_ended = false;
     EXPECT_EQ(read_stream(true, has_ended), bytes_);
     EXPECT_TRUE(has_ended);
@@ -136,8 +153,7 @@ TEST_F(Endings, AShutdownReadsWhatARequestInFlightIsSent) {
   serve([&] {
     client_->send_request("1", "count", R"({"data":{"$stream":1}})");
     client_->send(chunk_frame(1, "some"));
-    loop_.post([this] { session_->drain(); });
-    std::this_thread::sleep_for(Millis(50));
+    drain_once_a_request_is_in_flight();
     client_->send(chunk_frame(1, "more") + chunk_frame(1, ""));
     const auto answer = client_->next_message();
     ASSERT_EQ(code_of(answer), "OK");
@@ -148,8 +164,7 @@ TEST_F(Endings, AShutdownReadsWhatARequestInFlightIsSent) {
 TEST_F(Endings, AShutdownRefusesWhatComesLaterAndResetsItsStreams) {
   serve([&] {
     client_->send_request("1", "count", R"({"data":{"$stream":1}})");
-    loop_.post([this] { session_->drain(); });
-    std::this_thread::sleep_for(Millis(50));
+    drain_once_a_request_is_in_flight();
     client_->send_request("2", "count", R"({"data":{"$stream":3}})");
     const auto refused = client_->next_message();
     EXPECT_EQ(code_of(refused), "UNAVAILABLE");
@@ -166,7 +181,7 @@ TEST_F(Endings, NobodyWaitsForAStreamWithoutAnEnd) {
   serve([&] {
     client_->send_request("1", "endless");
     EXPECT_EQ(code_of(client_->next_message()), "OK");
-    loop_.post([this] { session_->drain(); });
+    drain();
     bool has_ended = false;
     read_stream(true, has_ended);
     EXPECT_FALSE(has_ended);
@@ -174,21 +189,24 @@ TEST_F(Endings, NobodyWaitsForAStreamWithoutAnEnd) {
 }
 
 TEST_F(Endings, OfEventsThatNobodyReadsTheLatestOfEachKindIsSent) {
-  loop_.post([this] {
+  std::promise<void> is_sent;
+  loop_.post([&] {
     // More than the socket takes.
     const std::string large(32U << 20, 'x');
     for (std::size_t at = 0; at < large.size(); at += 1U << 19) {
       session_->send_chunk(2, as_bytes(std::string_view(large).substr(at, 1U << 19)));
     }
     const std::size_t before = session_->unsent_bytes();
-    ASSERT_GT(before, 0U);
+    EXPECT_GT(before, 0U);
     for (int i = 1; i <= 1000; ++i) {
       session_->send_latest("7", "size", "{\"n\":" + std::to_string(i) + "}");
       session_->send_latest("7", "role", "{\"n\":" + std::to_string(-i) + "}");
     }
     EXPECT_EQ(session_->unsent_bytes(), before);
+    is_sent.set_value();
   });
   serve([&] {
+    is_sent.get_future().wait();
     std::map<std::string, std::int64_t> told;
     while (told.size() < 2) {
       const auto body = client_->next_body();
