@@ -94,6 +94,7 @@ struct Bench {
   std::string bin;
   int cpu = kAnyCpu;
   std::shared_ptr<Directory> directory = std::make_shared<Directory>();
+  Directory workspace = {};  // not below the other: Sallyport's own directories are nobody's to work in
   std::string socket = directory->path() + "/redis.sock";
   TokenServer tokens = {};
   Process redis = {};
@@ -109,8 +110,7 @@ struct Bench {
     }
     write_config("redis");
     std::filesystem::create_directories(directory->path() + "/profiles");
-    std::filesystem::create_directories(directory->path() + "/workspace");
-    std::filesystem::copy(bin + "/bench_platform_worker", directory->path() + "/workspace/worker");
+    std::filesystem::copy(bin + "/bench_platform_worker", workspace.path() + "/worker");
     std::ofstream(directory->path() + "/profiles/bench.toml")
         << "[profile.bench]\nfs.read = [\"/usr\", \"/etc\"]\nfs.write = [\"${workspace}\"]\n"
            "exec = [\"/usr/**\", \"${workspace}/**\"]\nenv = { PATH = \"/usr/bin\" }\n"
@@ -131,9 +131,8 @@ struct Bench {
   }
   std::string create(const std::string& arguments) {
     auto client = daemon->connect();
-    const Answer made =
-        must(client->call("container.create", R"({"template":"bench","config":{"workspace":")" + directory->path() +
-                                                  R"(/workspace")" + arguments + "}}"));
+    const Answer made = must(client->call("container.create", R"({"template":"bench","config":{"workspace":")" +
+                                                                  workspace.path() + "\"" + arguments + "}}"));
     return std::string(made.value().get("container").as_string().value_or(""));
   }
 };
@@ -172,7 +171,7 @@ void row(const char* what, double value, const char* unit, const char* note) {
 
 void bench_spawn(Bench& bench) {
   std::vector<double> times;
-  const std::string stamp = bench.directory->path() + "/workspace/stamp";
+  const std::string stamp = bench.workspace.path() + "/stamp";
   for (int i = 0; i < 60; ++i) {
     std::filesystem::remove(stamp);
     const auto begin = Steady::now();
@@ -194,7 +193,7 @@ void bench_spawn(Bench& bench) {
 }
 
 void bench_memory(Bench& bench) {
-  const std::string stamp = bench.directory->path() + "/workspace/stamp";
+  const std::string stamp = bench.workspace.path() + "/stamp";
   std::filesystem::remove(stamp);
   const std::string id = bench.create(R"(,"command":["./worker",")" + stamp + R"(","stay"])");
   while (!std::filesystem::exists(stamp) || std::filesystem::file_size(stamp) == 0) ::usleep(1'000);

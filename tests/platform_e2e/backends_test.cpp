@@ -57,6 +57,28 @@ TEST_F(PlatformBackends, AFallbackIsTakenInTheOrderOfTheList) {
   EXPECT_EQ(platform_of(make_container())->adapter(Role::cache).implementation, "memory");
 }
 
+TEST_F(PlatformBackends, WhatAContainerOfItsOwnLeftInRedisIsForgotten) {
+  const TemporaryDirectory directory;
+  RedisServer redis(directory.path());
+  ASSERT_TRUE(redis.start());
+  start_platform(
+      "[platform.adapters]\ncache = \"redis\"\n[platform.adapter_options.redis]\nurl = \"" + redis.url() + "\"\n",
+      std::string("tenant = \"container\"\n") + kAllGrants);
+  const std::string gone = make_container(), other = make_container();
+  for (const std::string& id : {gone, other}) {
+    ASSERT_EQ(as_container(id).outcome("cache.set", R"({"namespace":"n*","key":"a","value":"x"})"), "OK");
+  }
+  const std::string named = R"({"container":")" + gone + "\"";
+  ASSERT_EQ(connect().outcome("container.stop", named + R"(,"grace_ms":0})"), "OK");
+  ASSERT_EQ(connect().outcome("container.remove", named + "}"), "OK");
+  ASSERT_EQ(connect().outcome("platform.forget", R"({"tenant":"container.)" + gone + "\"}"), "OK");
+  const std::string left = redis.ask("KEYS '*'");
+  EXPECT_EQ(left.find(gone), std::string::npos) << left;
+  EXPECT_NE(left.find(other), std::string::npos) << left;
+  redis.stop();
+  EXPECT_EQ(connect().outcome("platform.forget", R"({"tenant":"container.)" + gone + "\"}"), "UNAVAILABLE");
+}
+
 TEST_F(PlatformBackends, DownLaterIsUnavailableAndBackWithoutARestart) {
   const TemporaryDirectory directory;
   RedisServer redis(directory.path());

@@ -240,11 +240,12 @@ TEST_F(PlatformData, WritesThatAFullDiskRefusedDoNotPushOutWhatACacheKeeps) {
     const std::string block(65'536, 'x');
     while (file.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) continue;
   }
-  // More, in all, than the cache holds.
+  // In all, nearly what the cache holds; what comes then would be too much, if any of it had been stored.
   const std::string large = R"({"key":"large","value":")" + std::string(1'000'000, 'x') + "\"}";
-  for (int i = 0; i < 280; ++i) ASSERT_EQ(worker.outcome("cache.set", large), "UNAVAILABLE") << i;
+  for (int i = 0; i < 268; ++i) ASSERT_EQ(worker.outcome("cache.set", large), "UNAVAILABLE") << i;
   std::filesystem::remove(filler);
-  ASSERT_EQ(worker.outcome("cache.set", R"({"key":"other","value":"y"})"), "OK");
+  const std::string other = R"({"key":"other","value":")" + std::string(500'000, 'y') + "\"}";
+  ASSERT_EQ(worker.outcome("cache.set", other), "OK");
   EXPECT_EQ(member(worker, "cache.get", R"({"key":"kept"})", "value"), "\"x\"");
 }
 
