@@ -11,7 +11,7 @@ namespace sallyport::testing {
 namespace {
 
 void leave_few_descriptors() {
-  const rlimit limit{.rlim_cur = 48, .rlim_max = 48};
+  const rlimit limit{.rlim_cur = 64, .rlim_max = 64};
   ::setrlimit(RLIMIT_NOFILE, &limit);
   // Without this, root raises its own limit again.
   ::prctl(PR_CAPBSET_DROP, CAP_SYS_RESOURCE, 0, 0, 0);
