@@ -21,14 +21,14 @@ constexpr std::size_t kSpares = 4;
 // Longer than a container takes to run, so that they are not made while it starts.
 constexpr Millis kRefillAfter{10};
 
-Result<UniqueFd> make_tree(const std::string& root, std::initializer_list<const char*> below) {
-  TRY(UniqueFd directory, os::open_private_directory(root));
+Status make_tree(const std::string& root, std::initializer_list<const char*> below) {
+  TRY(const UniqueFd directory, os::open_private_directory(root));
   for (const char* name : below) {
     if (::mkdirat(directory.get(), name, 0700) != 0 && errno != EEXIST) {
       return Error::from_errno("cannot create directory " + root + "/" + name, errno);
     }
   }
-  return directory;
+  return ok();
 }
 
 }  // namespace
@@ -49,18 +49,17 @@ void Places::open() {
 void Places::close() {
   if (!std::exchange(is_open_, false)) return;
   loop_.cancel(refill_);
-  for (const Spare& spare : std::exchange(spares_, {})) remove(spare.name);
+  for (const std::string& name : std::exchange(spares_, {})) remove(name);
 }
 
-Result<UniqueFd> Places::make_trees(const std::string& name) const {
+Status Places::make_trees(const std::string& name) const {
   // Mount points for what is bound below the door's directory.
   const std::string door = doors_ + "/" + name;
-  TRY(const UniqueFd directory, make_tree(door, {"mailbox", "mailbox/in", "mailbox/out", "session", "bin"}));
+  TRY(make_tree(door, {"mailbox", "mailbox/in", "mailbox/out", "session", "bin"}));
   const UniqueFd program{
       ::open((door + "/bin/" + kSignalProgram).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
   if (!program) return Error::from_errno("cannot create a file in " + door, errno);
-  TRY(make_tree(mailboxes_ + "/" + name, {"in", "in/tmp", "in/new", "out", "session"}));
-  return os::listen_unix(directory.get(), kDoorName);
+  return make_tree(mailboxes_ + "/" + name, {"in", "in/tmp", "in/new", "out", "session"});
 }
 
 void Places::remove(const std::string& name) const {
@@ -70,17 +69,20 @@ void Places::remove(const std::string& name) const {
 }
 
 Result<UniqueFd> Places::make(const std::string& id) {
+  bool is_made = false;
   if (!spares_.empty()) {
-    Spare spare = std::move(spares_.back());
+    const std::string spare = std::move(spares_.back());
     spares_.pop_back();
     const auto take = [&](const std::string& parent) {
-      return std::rename((parent + "/" + spare.name).c_str(), (parent + "/" + id).c_str()) == 0;
+      return std::rename((parent + "/" + spare).c_str(), (parent + "/" + id).c_str()) == 0;
     };
-    if (take(doors_) && take(mailboxes_)) return std::move(spare.listening);
+    is_made = take(doors_) && take(mailboxes_);
     // Somebody tidied up: then as if there had been none.
-    remove(spare.name);
+    if (!is_made) remove(spare);
   }
-  return make_trees(id);
+  if (!is_made) TRY(make_trees(id));
+  TRY(const UniqueFd door, os::open_private_directory(doors_ + "/" + id));
+  return os::listen_unix(door.get(), kDoorName);
 }
 
 void Places::refill() {
@@ -88,10 +90,9 @@ void Places::refill() {
   // Whoever took the directories away under a warden that runs shall not find them made again.
   if (::access(doors_.c_str(), F_OK) != 0 || ::access(mailboxes_.c_str(), F_OK) != 0) return;
   const std::string name = kSparePrefix + std::to_string(++made_);
-  auto listening = make_trees(name);
   // Whoever needs a place and cannot have one says so.
-  if (!listening) return remove(name);
-  spares_.push_back({name, std::move(*listening)});
+  if (!make_trees(name)) return remove(name);
+  spares_.push_back(name);
   refill_later();
 }
 

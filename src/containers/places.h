@@ -36,16 +36,12 @@ class Places {
   void close();
 
  private:
-  struct Spare {
-    std::string name;
-    UniqueFd listening;
-  };
-  Result<UniqueFd> make_trees(const std::string& name) const;
+  Status make_trees(const std::string& name) const;
   void refill();
 
   ipc::Loop& loop_;
   std::string doors_, mailboxes_;
-  std::vector<Spare> spares_;
+  std::vector<std::string> spares_;
   ipc::Loop::TimerId refill_ = 0;
   std::uint64_t made_ = 0;
   bool is_open_ = false;

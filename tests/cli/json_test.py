@@ -81,6 +81,7 @@ class Json(unittest.TestCase):
         "audit query": "NOT_FOUND", "audit verify": "NOT_FOUND", "audit checkpoint": "UNAVAILABLE",
         "mcp --profile nosuch": "NOT_FOUND", "mailbox status": "UNAVAILABLE", "mailbox resolve a b done": "UNAVAILABLE",
         "platform check": "INVALID_PARAMS", "platform recount x": "UNAVAILABLE", "platform status": "UNAVAILABLE",
+        "platform forget container.x": "UNAVAILABLE",
     }
     # A list of nothing, nothing to stop, and rows that say themselves what is wrong.
     NEVER_FAIL = {"pod ls", "down", "doctor"}
