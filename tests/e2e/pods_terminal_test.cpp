@@ -51,7 +51,8 @@ TEST_F(PodsInTmux, AttachResizeInterruptDetachAndComeBack) {
     return shows("30 100");
   })) << screen();
   // Ctrl-C reaches the foreground job, and only it.
-  type("'sleep 1000; echo after-$?' Enter");
+  type("'sh -c \"echo job-$((6*7)); exec sleep 1000\"; echo after-$?' Enter");
+  ASSERT_TRUE(shows("job-42")) << screen();
   type("C-c");
   ASSERT_TRUE(eventually([&] {
     type("'echo alive-$((1+1))' Enter");
