@@ -32,6 +32,17 @@ class Identity : public Door {
     start({.before_exec = become});
     open_the_way();
   }
+  // Somebody asks for a shutdown and goes; the warden is stopped meanwhile, so that nobody is there when it accepts.
+  void ask_and_go() {
+    const std::string path = daemon().socket_path();
+    daemon().signal(SIGSTOP);
+    EXPECT_EQ(in_child([&] {
+                Client client = Client::unix_socket(path);
+                return client && client.send(request_frame("1", "warden.shutdown")) ? 0 : 1;
+              }),
+              0);
+    daemon().signal(SIGCONT);
+  }
 };
 
 TEST_F(Identity, TheSocketAndItsDirectoryAreOursAlone) {
@@ -133,15 +144,7 @@ TEST_F(Identity, AnUndumpablePeerIsKnownToAPrivilegedWarden) {
 }
 
 TEST_F(Identity, APeerThatExitsRightAfterConnectingIsRefused) {
-  const std::string path = daemon().socket_path();
-  // Stopped, so that the peer is surely gone when the connection is accepted.
-  daemon().signal(SIGSTOP);
-  EXPECT_EQ(in_child([&] {
-              Client client = Client::unix_socket(path);
-              return client && client.send(request_frame("1", "warden.shutdown")) ? 0 : 1;
-            }),
-            0);
-  daemon().signal(SIGCONT);
+  ask_and_go();
   EXPECT_TRUE(reaches("refused", 1));
   EXPECT_EQ(daemon().log().find("stopping"), std::string::npos) << "and its request was never looked at";
 }
@@ -168,14 +171,7 @@ TEST_F(Identity, WithoutPeerPidfdsPeersAreKnownByTheirCheckedPids) {
 
 TEST_F(Identity, WithoutPeerPidfdsAPeerThatIsGoneIsRefused) {
   start({.before_exec = become_old_kernel});
-  const std::string path = daemon().socket_path();
-  daemon().signal(SIGSTOP);
-  EXPECT_EQ(in_child([&] {
-              Client client = Client::unix_socket(path);
-              return client && client.send(request_frame("1", "warden.shutdown")) ? 0 : 1;
-            }),
-            0);
-  daemon().signal(SIGCONT);
+  ask_and_go();
   EXPECT_TRUE(reaches("refused", 1));
 }
 
