@@ -23,6 +23,8 @@ install(TARGETS sallyport_client EXPORT Sallyport ARCHIVE)
 file(GLOB public_headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/src
      ${CMAKE_SOURCE_DIR}/src/base/*.h ${CMAKE_SOURCE_DIR}/src/wire/*.h ${CMAKE_SOURCE_DIR}/src/client/*.h
      ${CMAKE_SOURCE_DIR}/src/platform/platform.h ${CMAKE_SOURCE_DIR}/src/platform/operations.h)
+# Internals that stand beside them.
+list(FILTER public_headers EXCLUDE REGEX "^(base/fault_point|wire/(json_reader|plain))[.]h$")
 install(CODE "file(REMOVE_RECURSE \"${CMAKE_BINARY_DIR}/include\")
   foreach(name ${public_headers})
     file(READ \"${CMAKE_SOURCE_DIR}/src/\${name}\" text)

@@ -310,6 +310,16 @@ Task<Reply> status(const Permit&, Call& call, RequestContext& context, Host& hos
   });
 }
 
+// The adapters' answer about one tenant; what went wrong there is an error here.
+Task<Result<wire::Message>> ask_about(Call& call, Host& host, std::string_view method, const std::string& tenant) {
+  CO_TRY(const std::shared_ptr<ipc::Session> session, co_await host.adapters.session());
+  const std::string params =
+      wire::to_json([&](JsonWriter& json) { json.begin_object().member("$tenant", tenant).end_object(); });
+  auto answer = co_await ipc::ask(call, session, method, params);
+  if (answer && answer->error) co_return *answer->error;
+  co_return answer;
+}
+
 constexpr Field kTenant[] = {{.name = "tenant", .type = Type::string, .required = true, .least = 1, .most = 128}};
 
 // What a tenant has stored, counted where it lies: for what was lost count of when somebody died over a write.
@@ -319,12 +329,8 @@ Task<Reply> recount(const Permit&, Call& call, RequestContext& context, Host& ho
   const std::string key = quota_key({.name = tenant, .quotas = {}});
   ledger::Quotas& quotas = host.ledger.quotas();
   const ledger::QuotaState before = quotas.state(key, kStorageBytes);
-  CO_TRY(const std::shared_ptr<ipc::Session> session, co_await host.adapters.session());
-  const std::string params =
-      wire::to_json([&](JsonWriter& json) { json.begin_object().member("$tenant", tenant).end_object(); });
-  auto answer = co_await ipc::ask(call, session, "adapters.stored", params);
-  if (!answer) co_return std::move(answer).error();
-  if (answer->error) co_return *answer->error;
+  const auto answer = co_await ask_about(call, host, "adapters.stored", tenant);
+  if (!answer) co_return answer.error();
   const OpenedResult result(*answer, host.sessions.decoder());
   const auto stored = result.value().get("stored_bytes").as_int();
   if (!stored || *stored < 0) co_return Error::make(Code::unavailable, "the adapters did not say how much is stored");
@@ -349,12 +355,8 @@ Task<Reply> forget(const Permit&, Call& call, RequestContext& context, Host& hos
   if (host.containers.find(tenant.substr(kContainerTenant.size()))) {
     co_return Error::make(Code::conflict, "its container is still there; remove it first");
   }
-  CO_TRY(const std::shared_ptr<ipc::Session> session, co_await host.adapters.session());
-  const std::string params =
-      wire::to_json([&](JsonWriter& json) { json.begin_object().member("$tenant", tenant).end_object(); });
-  auto answer = co_await ipc::ask(call, session, "adapters.forget", params);
-  if (!answer) co_return std::move(answer).error();
-  if (answer->error) co_return *answer->error;
+  const auto answer = co_await ask_about(call, host, "adapters.forget", tenant);
+  if (!answer) co_return answer.error();
   host.ledger.quotas().forget(quota_key({.name = tenant, .quotas = {}}));
   co_return call.result([&](JsonWriter& json) { json.begin_object().member("tenant", tenant).end_object(); });
 }

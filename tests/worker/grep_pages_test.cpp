@@ -8,6 +8,19 @@
 namespace sallyport::worker {
 namespace {
 
+// All pages of an answer, joined.
+std::string joined_pages(const SandboxDir& box, GrepRequest grep_request) {
+  std::string joined;
+  for (int pages = 0; pages < 5000; ++pages) {
+    const auto answer = grep(box.open(), grep_request, Stop());
+    if (!answer) return answer.error().describe();
+    joined += lines(*answer);
+    if (answer->cursor.empty()) return joined;
+    grep_request.cursor = answer->cursor;
+  }
+  return "the pages have no end";
+}
+
 TEST(Grep, PagesWithACursorJoinToTheWhole) {
   SandboxDir box;
   std::mt19937 random(5);
@@ -21,26 +34,11 @@ TEST(Grep, PagesWithACursorJoinToTheWhole) {
   const std::string whole = run(box, grep_request);
   for (const std::size_t limit : {std::size_t{1}, std::size_t{7}, std::size_t{50}}) {
     grep_request.limit = limit;
-    grep_request.cursor.clear();
-    std::string joined;
-    int pages = 0;
-    do {
-      const auto answer = grep(box.open(), grep_request, Stop());
-      ASSERT_TRUE(answer) << answer.error().describe();
-      joined += lines(*answer);
-      grep_request.cursor = answer->cursor;
-    } while (!grep_request.cursor.empty() && ++pages < 5000);
-    EXPECT_EQ(joined, whole) << limit;
+    EXPECT_EQ(joined_pages(box, grep_request), whole) << limit;
   }
   grep_request.limit = 100000;
   grep_request.max_bytes = 700;
-  std::string joined;
-  do {
-    const auto answer = grep(box.open(), grep_request, Stop());
-    joined += lines(*answer);
-    grep_request.cursor = answer->cursor;
-  } while (!grep_request.cursor.empty());
-  EXPECT_EQ(joined, whole);
+  EXPECT_EQ(joined_pages(box, grep_request), whole);
 }
 
 TEST(Grep, PagesWithContextJoinToTheWholeToo) {
@@ -62,15 +60,7 @@ TEST(Grep, PagesWithContextJoinToTheWholeToo) {
       const std::string whole = run(box, grep_request);
       grep_request.limit = round % 3 == 0 ? 100000 : 1 + random() % 3;
       if (round % 3 == 0) grep_request.max_bytes = 2000;
-      std::string joined;
-      int pages = 0;
-      do {
-        const auto answer = grep(box.open(), grep_request, Stop());
-        ASSERT_TRUE(answer) << answer.error().describe();
-        joined += lines(*answer);
-        grep_request.cursor = answer->cursor;
-      } while (!grep_request.cursor.empty() && ++pages < 1000);
-      EXPECT_EQ(joined, whole) << pattern << " round " << round;
+      EXPECT_EQ(joined_pages(box, grep_request), whole) << pattern << " round " << round;
     }
   }
 }
