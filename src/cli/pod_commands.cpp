@@ -88,6 +88,7 @@ Result<std::string> create_params(const Context& context, const NewArguments& ar
     }
     for (const auto& [name, value] : variables) json.member(name, value);
     json.end_object();
+    if (const char* path = std::getenv("PATH")) json.member("search_path", path);
     if (!hosts.empty()) {
       json.key("allow_net").begin_array();
       for (const std::string& host : hosts) json.value(host);

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include "cli/run_adoption.h"
 #include "cli/run_egress.h"
 #include "containers/launch_spec.h"
+#include "os/paths.h"
 #include "policy/profile.h"
 #include "sandbox/foreground.h"
 #include "sandbox/scan_record.h"
@@ -22,7 +24,7 @@ namespace {
 
 struct RunArguments {
   std::string profile = "default", workspace;
-  std::vector<std::string> command, read, write, env, limits, allow_net;
+  std::vector<std::string> command, read, write, exec, env, limits, allow_net;
   bool allow_weak = false, no_warden = false, explain = false;
 };
 
@@ -51,6 +53,7 @@ void apply_environment(policy::Profile& profile, const std::vector<std::string>&
   for (const std::string& item : env) {
     const std::size_t equals = item.find('=');
     if (equals == std::string::npos) {
+      if (variable(item)) profile.env.erase(item);
       profile.env_pass.push_back(item);
     } else {
       profile.env[item.substr(0, equals)] = item.substr(equals + 1);
@@ -80,6 +83,8 @@ Result<Prepared> prepare(const Context& context, const RunArguments& arguments) 
   apply_environment(profile, arguments.env);
   TRY(add_paths(profile.fs_read, arguments.read));
   TRY(add_paths(profile.fs_write, arguments.write));
+  TRY(add_paths(profile.fs_read, arguments.exec));
+  TRY(add_paths(profile.exec, arguments.exec));
   profile.allow_weak |= arguments.allow_weak;
   TRY(const auto hosts, allowed_hosts(context, arguments.allow_net));
   profile.net_allow.insert(profile.net_allow.end(), hosts.begin(), hosts.end());
@@ -234,6 +239,40 @@ std::vector<std::string> findings_of(const sandbox::ExitReport& report) {
   return all;
 }
 
+// Where the caller's own shell would find a command; empty if nowhere.
+std::string place_of(const std::string& name) {
+  if (name.find('/') != std::string::npos) return ::access(name.c_str(), X_OK) == 0 ? absolute(name) : "";
+  const std::string path = variable("PATH").value_or("");
+  for (std::size_t at = 0; at < path.size();) {
+    const std::size_t end = std::min(path.find(':', at), path.size());
+    std::string place = absolute(path.substr(at, end - at)) + "/" + name;
+    if (end > at && ::access(place.c_str(), X_OK) == 0) return place;
+    at = end + 1;
+  }
+  return {};
+}
+
+// The sandbox could not execute what the host has: where it is, and what would let it run.
+Error with_remedy(Error error, const sandbox::Spec& spec) {
+  const std::string place = place_of(spec.command.front());
+  if (place.empty() || (error.code != Code::not_found && error.code != Code::policy_denied)) return error;
+  std::string options;
+  for (const std::string& path : {place, os::real_path(place).value_or(place)}) {
+    const std::string directory = std::filesystem::path(path).parent_path();
+    const bool is_allowed = std::any_of(spec.exec.begin(), spec.exec.end(),
+                                        [&](const std::string& root) { return os::is_within(directory, root); });
+    const std::string option = " --exec " + directory;
+    if (!is_allowed && !options.ends_with(option)) options += option;
+  }
+  if (!options.empty()) {
+    error.message += "; the host has it as " + place + ", which this sandbox does not run (allow it with" + options +
+                     "; profile agent runs what is installed in a home)";
+  } else if (error.code == Code::not_found) {
+    error.message += "; " + place + " is there, but the interpreter that it names is not";
+  }
+  return error;
+}
+
 void run(Context& context, const RunArguments& arguments) {
   auto prepared = prepare(context, arguments);
   if (!prepared) {
@@ -268,7 +307,7 @@ void run(Context& context, const RunArguments& arguments) {
   egress.finish();
   adoption.finish();
   if (!outcome) {
-    context.exit_code = static_cast<int>(report(context, outcome.error()));
+    context.exit_code = static_cast<int>(report(context, with_remedy(outcome.error(), spec)));
     return;
   }
   if (context.wants_json) {
@@ -295,6 +334,7 @@ void add_run_command(CLI::App& app, Context& context) {
       ->type_name("DIR");
   command->add_option("--read", arguments->read, "Also readable")->type_name("PATH");
   command->add_option("--write", arguments->write, "Also writable")->type_name("PATH");
+  command->add_option("--exec", arguments->exec, "Also readable, and its programs may run")->type_name("PATH");
   command->add_option("--env", arguments->env, "A variable to set, or to pass on")->type_name("K[=V]");
   command->add_option("--limit", arguments->limits, "memory=2GiB, pids=100, duration=10m, ...")
       ->type_name("NAME=VALUE");

@@ -144,12 +144,36 @@ Result<std::string> check_workspace(const LaunchContext& context, const std::vec
   return *workspace;
 }
 
-std::vector<std::string> make_environment(const policy::Profile& profile, const LaunchContext& context) {
+// Where programs are looked for: the system's places, then those of the caller's own that this sandbox may execute and
+// cannot write to, so that tools which are installed in a home are found by their names, and nothing is shadowed.
+std::string search_path(const sandbox::Spec& spec, const std::string& of_caller) {
+  std::string path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+  const auto holds = [](const std::vector<std::string>& roots, const std::string& directory) {
+    return std::any_of(roots.begin(), roots.end(),
+                       [&](const std::string& root) { return os::is_within(directory, root); });
+  };
+  std::vector<std::string> writable = spec.write;
+  if (!spec.workspace.empty()) writable.push_back(spec.workspace);
+  for (std::size_t at = 0; at <= of_caller.size();) {
+    const std::size_t end = std::min(of_caller.find(':', at), of_caller.size());
+    const std::string directory = of_caller.substr(at, end - at);
+    at = end + 1;
+    const bool is_new = (":" + path + ":").find(":" + directory + ":") == std::string::npos;
+    if (directory.starts_with('/') && is_new && holds(spec.exec, directory) && !holds(writable, directory)) {
+      path += ":" + directory;
+    }
+  }
+  return path;
+}
+
+std::vector<std::string> make_environment(const policy::Profile& profile, const LaunchContext& context,
+                                          const sandbox::Spec& spec) {
   std::map<std::string, std::string> variables = profile.env;
   for (const std::string& name : profile.env_pass) {
     if (const auto value = context.variable(name)) variables.emplace(name, *value);
   }
   variables.emplace("HOME", context.home);
+  if (!variables.contains("PATH")) variables.emplace("PATH", search_path(spec, context.variable("PATH").value_or("")));
   std::vector<std::string> environment;
   append_pairs(environment, variables);
   return environment;
@@ -243,7 +267,7 @@ Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchCont
   }
   for (const std::string& path : profile.exec) expander.append(spec.exec, {without_stars(path)});
   spec.home = context.home;
-  spec.environment = make_environment(profile, context);
+  spec.environment = make_environment(profile, context, spec);
   spec.command = profile.command;
   spec.refuse_hard_links = profile.refuse_hard_links;
   spec.use_all_landlock_rights = profile.all_landlock_rights;

@@ -15,7 +15,7 @@ namespace sallyport::containers {
 struct LaunchContext {
   std::string workspace;  // an existing directory, or empty for none
   std::string home;       // the host user's; inside, a private and empty one takes its place
-  // The caller's environment, asked only for what the profile passes on.
+  // The caller's environment, asked only for what the profile passes on and for PATH.
   std::function<std::optional<std::string>(const std::string&)> variable;
 };
 

@@ -31,6 +31,7 @@ constexpr Field kCreate[] = {
     {.name = "command", .type = Type::string_array, .required = true, .least = 1, .most = 4096},
     {.name = "env", .type = Type::object},
     {.name = "allow_net", .type = Type::string_array, .most = kMaxRules},
+    {.name = "search_path", .type = Type::string, .most = 8192},  // the caller's PATH
     {.name = "size", .type = Type::object, .fields = kSize},
     {.name = "tcp", .type = Type::boolean},
     {.name = "keep_ms", .type = Type::integer, .least = 0, .most = std::int64_t{7} * 24 * 60 * 60 * 1000},
@@ -80,8 +81,11 @@ Result<pod::Startup> read_startup(Host& host, const containers::Config& config, 
   TRY(const policy::Profile profile, profile_of(host.profiles, config));
   auto net = policy::NetPolicy::make(profile.net_allow, profile.net_deny, profile.net_limits);
   if (!net) return Error::invalid_param("params.allow_net", net.error().message);
-  TRY(startup.spec, containers::make_spec(profile, {config.workspace, containers::host_home(),
-                                                    [](const std::string&) { return std::nullopt; }}));
+  // All that it gets of its caller's environment is in the request.
+  const auto variable = [&](const std::string& name) {
+    return name == "PATH" ? std::optional(text(params.get("search_path"))) : std::nullopt;
+  };
+  TRY(startup.spec, containers::make_spec(profile, {config.workspace, containers::host_home(), variable}));
   if (startup.spec.has_proxy) {
     net->is_faulty = host.is_net_faulty;
     startup.net = std::move(*net);

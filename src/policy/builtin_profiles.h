@@ -22,7 +22,7 @@ methods  = ["test.*", "warden.hello", "fs.*", "env.get", "signal.raise"]
 signals  = ["message_ready", "progress_ready", "context_reset", "refresh_groups", "schedule_task", "create_periodic_agent", "register_group", "deploy"]
 review   = { "schedule_task" = ["deputy", "human"], "create_periodic_agent" = ["deputy", "human"], "register_group" = ["deputy", "human"], "deploy" = ["deputy", "human"] }
 rates    = { "schedule_task" = "30/h", "create_periodic_agent" = "10/h", "register_group" = "10/h", "deploy" = "10/h" }
-env      = { PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG = "C.UTF-8" }
+env      = { LANG = "C.UTF-8" }
 env_pass = ["TERM", "COLORTERM", "NO_COLOR", "TZ"]
 )toml"},
     {"mcp", R"toml(
@@ -33,7 +33,7 @@ fs.write = ["${workspace}"]
 fs.deny  = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*_key", "/etc/ssl/private", "/etc/krb5.keytab"]
 exec     = ["/usr/**", "/opt/**", "${workspace}/**"]
 methods  = ["test.*", "warden.hello", "fs.*", "env.get", "container.exec"]
-env      = { PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG = "C.UTF-8" }
+env      = { LANG = "C.UTF-8" }
 env_pass = ["TERM", "COLORTERM", "NO_COLOR", "TZ"]
 )toml"},
     {"read-only", R"toml(
@@ -43,7 +43,7 @@ fs.read  = ["/usr", "/etc", "/opt", "${workspace}"]
 fs.deny  = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*_key", "/etc/ssl/private", "/etc/krb5.keytab"]
 exec     = ["/usr/**", "/opt/**", "${workspace}/**"]
 methods  = ["test.*", "warden.hello", "fs.read", "fs.glob", "fs.grep", "fs.stat", "fs.list", "env.get"]
-env      = { PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG = "C.UTF-8" }
+env      = { LANG = "C.UTF-8" }
 env_pass = ["TERM", "COLORTERM", "NO_COLOR", "TZ"]
 )toml"},
     {"build", R"toml(
@@ -57,20 +57,21 @@ methods  = ["test.*", "warden.hello", "fs.*", "env.get", "signal.raise"]
 signals  = ["message_ready", "progress_ready", "context_reset", "refresh_groups", "schedule_task", "create_periodic_agent", "register_group", "deploy"]
 review   = { "schedule_task" = ["deputy", "human"], "create_periodic_agent" = ["deputy", "human"], "register_group" = ["deputy", "human"], "deploy" = ["deputy", "human"] }
 rates    = { "schedule_task" = "30/h", "create_periodic_agent" = "10/h", "register_group" = "10/h", "deploy" = "10/h" }
-env      = { PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG = "C.UTF-8" }
+env      = { LANG = "C.UTF-8" }
 env_pass = ["TERM", "COLORTERM", "NO_COLOR", "TZ", "CCACHE_DIR"]
 limits   = { memory = "8GiB", pids = 2048 }
 )toml"},
     {"agent", R"toml(
-# For coding agents: their own state is writable, their model, their code host and their packages can be reached.
+# For coding agents: their own state is writable, their model, their code host and their packages can be reached, and
+# what is installed in a home, by whichever manager of versions, runs.
 [profile.agent]
-fs.read   = ["/usr", "/etc", "/opt", "~/.gitconfig", "~/.config/git", "~/.local/bin", "~/.local/share/claude"]
+fs.read   = ["/usr", "/etc", "/opt", "~/.gitconfig", "~/.config/git", "~/.local/bin", "~/.local/share/claude", "~/.local/share/fnm", "~/.local/share/mise", "~/.local/share/pnpm", "~/.local/share/uv", "~/.asdf", "~/.bun", "~/.cargo/bin", "~/.deno", "~/.npm-global", "~/.nvm", "~/.pyenv", "~/.rustup", "~/.volta"]
 fs.write  = ["${workspace}", "~/.claude", "~/.claude.json", "~/.codex", "~/.gemini", "~/.config/opencode", "~/.local/share/opencode", "~/.cache/pip", "~/.npm", "~/.cargo/registry"]
 fs.deny   = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*_key", "/etc/ssl/private", "/etc/krb5.keytab"]
-exec      = ["/usr/**", "/opt/**", "${workspace}/**", "~/.local/bin/**", "~/.local/share/claude/**"]
+exec      = ["/usr/**", "/opt/**", "${workspace}/**", "~/.local/bin/**", "~/.local/share/claude/**", "~/.local/share/fnm/**", "~/.local/share/mise/**", "~/.local/share/pnpm/**", "~/.local/share/uv/**", "~/.asdf/**", "~/.bun/**", "~/.cargo/bin/**", "~/.deno/**", "~/.npm-global/**", "~/.nvm/**", "~/.pyenv/**", "~/.rustup/**", "~/.volta/**"]
 net.allow = ["@anthropic", "@openai", "@github", "@npm", "@pypi", "@crates"]
 methods   = ["test.*", "warden.hello", "fs.*", "env.get"]
-env       = { PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG = "C.UTF-8" }
+env       = { LANG = "C.UTF-8" }
 env_pass  = ["TERM", "COLORTERM", "NO_COLOR", "TZ", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"]
 limits    = { memory = "8GiB", pids = 2048 }
 )toml"},
