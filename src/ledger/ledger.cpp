@@ -1,7 +1,11 @@
 #include "ledger/ledger.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <climits>
 #include <csignal>
 
 #include "ledger/layout.h"
@@ -55,9 +59,16 @@ Result<std::unique_ptr<Ledger>> Ledger::open(const Options& options) {
   TRY(const UniqueFd directory, os::open_private_directory(options.state_dir));
   auto lock = os::lock_file(directory.get(), kLockName);
   if (!lock && lock.error().code == Code::conflict) {
-    return Error::make(Code::conflict, "another warden is running in " + options.state_dir);
+    const auto place = os::read_private_file(options.state_dir + "/" + kLockName, PATH_MAX);
+    return Error::make(Code::conflict, "another warden works with " + options.state_dir +
+                                           (place && !place->empty() ? "; its sockets are in " + *place +
+                                                                           " (set SALLYPORT_RUNTIME_DIR to reach it)"
+                                                                     : ""));
   }
   TRY(UniqueFd held, std::move(lock));
+  if (::ftruncate(held.get(), 0) != 0 || ::pwrite(held.get(), options.place.data(), options.place.size(), 0) < 0) {
+    return Error::from_errno("cannot write the lock file", errno);
+  }
   TRY(auto database, Database::open(database_path(options.state_dir), Database::Access::write, options.vfs));
   TRY(create_tables(*database));
   TRY(SigningKey key, open_key(key_path(options.state_dir), *database));

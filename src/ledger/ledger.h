@@ -73,7 +73,8 @@ class Ledger {
     std::string state_dir;
     const Clock& clock;
     std::uint64_t export_file_bytes = kExportFileBytes;
-    std::string vfs = {};  // another SQLite VFS, for tests
+    std::string vfs = {};    // another SQLite VFS, for tests
+    std::string place = {};  // where its owner is reached, for who finds it taken
   };
 
   // Opens or creates the ledger of a state directory (0700; all files 0600). CONFLICT if another process

@@ -28,11 +28,18 @@ Result<std::string> choose(const char* name, std::string fallback) {
   return value;
 }
 
-// A foreign one is what `su` leaves behind: its owner could move whatever we put there.
+// Where a login puts sockets; empty if there is none. A foreign one is what `su` leaves behind: its owner could move
+// whatever we put there. MCP clients and their kin pass no variable on: the usual place is looked at too, or the
+// programs that they start would look for another warden than the user's shell.
 Result<std::string> own_xdg_runtime() {
   const std::string path = variable("XDG_RUNTIME_DIR");
   struct stat info{};
-  if (path.empty() || !variable("SALLYPORT_RUNTIME_DIR").empty()) return std::string();
+  if (!variable("SALLYPORT_RUNTIME_DIR").empty()) return std::string();
+  if (path.empty()) {
+    const std::string usual = "/run/user/" + std::to_string(::geteuid());
+    const bool is_ours = ::stat(usual.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
+    return is_ours ? usual : std::string();
+  }
   if (::stat(path.c_str(), &info) != 0 || info.st_uid == ::geteuid()) return path;
   return Error::make(Code::invalid_params, "XDG_RUNTIME_DIR (" + path + ") belongs to another user (uid " +
                                                std::to_string(info.st_uid) +

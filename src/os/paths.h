@@ -12,7 +12,9 @@ namespace sallyport::os {
 struct Paths {
   std::string config_file;  // $SALLYPORT_CONFIG, else ~/.config/sallyport/sallyport.toml
   std::string state_dir;    // $SALLYPORT_STATE_DIR, else ~/.local/state/sallyport
-  std::string runtime_dir;  // $SALLYPORT_RUNTIME_DIR, else $XDG_RUNTIME_DIR/sallyport, else /tmp/sallyport-<uid>
+  // $SALLYPORT_RUNTIME_DIR, else sallyport in $XDG_RUNTIME_DIR or, where that is not set, in /run/user/<uid>; without a
+  // login's directory /tmp/sallyport-<uid>.
+  std::string runtime_dir;
   // $SALLYPORT_EGRESS_HOSTS: a file like /etc/hosts that the egress proxy asks instead of the machine's resolver.
   std::string egress_hosts;
 

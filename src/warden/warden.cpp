@@ -161,7 +161,8 @@ Result<std::unique_ptr<Warden>> Warden::start(Options options, const Log& log, c
   ::signal(SIGPIPE, SIG_IGN);
   os::raise_open_files_limit();
   TRY(Claim held, claim(options.paths));
-  TRY(auto ledger, ledger::Ledger::open({.state_dir = options.paths.state_dir, .clock = clock}));
+  TRY(auto ledger,
+      ledger::Ledger::open({.state_dir = options.paths.state_dir, .clock = clock, .place = options.paths.runtime_dir}));
   if (const auto health = ledger->health(); !health.is_good()) log.error("ledger", {{"error", health.error}});
   std::unique_ptr<Warden> warden(
       new Warden(std::move(options), std::move(config), std::move(held), std::move(ledger), log, clock));

@@ -111,6 +111,29 @@ TEST_F(Stranger, TheRuntimeDirectoryOfAnotherLoginIsNotUsed) {
   EXPECT_TRUE(std::filesystem::is_empty(shared));
 }
 
+// As MCP clients start their servers.
+TEST_F(Stranger, AProgramWithoutVariablesComesToTheWardenOfTheLogin) {
+  const std::string login = "/run/user/" + std::to_string(::geteuid());
+  const std::string with_variable = environment() + "XDG_RUNTIME_DIR=" + login + " " SALLYPORT_CLI " --json ";
+  const Ran ran = run_shell("unshare -m sh -c \"mount -t tmpfs none /run && mkdir -p -m 700 " + login + " && " +
+                            with_variable + "up && " + environment() +
+                            "env -u XDG_RUNTIME_DIR -u SALLYPORT_RUNTIME_DIR " SALLYPORT_CLI " --json up && " +
+                            with_variable + "down\" 2>&1");
+  EXPECT_EQ(ran.status, 0) << ran.output;
+  EXPECT_NE(ran.output.find("\"was_running\":true,\"socket\":\"" + login + "/sallyport/warden.sock\""),
+            std::string::npos)
+      << ran.output;
+}
+
+TEST_F(Stranger, ASecondWardenOfOneStateIsToldWhereTheFirstIs) {
+  const std::string cli = environment() + "SALLYPORT_RUNTIME_DIR='" + root_.path();
+  ASSERT_EQ(run_shell(cli + "/one' " SALLYPORT_CLI " up").status, 0);
+  const Ran second = run_shell(cli + "/two' " SALLYPORT_CLI " up 2>&1");
+  EXPECT_EQ(second.status, 4) << second.output;
+  EXPECT_NE(second.output.find("its sockets are in " + root_.path() + "/one"), std::string::npos) << second.output;
+  EXPECT_EQ(run_shell(cli + "/one' " SALLYPORT_CLI " down").status, 0);
+}
+
 // ---- descriptors that are not what they should be ----
 
 TEST_F(Stranger, AReadyDescriptorThatIsNotOpenIsRefusedBeforeAnythingIsOpened) {
