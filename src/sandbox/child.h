@@ -33,6 +33,7 @@ struct ChildContext {
   std::uint32_t cgroup_count;
   TerminalMode terminal;
   std::uint32_t wanted_handover;
+  bool waits_to_go;  // for Request::Kind::go, before anything foreign runs
   Faults faults;
   WorkerEntry worker;
 };
