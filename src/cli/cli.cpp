@@ -2,13 +2,13 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 
 #include "base/sanitized.h"
+#include "cli/cli11.h"
 #include "cli/command.h"
 #include "cli/help.h"
 #include "cli/suggest.h"

@@ -3,12 +3,12 @@
 
 #include <cerrno>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 
 #include "cli/allow_net.h"
+#include "cli/cli11.h"
 #include "cli/command.h"
 #include "cli/run_adoption.h"
 #include "cli/run_egress.h"
