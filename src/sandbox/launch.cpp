@@ -29,8 +29,8 @@
 namespace sallyport::sandbox {
 namespace {
 
-// The network namespace follows in the child, which makes it beside its other work.
-constexpr std::uint64_t kNamespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
+// The namespaces of the network and of IPC follow in the child, which makes them beside its other work.
+constexpr std::uint64_t kNamespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWUTS;
 
 // As fork: returns twice.
 long clone_process(std::uint64_t flags, int* pidfd) {
