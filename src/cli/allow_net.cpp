@@ -1,6 +1,5 @@
 #include "cli/allow_net.h"
-
-#include <CLI/CLI.hpp>
+#include "cli/cli11.h"
 
 #include "policy/net.h"
 #include "policy/net_lists.h"

@@ -1,9 +1,9 @@
 // sallyport approvals [ls | show | approve | deny]
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 
+#include "cli/cli11.h"
 #include "cli/command.h"
 #include "cli/warden_link.h"
 #include "mcp/exec_tool.h"

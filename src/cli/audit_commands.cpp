@@ -2,13 +2,14 @@
 //
 // What only reads opens the ledger by itself, read-only: it works without a warden, and a verification
 // does not have to believe the one it checks.
-#include <CLI/CLI.hpp>
 #include <array>
 #include <charconv>
 #include <cstdio>
 #include <ctime>
+#include <limits>
 #include <thread>
 
+#include "cli/cli11.h"
 #include "cli/command.h"
 #include "cli/warden_link.h"
 #include "ledger/layout.h"
@@ -213,7 +214,7 @@ void add_audit_commands(CLI::App& app, Context& context) {
   tail_command->add_option("-n,--lines", tail_arguments->lines, "How many")
       ->type_name("N")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber.description(""));
+      ->check(CLI::Range(std::numeric_limits<double>::max()).description(""));
   tail_command->add_flag("-f,--follow", tail_arguments->follows, "And those that come");
   on_run(tail_command, context,
          [&context, tail_arguments] { return by_itself(context, tail(context, *tail_arguments)); });
@@ -230,7 +231,7 @@ void add_audit_commands(CLI::App& app, Context& context) {
   query_command->add_option("--method", wanted->method, "fs.read, or a prefix with *")->type_name("NAME");
   query_command->add_option("--limit", wanted->limit, "At most so many")
       ->type_name("N")
-      ->check(CLI::PositiveNumber.description(""));
+      ->check(CLI::Range(std::numeric_limits<double>::min(), std::numeric_limits<double>::max()).description(""));
   on_run(query_command, context, [&context, wanted] { return by_itself(context, query(context, *wanted)); });
 
   auto* verify_command = audit->add_subcommand("verify", "Find what was changed, removed, reordered or cut off");

@@ -2,13 +2,13 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 
 #include "base/sanitized.h"
+#include "cli/cli11.h"
 #include "cli/command.h"
 #include "cli/help.h"
 #include "cli/suggest.h"
@@ -177,7 +177,7 @@ int run(int argc, char** argv, const std::string& version) {
   app.require_subcommand(1);
   app.fallthrough();
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
-  add_run_command(app, context);
+  add_run_command(app, context, words);
   // A sandbox is what people wait for: no other command's options are made for it.
   if (words.empty() || words[0] != "run") add_other_commands(app, context);
 

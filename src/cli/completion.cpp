@@ -1,8 +1,8 @@
 // Scripts for bash, zsh and fish, made from the tree of commands: they cannot lag behind it.
-#include <CLI/CLI.hpp>
 #include <array>
 #include <functional>
 
+#include "cli/cli11.h"
 #include "cli/command.h"
 #include "cli/help.h"
 #include "cli/warden_link.h"

@@ -2,13 +2,13 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <tuple>
 
+#include "cli/cli11.h"
 #include "cli/command.h"
 #include "cli/warden_link.h"
 

@@ -3,10 +3,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <vector>
 
+#include "cli/cli11.h"
 #include "cli/command.h"
 #include "cli/doctor.h"
 #include "cli/warden_link.h"

@@ -1,7 +1,8 @@
 #include "cli/help.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
+
+#include "cli/cli11.h"
 
 namespace sallyport::cli {
 namespace {

@@ -1,7 +1,7 @@
 // sallyport mailbox status | resolve
-#include <CLI/CLI.hpp>
 #include <ctime>
 
+#include "cli/cli11.h"
 #include "cli/command.h"
 #include "cli/warden_link.h"
 

@@ -1,10 +1,10 @@
 // sallyport mcp: for MCP clients, which start it and speak with it on stdin and stdout.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 
+#include "cli/cli11.h"
 #include "cli/command.h"
 #include "cli/warden_link.h"
 #include "containers/launch_spec.h"

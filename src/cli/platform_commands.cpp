@@ -1,7 +1,7 @@
 // platform check, status, recount, forget
-#include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "cli/cli11.h"
 #include "cli/command.h"
 #include "cli/warden_link.h"
 #include "platform/load.h"

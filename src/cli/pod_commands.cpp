@@ -2,7 +2,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cctype>
 #include <csignal>
@@ -14,6 +13,7 @@
 #include <thread>
 
 #include "cli/allow_net.h"
+#include "cli/cli11.h"
 #include "cli/command.h"
 #include "cli/warden_link.h"
 #include "pod/attach.h"

@@ -1,8 +1,8 @@
 // sallyport policy check | show | explain
-#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
 
+#include "cli/cli11.h"
 #include "cli/command.h"
 #include "cli/warden_link.h"
 #include "containers/launch_spec.h"

@@ -1,8 +1,8 @@
 // sallyport schedule ls | rm, sallyport group ls | inspect
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
 
+#include "cli/cli11.h"
 #include "cli/command.h"
 #include "cli/warden_link.h"
 

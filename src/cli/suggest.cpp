@@ -1,9 +1,9 @@
 #include "cli/suggest.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <vector>
 
+#include "cli/cli11.h"
 #include "cli/help.h"
 
 namespace sallyport::cli {

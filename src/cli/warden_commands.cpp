@@ -2,11 +2,11 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <iostream>
 #include <iterator>
 
+#include "cli/cli11.h"
 #include "cli/command.h"
 #include "cli/warden_link.h"
 #include "os/peer.h"

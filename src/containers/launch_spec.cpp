@@ -86,7 +86,10 @@ class Expander {
 
   std::vector<std::string> matching(const std::string& directory, const std::string& pattern) {
     std::vector<std::string> paths;
+    // Most names of a directory differ in the beginning, which takes no fnmatch to see.
+    const std::string_view literal = std::string_view(pattern).substr(0, pattern.find_first_of("*?[\\"));
     for (const std::string& name : names_in(directory)) {
+      if (!name.starts_with(literal)) continue;
       if (::fnmatch(pattern.c_str(), name.c_str(), FNM_PERIOD) == 0) paths.push_back(directory + name);
     }
     return paths;

@@ -3,6 +3,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <memory>
 
@@ -12,21 +13,27 @@
 namespace sallyport::os {
 namespace {
 
-// One look-up instead of one for each of its parts: most paths have no links in them, and nothing to tidy up.
-bool is_real_path(const std::string& path) {
+enum class Look { real, absent, unclear };
+
+// One look-up instead of one for each of its parts: most paths have no links in them, and nothing to tidy up. A path of
+// which a part is not there has no link in front of that either, or the link would have been told.
+Look look_at(const std::string& path) {
   const std::string parts = path + "/";
   const bool is_tidy = path.starts_with('/') && parts.find("//") == std::string::npos &&
                        parts.find("/./") == std::string::npos && parts.find("/../") == std::string::npos;
-  if (!is_tidy) return false;
+  if (!is_tidy) return Look::unclear;
   const open_how how{O_PATH | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS};
-  return static_cast<bool>(
-      UniqueFd(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof(how)))));
+  const UniqueFd found(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof(how))));
+  if (found) return Look::real;
+  return errno == ENOENT || errno == ENOTDIR ? Look::absent : Look::unclear;
 }
 
 }  // namespace
 
 std::optional<std::string> real_path(const std::string& path) {
-  if (is_real_path(path)) return path;
+  const Look look = look_at(path);
+  if (look == Look::real) return path;
+  if (look == Look::absent) return std::nullopt;
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
   if (!real) return std::nullopt;
   return std::string(real.get());

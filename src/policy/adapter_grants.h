@@ -28,11 +28,15 @@ struct AdapterGrant {
   std::uint64_t max_bytes = 16ULL << 20;  // of one value, text or batch
   std::int64_t max_tokens = 4096;         // of one answer
   bool may_write = true;
+
+  bool operator==(const AdapterGrant&) const = default;
 };
 
 // Absent: no limit.
 struct AdapterQuotas {
   std::optional<std::int64_t> storage_bytes, tokens_per_day, requests_per_minute;
+
+  bool operator==(const AdapterQuotas&) const = default;
 };
 
 enum class Tenant : std::uint8_t { profile, container };
@@ -42,6 +46,8 @@ struct AdapterPermissions {
   std::optional<std::vector<std::string>> allowed_hosts;
   AdapterQuotas quotas;
   Tenant tenant = Tenant::profile;
+
+  bool operator==(const AdapterPermissions&) const = default;
 };
 
 }  // namespace sallyport::policy

@@ -1,9 +1,12 @@
-// The profiles that are always there, in the same language as everybody else's.
+// The profiles that are always there, in the same language as everybody else's. They are read when the project is
+// built: see made_profiles.h.
 #pragma once
 
 #include <string_view>
 
 namespace sallyport::policy {
+
+inline constexpr const char* kBuiltinSource = "built in";  // what stands for their file's name
 
 struct BuiltinProfile {
   std::string_view name, text;

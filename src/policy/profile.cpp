@@ -1,17 +1,12 @@
 #include "policy/profile.h"
 
-#include <dirent.h>
-
 #include <algorithm>
 #include <charconv>
 #include <sstream>
 
 #include "policy/adapter_setters.h"
-#include "policy/builtin_profiles.h"
-#include "policy/net_lists.h"
 #include "policy/policy_file.h"
 #include "policy/rule_toml.h"
-#include "policy/text_file.h"
 #include "policy/toml_table.h"
 
 namespace sallyport::policy {
@@ -19,7 +14,6 @@ namespace {
 
 namespace table = toml_table;
 
-constexpr std::size_t kMaxProfileBytes = 1U << 20;
 constexpr std::string_view kWorkspace = "${workspace}";
 
 struct Unit {
@@ -332,84 +326,6 @@ Result<std::vector<Profile>> parse_profiles(std::string_view text, const std::st
     TRY(profiles, read_profiles(path, key, value));
   }
   return profiles;
-}
-
-Result<Profiles> Profiles::load(const std::string& directory) {
-  Profiles all;
-  for (const BuiltinProfile& builtin : kBuiltinProfiles) TRY(all.add_builtin(builtin.text));
-  TRY(all.add_files(directory));
-  TRY(all.expand_lists(directory));
-  return all;
-}
-
-Result<Profile> Profiles::load_one(const std::string& directory, std::string_view name) {
-  Profiles some;
-  for (const BuiltinProfile& builtin : kBuiltinProfiles) {
-    if (builtin.name == name) TRY(some.add_builtin(builtin.text));
-  }
-  TRY(some.add_files(directory));
-  const auto found = some.profiles_.find(name);
-  if (found == some.profiles_.end()) {
-    return Error::make(Code::not_found, "no profile '" + std::string(name) + "'; see: sallyport policy show");
-  }
-  TRY(some.expand_lists(directory));
-  return std::move(found->second);
-}
-
-Status Profiles::add_builtin(std::string_view text) {
-  TRY(auto profiles, parse_profiles(text, "built in"));
-  for (Profile& profile : profiles) profiles_.emplace(profile.name, std::move(profile));
-  return ok();
-}
-
-Status Profiles::add_files(const std::string& directory) {
-  std::vector<std::string> names;
-  if (DIR* listing = ::opendir(directory.c_str())) {
-    while (const dirent* entry = ::readdir(listing)) {
-      const std::string name = entry->d_name;
-      if (name.ends_with(".toml") && name[0] != '.') names.push_back(name);
-    }
-    ::closedir(listing);
-  }
-  std::sort(names.begin(), names.end());
-  for (const std::string& name : names) {
-    const std::string path = directory + "/" + name;
-    TRY(const std::string text, read_text_file(path, kMaxProfileBytes));
-    TRY(auto profiles, parse_profiles(text, path));
-    for (Profile& profile : profiles) {
-      const auto known = profiles_.find(profile.name);
-      const bool is_builtin = std::any_of(std::begin(kBuiltinProfiles), std::end(kBuiltinProfiles),
-                                          [&](const BuiltinProfile& each) { return each.name == profile.name; });
-      if (is_builtin || known != profiles_.end()) {
-        return Error::make(Code::conflict, path + ": profile '" + profile.name + "' is already defined (" +
-                                               (is_builtin ? "built in" : known->second.source) + ")");
-      }
-      profiles_.emplace(profile.name, std::move(profile));
-    }
-  }
-  return ok();
-}
-
-Status Profiles::expand_lists(const std::string& directory) {
-  for (auto& [name, profile] : profiles_) {
-    for (std::vector<std::string>* rules : {&profile.net_allow, &profile.net_deny}) {
-      auto expanded = expand_net_lists(*rules, net_lists_dir(directory));
-      if (!expanded) {
-        return Error::make(expanded.error().code,
-                           profile.source + ": profile '" + name + "': " + expanded.error().message);
-      }
-      *rules = std::move(*expanded);
-    }
-    if (const auto made = NetPolicy::make(profile.net_allow, profile.net_deny, profile.net_limits); !made) {
-      return Error::make(made.error().code, profile.source + ": profile '" + name + "': " + made.error().message);
-    }
-  }
-  return ok();
-}
-
-const Profile* Profiles::find(std::string_view name) const {
-  const auto found = profiles_.find(name);
-  return found == profiles_.end() ? nullptr : &found->second;
 }
 
 }  // namespace sallyport::policy

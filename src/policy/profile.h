@@ -26,6 +26,8 @@ struct DeputyLimits {
   // Paths that no deployed commit may touch: globs, relative to the repository.
   std::vector<std::string> protected_paths = {".github/*", ".gitlab-ci.yml", ".git*", "*.pem", "*.key", ".env*"};
   Millis timeout{60'000};
+
+  bool operator==(const DeputyLimits&) const = default;
 };
 
 struct ProfileLimits {
@@ -40,6 +42,7 @@ struct ProfileLimits {
 
   // Sets one limit from text such as memory=2GiB or duration=90s; the error is a sentence.
   Status set(const std::string& name, const std::string& value);
+  bool operator==(const ProfileLimits&) const = default;
 };
 
 struct Profile {
@@ -67,6 +70,8 @@ struct Profile {
   bool all_landlock_rights = false;
   bool allow_weak = false;  // accept Landlock and seccomp alone where user namespaces are forbidden
   std::string text;         // all of it in one spelling, for the policy's hash
+
+  bool operator==(const Profile&) const = default;
 };
 
 // Why an entry of fs.deny could not hide what it seems to; nothing if it can.
@@ -80,14 +85,13 @@ class Profiles {
   // The built-in ones, and those in `directory`/*.toml, which may not redefine each other. One faulty
   // file is an error for all: nothing starts on a guess.
   static Result<Profiles> load(const std::string& directory);
-  // One of them; of the built-in ones only this is read, which is faster.
+  // One of them; of the built-in ones only this is made, which is faster.
   static Result<Profile> load_one(const std::string& directory, std::string_view name);
 
   const Profile* find(std::string_view name) const;
   const std::map<std::string, Profile, std::less<>>& all() const { return profiles_; }
 
  private:
-  Status add_builtin(std::string_view text);
   Status add_files(const std::string& directory);
   Status expand_lists(const std::string& directory);
 

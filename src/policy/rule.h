@@ -27,6 +27,8 @@ struct RateLimit {
   std::string rule;
   std::int64_t count = 1;
   Millis period{1000};
+
+  bool operator==(const RateLimit&) const = default;
 };
 // "60/min", "5/h": a count per s, min, h or d.
 Result<RateLimit> parse_rate(std::string_view text);
@@ -44,6 +46,7 @@ struct FieldTest {
   double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
 
   bool holds(wire::Value payload) const;
+  bool operator==(const FieldTest&) const = default;
 };
 
 struct Rule {
@@ -64,6 +67,7 @@ struct Rule {
   std::optional<RateLimit> rate;
   std::string text;  // all of it in one spelling, for the policy's hash
 
+  bool operator==(const Rule&) const = default;
   bool matches_payload(wire::Value payload) const;
   bool matches(std::string_view asked, wire::Value payload) const;
   bool concerns(const Principal& principal, std::string_view profile) const;

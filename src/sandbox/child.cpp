@@ -83,6 +83,17 @@ void take_handover(std::uint32_t wanted, InitContext& init, const Reporter& repo
   }
 }
 
+// The maker writes down what is to be done should it be killed, beside all of the above. One that was killed first has
+// closed the socket.
+void await_go() {
+  Request request{};
+  ssize_t length = 0;
+  do {
+    length = ::recv(kControlFd, &request, sizeof(request), 0);
+  } while (length < 0 && errno == EINTR);
+  if (length != sizeof(request) || request.kind != Request::Kind::go) ::_exit(127);
+}
+
 }  // namespace
 
 long Reporter::must(Step step, long result, std::size_t index) const {
@@ -150,6 +161,7 @@ void run_child(const ChildContext& context) {
   if (listener >= 0) {
     hand(listener, kViolations, init);
   }
+  if (context.waits_to_go) await_go();
   reporter.must(Step::ready, 0);
   run_init(init);
 }

@@ -33,6 +33,7 @@ struct ChildContext {
   std::uint32_t cgroup_count;
   TerminalMode terminal;
   std::uint32_t wanted_handover;
+  bool waits_to_go;  // for Request::Kind::go, before anything foreign runs
   Faults faults;
   WorkerEntry worker;
 };
@@ -57,9 +58,9 @@ class Reporter {
 };
 
 // helper.cpp: a process on another core, beside the one that builds its root and bounds its rights. It makes the
-// network namespace, which takes the kernel about as long as all mounts together, and then detaches the host's root,
-// for which the kernel waits for every core. finish() waits for its end and joins the network, which takes a
-// capability.
+// namespace of the network, which takes the kernel about as long as all mounts together, and that of IPC, and then
+// detaches the host's root, for which the kernel waits for every core. finish() waits for its end and joins both, which
+// takes a capability.
 class Helper {
  public:
   Helper(const Reporter& reporter, bool has_proxy) : reporter_(reporter), has_proxy_(has_proxy) {}
@@ -79,7 +80,8 @@ class Helper {
   std::atomic<bool> is_host_taken_ = false;
   // Written by the helper, which shares this memory.
   int listener_ = -1;
-  int namespace_ = -1;
+  int network_ = -1;
+  int ipc_ = -1;
   bool is_host_detached_ = false;
   int error_ = 0;
   alignas(16) char stack_[16 * 1024];

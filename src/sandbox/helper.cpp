@@ -60,10 +60,13 @@ int Helper::run(void* self) {
 }
 
 void Helper::make_network() {
-  const bool is_made = ::unshare(CLONE_NEWNET) == 0 && bring_loopback_up() == 0;
+  const bool is_made = ::unshare(CLONE_NEWNET | CLONE_NEWIPC) == 0 && bring_loopback_up() == 0;
   if (is_made && has_proxy_) listener_ = listen_for_proxy();
-  if (is_made && (listener_ >= 0 || !has_proxy_)) namespace_ = ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-  if (namespace_ < 0) error_ = errno;
+  if (is_made && (listener_ >= 0 || !has_proxy_)) {
+    network_ = ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    ipc_ = ::open("/proc/self/ns/ipc", O_RDONLY | O_CLOEXEC);
+  }
+  if (network_ < 0 || ipc_ < 0) error_ = errno;
 }
 
 // By whoever has nothing else to do first. What lies on top of the root is what the path leads to here; everything else
@@ -91,10 +94,12 @@ void Helper::root_is_changed() {
 int Helper::finish() {
   while (helper_ > 0 && ::waitpid(helper_, nullptr, __WALL) < 0 && errno == EINTR) {
   }
-  if (namespace_ < 0) reporter_.fail(Step::loopback, error_ != 0 ? error_ : ECHILD);
+  if (network_ < 0 || ipc_ < 0) reporter_.fail(Step::loopback, error_ != 0 ? error_ : ECHILD);
   if (!is_host_detached_) reporter_.fail(Step::pivot, error_ != 0 ? error_ : ECHILD);
-  reporter_.must(Step::loopback, ::setns(namespace_, CLONE_NEWNET));
-  ::close(namespace_);
+  reporter_.must(Step::loopback, ::setns(network_, CLONE_NEWNET));
+  reporter_.must(Step::loopback, ::setns(ipc_, CLONE_NEWIPC));
+  ::close(network_);
+  ::close(ipc_);
   return listener_;
 }
 

@@ -272,6 +272,8 @@ class Init {
       case Request::Kind::worker:
         start_worker(request, fds, fd_count);
         break;
+      case Request::Kind::go:
+        break;
     }
     for (std::size_t i = 0; i < fd_count; ++i) ::close(fds[i]);
   }

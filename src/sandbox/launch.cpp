@@ -29,8 +29,8 @@
 namespace sallyport::sandbox {
 namespace {
 
-// The network namespace follows in the child, which makes it beside its other work.
-constexpr std::uint64_t kNamespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
+// The namespaces of the network and of IPC follow in the child, which makes them beside its other work.
+constexpr std::uint64_t kNamespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWUTS;
 
 // As fork: returns twice.
 long clone_process(std::uint64_t flags, int* pidfd) {
@@ -122,6 +122,15 @@ struct Running::State {
     placeholder.reset();
     if (!plan.findings.placeholder.empty()) remove_placeholder(plan.findings.placeholder);
     plan.findings.placeholder.clear();
+  }
+
+  // While pid 1 builds the walls, which waits for it before anything foreign runs.
+  void write_record(const Spec& spec) {
+    auto written = ScanRecord::write(spec.scan_records, spec.name, pid, plan.findings);
+    if (written) record = std::move(*written);
+    const Request go{Request::Kind::go, 0, 0, 0, 0};
+    // One that has ended has said why.
+    (void)::send(control.get(), &go, sizeof(go), MSG_NOSIGNAL);
   }
 
   std::optional<Notice> receive() {
@@ -263,10 +272,6 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
   if (state->cgroup.in_force().memory_bytes == 0 && !plan.is_weak) plan.supervised_memory = spec.limits.memory_bytes;
 
   const bool is_recorded = plan.findings.needs_scan && !spec.scan_records.empty();
-  if (is_recorded) {
-    if (auto record = ScanRecord::write(spec.scan_records, spec.name, plan.findings))
-      state->record = std::move(*record);
-  }
   std::array<int, 2> pair{-1, -1};
   if (options.faults.fail_at == Step::socket)
     return Error::from_errno("cannot make the control socket", options.faults.error);
@@ -283,6 +288,7 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
                        static_cast<std::uint32_t>(state->cgroup.join_fds().size()),
                        options.terminal,
                        0,
+                       is_recorded,
                        options.faults,
                        options.worker};
   if (options.wants_pid_namespace) context.wanted_handover |= kPidNamespace;
@@ -316,8 +322,8 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
   }
   state->pid = static_cast<pid_t>(pid);
   state->pidfd = UniqueFd(pidfd);
-  state->record.set_pid(state->pid);
   far_end.reset();
+  if (is_recorded) state->write_record(spec);
 
   const std::optional<Notice> first = state->receive();
   if (!first) return Error::make(Code::unavailable, "the sandbox ended while it was being built");

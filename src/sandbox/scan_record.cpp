@@ -43,13 +43,12 @@ using SteadyClock = std::chrono::steady_clock;
 
 struct Record {
   std::uint32_t version = 1;
-  std::int32_t pid = 0;  // of pid 1; kPidOffset bytes from the start
+  std::int32_t pid = 0;  // of pid 1
   std::string name;
   Findings findings;
   bool is_scanned = false;
   std::vector<std::string> reports;
 };
-constexpr off_t kPidOffset = sizeof(std::uint32_t);
 constexpr std::size_t kMaxRecordBytes = 64U << 20;
 constexpr std::size_t kMaxRecords = 4096;              // looked at per turn
 constexpr std::chrono::milliseconds kTimeToDie{2000};  // of all together
@@ -97,14 +96,15 @@ bool is_near(const std::string& one, const std::string& other) {
 
 }  // namespace
 
-Result<ScanRecord> ScanRecord::write(const std::string& directory, const std::string& name, const Findings& findings) {
+Result<ScanRecord> ScanRecord::write(const std::string& directory, const std::string& name, pid_t init,
+                                     const Findings& findings) {
   TRY(const UniqueFd place, os::open_private_directory(directory));
   static std::atomic<std::uint64_t> counter{0};  // names only have to differ within this process
   const std::string file_name = own_prefix() + std::to_string(counter++);
   UniqueFd file(::openat(place.get(), file_name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return Error::from_errno("cannot write down what the scan at exit needs", errno, directory);
   ScanRecord record(directory + "/" + file_name, std::move(file));
-  const std::string text = encoded({.name = name, .findings = findings, .reports = {}});
+  const std::string text = encoded({.pid = init, .name = name, .findings = findings, .reports = {}});
   const bool is_locked = ::flock(record.file_.get(), LOCK_EX | LOCK_NB) == 0;
   if (!is_locked || ::write(record.file_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
     return Error::from_errno("cannot write down what the scan at exit needs", errno, directory);
@@ -123,12 +123,6 @@ ScanRecord& ScanRecord::operator=(ScanRecord&& other) noexcept {
 
 ScanRecord::~ScanRecord() {
   if (file_ && !is_to_stay_) ::unlink(path_.c_str());
-}
-
-void ScanRecord::set_pid(pid_t init) const {
-  const auto number = static_cast<std::int32_t>(init);
-  if (file_) [[maybe_unused]]
-    const ssize_t written = ::pwrite(file_.get(), &number, sizeof number, kPidOffset);
 }
 
 void ScanRecord::keep_reports(const std::vector<std::string>& reports) {

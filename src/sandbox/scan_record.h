@@ -1,6 +1,6 @@
-// What the scan at exit needs to know, written down before a sandbox starts. Whoever supervises a sandbox may be killed
-// with it: then the next one in that workspace, or the next warden, makes up for the scan, before what was left behind
-// can be taken for the user's own.
+// What the scan at exit needs to know, written down before the first command of a sandbox starts. Whoever supervises a
+// sandbox may be killed with it: then the next one in that workspace, or the next warden, makes up for the scan, before
+// what was left behind can be taken for the user's own.
 //
 // `<directory>/<maker>-<number>`, mode 0600, in a private directory. It is locked for as long as its maker lives. It
 // does not wait for the disk: after a loss of power it may be gone.
@@ -21,13 +21,14 @@ class ScanRecord {
  public:
   ScanRecord() = default;  // of nothing
   ScanRecord(std::string path, UniqueFd file) : path_(std::move(path)), file_(std::move(file)) {}
-  static Result<ScanRecord> write(const std::string& directory, const std::string& name, const Findings& findings);
+  // `init`: the sandbox's pid 1.
+  static Result<ScanRecord> write(const std::string& directory, const std::string& name, pid_t init,
+                                  const Findings& findings);
   ScanRecord(ScanRecord&&) noexcept;
   ScanRecord& operator=(ScanRecord&&) noexcept;
   ~ScanRecord();  // takes it away, unless it must stay
 
   bool is_written() const { return static_cast<bool>(file_); }
-  void set_pid(pid_t init) const;
   void must_stay() { is_to_stay_ = true; }  // something runs
   void scan_is_made() { is_to_stay_ = false; }
   // It was made, and nobody could be told.

@@ -24,7 +24,7 @@ TEST(RealPath, IsWhatRealpathSays) {
   }
   EXPECT_EQ(real_path(root + "/link"), root + "/a");
   EXPECT_EQ(real_path("/"), "/");
-  for (const char* path : {"/dangling", "/a/none"}) {
+  for (const char* path : {"/dangling", "/a/none", "/none/at/all", "/link/none", "/dangling/none"}) {
     EXPECT_EQ(real_path(root + path), std::nullopt) << path;
     EXPECT_EQ(errno, ENOENT) << path;
   }

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "policy/builtin_profiles.h"
+#include "policy/made_profiles.h"
 #include "policy/policy.h"
 #include "policy/policy_file.h"
 
@@ -333,6 +334,17 @@ when = { branch = "main" }
   ASSERT_EQ(p.rules.size(), 2U);
   EXPECT_EQ(p.rules[0].name, "profile.p.rates.deploy");
   EXPECT_EQ(p.rules[1].name, "profile.p.rule.no-main");
+}
+
+TEST(ProfilePolicy, BuiltInProfilesAreWhatTheirTextSays) {
+  const auto made = made_profiles();
+  ASSERT_EQ(made.size(), std::size(kBuiltinProfiles));
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    const auto parsed = parse_profiles(kBuiltinProfiles[i].text, kBuiltinSource);
+    ASSERT_TRUE(parsed && parsed->size() == 1) << made[i].name;
+    EXPECT_EQ(made[i].name, parsed->front().name);
+    EXPECT_TRUE(made[i].make() == parsed->front()) << made[i].name;
+  }
 }
 
 TEST(ProfilePolicy, BuiltInProfilesReviewEverythingThatCarriesData) {

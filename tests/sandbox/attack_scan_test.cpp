@@ -1,5 +1,7 @@
 // Attacks on the scan at exit: races with it, things it might not see, its end by force, and what it must leave alone.
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,21 +43,22 @@ class ScanAttack : public AttackTest {
     }
     return false;
   }
+  // The supervisor itself, without the harness around it.
+  [[noreturn]] void supervise(const Spec& spec) const {
+    if (by_ == StartedBy::user && ::geteuid() == 0 &&
+        (::setresgid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0 ||
+         ::setresuid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0)) {
+      ::_exit(98);
+    }
+    [[maybe_unused]] const auto ignored = run_foreground(spec);
+    ::_exit(0);
+  }
   // One that plants a hook and is killed with its supervisor: nobody looks.
   std::string plant_and_kill() {
     const std::string hook = workspace_ + "/new/.git/hooks/pre-commit";
     const Spec attacked = recorded("git init -q new && echo evil > " + hook + " && touch ready && sleep 1000");
     const pid_t harness = ::fork();
-    if (harness == 0) {
-      // The supervisor itself, without the harness around it.
-      if (by_ == StartedBy::user && ::geteuid() == 0 &&
-          (::setresgid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0 ||
-           ::setresuid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0)) {
-        ::_exit(98);
-      }
-      [[maybe_unused]] const auto never = run_foreground(attacked);
-      ::_exit(0);
-    }
+    if (harness == 0) supervise(attacked);
     while (!exists(workspace_ + "/ready")) ::usleep(1000);
     EXPECT_EQ(records(), 1U);
     ::kill(harness, SIGKILL);
@@ -276,6 +279,26 @@ TEST_P(ScanAttack, KillsItsSupervisorBeforeTheScan) {
   EXPECT_FALSE(exists(hook));
   EXPECT_EQ(records(), 0U);
   EXPECT_FALSE(mentions(run_recorded("true"), "missed", ""));
+}
+
+TEST_P(ScanAttack, RunsNothingWhenItsSupervisorDiesBeforeTheRecordIsWritten) {
+  ASSERT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);  // so that its pid 1 can be waited for
+  const pid_t harness = ::fork();
+  if (harness == 0) {
+    const rlimit none{0, RLIM_INFINITY};
+    if (::setrlimit(RLIMIT_FSIZE, &none) != 0) ::_exit(97);  // the first byte that it writes kills it
+    supervise(recorded("touch ran"));
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(harness, &status, 0), harness);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ) << status;
+  while (::waitpid(-1, nullptr, __WALL) > 0) {
+  }
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
+  EXPECT_FALSE(exists(workspace_ + "/ran"));
+  EXPECT_EQ(records(), 1U);
+  EXPECT_FALSE(mentions(run_recorded("true"), "missed", "")) << "nothing ran, so there is nothing to be told";
+  EXPECT_EQ(records(), 0U);
 }
 
 TEST_P(ScanAttack, IsToldByTheNextThatStartsWhenOneThatMadeItDoesNot) {
