@@ -26,6 +26,8 @@ struct DeputyLimits {
   // Paths that no deployed commit may touch: globs, relative to the repository.
   std::vector<std::string> protected_paths = {".github/*", ".gitlab-ci.yml", ".git*", "*.pem", "*.key", ".env*"};
   Millis timeout{60'000};
+
+  bool operator==(const DeputyLimits&) const = default;
 };
 
 struct ProfileLimits {
