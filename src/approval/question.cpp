@@ -224,10 +224,12 @@ Result<std::optional<Question>> find_question(Database& database, const std::str
   return std::optional<Question>(read_row(select));
 }
 
-Result<std::vector<Question>> open_questions(Database& database, std::int64_t limit) {
+Result<std::vector<Question>> open_questions(Database& database, std::int64_t limit, const std::string& after) {
   TRY(Statement select, database.prepare("SELECT " SALLYPORT_QUESTION_COLUMNS
-                                         " FROM approvals WHERE state = 'open' ORDER BY asked_ms, id LIMIT ?"));
-  select.bind(limit);
+                                         " FROM approvals WHERE state = 'open' AND (?1 = '' OR (asked_ms, id) >"
+                                         " (SELECT asked_ms, id FROM approvals WHERE id = ?1))"
+                                         " ORDER BY asked_ms, id LIMIT ?2"));
+  select.bind(after).bind(limit);
   std::vector<Question> all;
   for (;;) {
     TRY(const bool has_row, select.step());
