@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/base.h"
 #include "os/paths.h"
@@ -40,6 +41,11 @@ void add_approval_commands(CLI::App& app, Context& context);
 
 // Runs a command when it was named, and turns its error into an exit code.
 void on_run(CLI::App* command, Context& context, std::function<Status()> work);
+
+// An error of whoever typed the command: exit code 2.
+Error wrong_usage(Context& context, std::string message);
+// Of --env, which takes NAME=VALUE, or NAME to pass it on.
+Status check_variables(Context& context, const std::vector<std::string>& items);
 
 // Prints an error (as JSON with --json) and returns the exit code that fits it.
 Exit report(const Context& context, const Error& error);
