@@ -52,7 +52,7 @@ class Mailbox {
   }
 
   // {"mailboxes":[...],"has_more":...}: of one container, or of all behind `after`.
-  std::string status(const std::string& container, const std::string& after) const;
+  std::string status(const std::string& container, const std::string& after = {}) const;
 
  private:
   bool look(const std::string& container, const std::string& name);

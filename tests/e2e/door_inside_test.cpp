@@ -165,6 +165,31 @@ print(told.get("error", "written"))
   EXPECT_EQ(exec(host, id, "cat last").out, "fine");
 }
 
+TEST_F(DoorInside, AttackConnectionsThatAreRefusedDoNotBuryOtherEvents) {
+  Client host = connect(), subscriber = connect();
+  const std::string id = create(host, "");
+  ASSERT_EQ(subscriber.outcome("warden.subscribe", R"({"events":["session.refused","container.exited"]})"), "OK");
+  EXPECT_EQ(exec(host, id, write_script("storm.py", R"(
+held = []
+for i in range(2000):
+    s = connect()
+    if i < 256:
+        held.append(s)
+)"))
+                .exit_code,
+            0);
+  EXPECT_EQ(host.outcome("container.stop", named(id)), "OK");
+  int refused = 0;
+  for (std::string method; method != "container.exited";) {
+    const auto event = subscriber.next_message();
+    ASSERT_TRUE(event);
+    method = event->method;
+    refused += method == "session.refused" ? 1 : 0;
+  }
+  EXPECT_GE(refused, 1);
+  EXPECT_LT(refused, 200);
+}
+
 TEST_F(DoorInside, ATokenOfOneContainerIsWorthNothingInAnother) {
   Client host = connect();
   std::filesystem::create_directories(daemon().root() + "/profiles");
