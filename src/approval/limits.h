@@ -16,6 +16,10 @@ inline constexpr std::chrono::milliseconds kRetryAfter{500};
 
 // What one container may have open at once: a human reads them all.
 inline constexpr std::int64_t kMaxOpenPerContainer = 64;
+// Questions of one container that were withdrawn: so many of the last minute, and of those that are kept. Whoever asks
+// and goes, again and again, fills neither the ledger nor a human's day.
+inline constexpr std::int64_t kMaxWithdrawn = 64;
+inline constexpr std::chrono::milliseconds kWithdrawnCounts{60'000};
 // One page of the list; see also wire::kPageBytes.
 inline constexpr std::int64_t kMaxListed = 256;
 // What a human can be asked about: all of it is shown, twice and with what it was before, in one frame.

@@ -276,5 +276,22 @@ TEST_F(Approvals, AttackWhatIsNestedTooDeepHidesNoOtherQuestion) {
   EXPECT_EQ(human.outcome("approval.show", named(question(human))), "OK");
 }
 
+TEST_F(Approvals, AttackWhoAsksAndGoesAgainAndAgainIsRefused) {
+  use_profile("review = { \"fs.mkdir\" = \"human\" }\n");
+  Client agent = inside(), human = connect();
+  ASSERT_EQ(human.outcome("warden.subscribe", R"({"events":["approval.asked"]})"), "OK");
+  for (int i = 0; i < 300; ++i) {
+    const std::string id = std::to_string(i);
+    ASSERT_TRUE(agent.send_request(id, "fs.mkdir", mkdir_params("never")));
+    ASSERT_TRUE(agent.send(frame_of(R"({"id":")" + id + R"(","type":"event","method":"cancel"})")));
+    EXPECT_NE(code_of(agent.next_message()), "OK");
+  }
+  const auto refused = agent.call("fs.mkdir", mkdir_params("never"));
+  EXPECT_EQ(code_of(refused), "APPROVAL_DENIED");
+  EXPECT_NE(why(refused).find("withdrawn"), std::string::npos) << why(refused);
+  Client other = connect();
+  EXPECT_EQ(other.call("approval.list")->result.get("approvals").size(), 0U);
+}
+
 }  // namespace
 }  // namespace sallyport::testing
