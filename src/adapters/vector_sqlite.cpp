@@ -80,6 +80,7 @@ class SqliteVectors final : public Adapter {
     batch.dimensions = static_cast<std::size_t>(params.get("dimensions").as_int().value_or(0));
     for (const wire::Value item : params.get("metadata").items()) {
       if (!item.is_object()) co_return Error::invalid_param("params.metadata", "must hold objects");
+      if (item.depth() > wire::kMaxKeptDepth) co_return Error::invalid_param("params.metadata", "is nested too deep");
       batch.metadata.push_back(item.to_json());
     }
     if (!batch.metadata.empty() && batch.metadata.size() != batch.ids.size()) {

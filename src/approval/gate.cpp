@@ -10,6 +10,15 @@ namespace {
 
 constexpr std::string_view kCallPrefix = "call-";
 
+// In one message, together with the other questions.
+bool can_be_shown(std::string_view payload) {
+  if (payload.empty()) return true;
+  if (payload.size() > kMaxReviewedBytes) return false;
+  wire::Decoder decoder;
+  const auto document = decoder.parse(payload);
+  return document && document->root().depth() <= wire::kMaxKeptDepth;
+}
+
 Verdict refusal(const Error& error) {
   return {.kind = Verdict::Kind::rejected, .payload = {}, .why = error.message, .by = "warden"};
 }
@@ -100,6 +109,12 @@ Fire Gate::settle_later(QuestionState to, std::string why, std::function<bool(co
 // ---- asking ----
 
 Task<Verdict> Gate::review(Matter matter) {
+  if (!can_be_shown(matter.payload) || !can_be_shown(matter.original.value_or("{}"))) {
+    co_return refusal(Error::make(Code::payload_too_large, "it is too large to be shown to a human: at most " +
+                                                               std::to_string(kMaxReviewedBytes) +
+                                                               " bytes, nested no deeper than " +
+                                                               std::to_string(wire::kMaxKeptDepth)));
+  }
   const std::string id = random_hex(6);
   const auto asking = asking_.insert(asking_.end(), Asking{matter.container, matter.request_id});
   const std::function<Result<Asked>(ledger::Transaction&)> work = [&](ledger::Transaction& transaction) {
@@ -199,9 +214,10 @@ void Gate::publish(std::string_view event, const Question& question) {
 
 // ---- looking ----
 
-Task<Result<std::vector<Question>>> Gate::list() {
+Task<Result<std::vector<Question>>> Gate::list(std::string after) {
   std::optional<Result<std::vector<Question>>> found;
-  CO_TRY(co_await look(ledger_, [&](ledger::Database& database) { found = open_questions(database, kMaxListed); }));
+  CO_TRY(
+      co_await look(ledger_, [&](ledger::Database& database) { found = open_questions(database, kMaxListed, after); }));
   co_return std::move(*found);
 }
 

@@ -16,9 +16,16 @@ inline constexpr std::chrono::milliseconds kRetryAfter{500};
 
 // What one container may have open at once: a human reads them all.
 inline constexpr std::int64_t kMaxOpenPerContainer = 64;
-// One page of the list: it must fit into one frame, payloads included.
+// Questions of one container that were withdrawn: so many of the last minute, and of those that are kept. Whoever asks
+// and goes, again and again, fills neither the ledger nor a human's day.
+inline constexpr std::int64_t kMaxWithdrawn = 64;
+inline constexpr std::chrono::milliseconds kWithdrawnCounts{60'000};
+// One page of the list; see also wire::kPageBytes.
 inline constexpr std::int64_t kMaxListed = 256;
-inline constexpr std::size_t kMaxListedBytes = 512U << 10;
+// What a human can be asked about: all of it is shown, twice and with what it was before, in one frame.
+inline constexpr std::size_t kMaxReviewedBytes = 128U << 10;
+// Of a text made of it, with an indentation for each level: beyond this it is shown as it is.
+inline constexpr std::size_t kMaxPrettyBytes = kMaxReviewedBytes;
 
 // Questions that are over are kept this long: so that asking again about the same matter gets the same answer.
 inline constexpr std::chrono::milliseconds kKept{7 * 24 * 60 * 60 * 1000};

@@ -53,10 +53,12 @@ std::string pretty(std::string_view json) {
   if (!document) return std::string(json);
   std::string out;
   indent(out, document->root(), 0);
-  return out;
+  return out.size() > kMaxPrettyBytes ? std::string(json) : out;
 }
 
-std::string payload_diff(std::string_view before, std::string_view after) {
+namespace {
+
+std::string lines_that_differ(std::string_view before, std::string_view after) {
   const std::string old_text = pretty(before), new_text = pretty(after);
   if (old_text == new_text) return {};
   const auto a = lines_of(old_text), b = lines_of(new_text);
@@ -87,6 +89,14 @@ std::string payload_diff(std::string_view before, std::string_view after) {
     }
   }
   return out;
+}
+
+}  // namespace
+
+std::string payload_diff(std::string_view before, std::string_view after) {
+  std::string diff = lines_that_differ(before, after);
+  if (diff.size() <= kMaxPrettyBytes) return diff;
+  return "--- as it came\n+++ as the deputy changed it\ntoo much to be shown: compare `original` and `payload`\n";
 }
 
 }  // namespace sallyport::approval

@@ -91,8 +91,25 @@ Status check_room(Transaction& transaction, const Matter& matter) {
       transaction.database().prepare("SELECT count(*) FROM approvals WHERE container = ? AND state = 'open'"));
   count.bind(matter.container);
   TRY(const bool has_row, count.step());
-  if (has_row && count.integer(0) < kMaxOpenPerContainer) return ok();
-  return Error::make(Code::rate_limited, "too many questions are open already");
+  if (!has_row || count.integer(0) >= kMaxOpenPerContainer) {
+    return Error::make(Code::rate_limited, "too many questions are open already");
+  }
+  if (matter.container.empty()) return ok();
+  TRY(Statement withdrawn, transaction.database().prepare("SELECT count(*) FROM approvals WHERE container = ? AND"
+                                                          " state = 'withdrawn' AND answered_ms > ?"));
+  withdrawn.bind(matter.container).bind(transaction.now_ms() - kWithdrawnCounts.count());
+  TRY(const bool has_count, withdrawn.step());
+  if (has_count && withdrawn.integer(0) < kMaxWithdrawn) return ok();
+  return Error::make(Code::rate_limited, "too many questions were withdrawn a moment ago; ask again in a minute");
+}
+
+Status forget_withdrawn(Transaction& transaction, const std::string& container) {
+  TRY(Statement remove,
+      transaction.database().prepare(
+          "DELETE FROM approvals WHERE container = ?1 AND state = 'withdrawn' AND id NOT IN (SELECT id"
+          " FROM approvals WHERE container = ?1 AND state = 'withdrawn'"
+          " ORDER BY answered_ms DESC, id LIMIT ?2)"));
+  return remove.bind(container).bind(kMaxWithdrawn).run();
 }
 
 Status insert(Transaction& transaction, const Question& question) {
@@ -194,6 +211,7 @@ Result<Question> settle(Transaction& transaction, const std::string& id, Questio
     TRY(update.bind(to_string(to)).bind(found->by).bind(found->why).bind(found->answered_ms).bind(id).run());
   }
   TRY(record(transaction, *found, to == QuestionState::approved || to == QuestionState::denied ? "host" : "warden"));
+  if (to == QuestionState::withdrawn) TRY(forget_withdrawn(transaction, found->matter.container));
   return std::move(*found);
 }
 
@@ -224,10 +242,12 @@ Result<std::optional<Question>> find_question(Database& database, const std::str
   return std::optional<Question>(read_row(select));
 }
 
-Result<std::vector<Question>> open_questions(Database& database, std::int64_t limit) {
+Result<std::vector<Question>> open_questions(Database& database, std::int64_t limit, const std::string& after) {
   TRY(Statement select, database.prepare("SELECT " SALLYPORT_QUESTION_COLUMNS
-                                         " FROM approvals WHERE state = 'open' ORDER BY asked_ms, id LIMIT ?"));
-  select.bind(limit);
+                                         " FROM approvals WHERE state = 'open' AND (?1 = '' OR (asked_ms, id) >"
+                                         " (SELECT asked_ms, id FROM approvals WHERE id = ?1))"
+                                         " ORDER BY asked_ms, id LIMIT ?2"));
+  select.bind(after).bind(limit);
   std::vector<Question> all;
   for (;;) {
     TRY(const bool has_row, select.step());

@@ -61,8 +61,9 @@ Result<std::vector<Question>> settle_all(ledger::Transaction& transaction, Quest
                                          Condition&& condition);
 
 Result<std::optional<Question>> find_question(ledger::Database& database, const std::string& id);
-// Those that are open, the oldest first.
-Result<std::vector<Question>> open_questions(ledger::Database& database, std::int64_t limit);
+// Those that are open, the oldest first; of those asked after the one with the id `after`, if that is given.
+Result<std::vector<Question>> open_questions(ledger::Database& database, std::int64_t limit,
+                                             const std::string& after = {});
 
 // Its members, into an object that is open. With everything that will run if `in_full`.
 void write_question(wire::JsonWriter& json, const Question& question, bool in_full);

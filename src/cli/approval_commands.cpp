@@ -89,12 +89,12 @@ std::string named(const std::string& id, const std::string& why = {}, const std:
 
 Status list(const Context& context) {
   TRY(const auto client, connect_warden(context.paths));
-  TRY(const Answer answer, client->call("approval.list"));
+  TRY(const wire::Document all, call_for_all(*client, "approval.list", "approvals", "id"));
   if (context.wants_json) {
-    print(answer.json());
+    print(all.root().to_json());
     return ok();
   }
-  const wire::Value questions = answer.value().get("approvals");
+  const wire::Value questions = all.root().get("approvals");
   if (questions.size() == 0) print("nothing waits for approval");
   for (const wire::Value question : questions.items()) print_row(question);
   return ok();
@@ -126,8 +126,8 @@ Status answer(const Context& context, const AnswerArguments& arguments, const ch
 // One after the other, each shown in full before it is asked about. The answer names the bytes that were shown.
 Status go_through(const Context& context) {
   TRY(const auto client, connect_warden(context.paths));
-  TRY(const Answer listed, client->call("approval.list"));
-  const wire::Value questions = listed.value().get("approvals");
+  TRY(const wire::Document all, call_for_all(*client, "approval.list", "approvals", "id"));
+  const wire::Value questions = all.root().get("approvals");
   if (questions.size() == 0) print("nothing waits for approval");
   for (const wire::Value row : questions.items()) {
     const std::string id = text(row.get("id"));

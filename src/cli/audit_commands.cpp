@@ -6,7 +6,6 @@
 #include <charconv>
 #include <cstdio>
 #include <ctime>
-#include <limits>
 #include <thread>
 
 #include "cli/cli11.h"
@@ -23,6 +22,7 @@ namespace {
 
 constexpr Millis kFollowDelay{200};
 constexpr std::size_t kMaxCheckpointBytes = 4096;
+constexpr std::uint64_t kMostAtOnce = 1'000'000'000;  // records: more than anybody has
 
 // ---- time ----
 
@@ -147,7 +147,12 @@ Status verify(Context& context, const std::string& against_file) {
   std::optional<ledger::Checkpoint> against;
   if (!against_file.empty()) {
     TRY(const std::string text, os::read_small_file(against_file, kMaxCheckpointBytes));
-    TRY(against, ledger::parse_checkpoint(text));
+    auto parsed = ledger::parse_checkpoint(text);
+    if (!parsed) {
+      return Error::make(Code::invalid_params,
+                         against_file + " is not what `sallyport audit checkpoint` wrote: " + parsed.error().message);
+    }
+    against = std::move(*parsed);
   }
   // A running warden knows exactly how far its files reach; asked first, because they only grow.
   std::optional<std::uint64_t> exported;
@@ -214,7 +219,7 @@ void add_audit_commands(CLI::App& app, Context& context) {
   tail_command->add_option("-n,--lines", tail_arguments->lines, "How many")
       ->type_name("N")
       ->capture_default_str()
-      ->check(CLI::Range(std::numeric_limits<double>::max()).description(""));
+      ->check(CLI::Range(std::uint64_t{0}, kMostAtOnce).description(""));
   tail_command->add_flag("-f,--follow", tail_arguments->follows, "And those that come");
   on_run(tail_command, context,
          [&context, tail_arguments] { return by_itself(context, tail(context, *tail_arguments)); });
@@ -231,7 +236,7 @@ void add_audit_commands(CLI::App& app, Context& context) {
   query_command->add_option("--method", wanted->method, "fs.read, or a prefix with *")->type_name("NAME");
   query_command->add_option("--limit", wanted->limit, "At most so many")
       ->type_name("N")
-      ->check(CLI::Range(std::numeric_limits<double>::min(), std::numeric_limits<double>::max()).description(""));
+      ->check(CLI::Range(std::uint64_t{1}, kMostAtOnce).description(""));
   on_run(query_command, context, [&context, wanted] { return by_itself(context, query(context, *wanted)); });
 
   auto* verify_command = audit->add_subcommand("verify", "Find what was changed, removed, reordered or cut off");

@@ -129,6 +129,7 @@ void add_help_commands(CLI::App& app, Context& context) {
 static std::string where_to_look(const CLI::App& command, const Error& error) {
   if (error.message.find("see: ") != std::string::npos) return "";
   if (error.message.starts_with("no profile ")) return "; see: sallyport policy show";
+  if (error.message.starts_with("no group ")) return "; see: sallyport group ls";
   if (error.message.starts_with("no such container")) return "; see: sallyport container ls";
   const bool is_of_its_group = error.code == Code::not_found && error.message.find("no such ") != std::string::npos;
   for (const char* list : {"ls", "status"}) {
@@ -138,6 +139,21 @@ static std::string where_to_look(const CLI::App& command, const Error& error) {
     }
   }
   return "";
+}
+
+Error wrong_usage(Context& context, std::string message) {
+  context.exit_code = static_cast<int>(Exit::usage);
+  return Error::make(Code::invalid_params, std::move(message));
+}
+
+Status check_variables(Context& context, const std::vector<std::string>& items) {
+  for (const std::string& item : items) {
+    if (item.empty() || item.front() == '=') {
+      return wrong_usage(
+          context, "--env takes NAME=VALUE, or NAME to pass it on; '" + escape_for_display(item) + "' has no name");
+    }
+  }
+  return ok();
 }
 
 void on_run(CLI::App* command, Context& context, std::function<Status()> work) {

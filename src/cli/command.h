@@ -42,6 +42,11 @@ void add_approval_commands(CLI::App& app, Context& context);
 // Runs a command when it was named, and turns its error into an exit code.
 void on_run(CLI::App* command, Context& context, std::function<Status()> work);
 
+// An error of whoever typed the command: exit code 2.
+Error wrong_usage(Context& context, std::string message);
+// Of --env, which takes NAME=VALUE, or NAME to pass it on.
+Status check_variables(Context& context, const std::vector<std::string>& items);
+
 // Prints an error (as JSON with --json) and returns the exit code that fits it.
 Exit report(const Context& context, const Error& error);
 

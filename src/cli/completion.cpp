@@ -218,9 +218,9 @@ Status print_names(const Context& context, const std::string& kind) {
   } else if (kind == "pods") {
     for (const auto& [name, seen] : pod::look_at_all(context.paths.state_dir + "/pods")) print(name);
   } else if (const auto client = connect_warden(context.paths)) {
-    const auto answer = (*client)->call("container.list");
-    if (!answer) return ok();
-    for (const wire::Value container : answer->value().get("containers").items()) {
+    const auto all = call_for_all(**client, "container.list", "containers", "container");
+    if (!all) return ok();
+    for (const wire::Value container : all->root().get("containers").items()) {
       print(container.get("container").as_string().value_or(""));
     }
   }

@@ -57,20 +57,19 @@ Status create(const Context& context, const CreateArguments& arguments) {
 
 Status list(const Context& context) {
   TRY(const Started warden, ensure_warden(context.paths));
-  TRY(const Answer answer, warden.client->call("container.list"));
+  TRY(const wire::Document all, call_for_all(*warden.client, "container.list", "containers", "container"));
   if (context.wants_json) {
-    print(answer.json());
+    print(all.root().to_json());
     return ok();
   }
-  for (const wire::Value container : answer.value().get("containers").items()) {
+  for (const wire::Value container : all.root().get("containers").items()) {
     const std::string state = text(container.get("state"));
     std::string command;
     for (const wire::Value word : container.get("command").items()) command += " " + escape_for_display(text(word));
-    std::array<char, 256> line{};
-    std::snprintf(line.data(), line.size(), "%-32s %-9s %-10s %s", text(container.get("container")).c_str(),
-                  state.c_str(), text(container.get("profile")).c_str(),
-                  escape_for_display(text(container.get("workspace"))).c_str());
-    print(std::string(line.data()) + dim(command));
+    std::array<char, 160> line{};
+    std::snprintf(line.data(), line.size(), "%-32s %-9s %-10s ", text(container.get("container")).c_str(),
+                  state.c_str(), text(container.get("profile")).c_str());
+    print(line.data() + escape_for_display(text(container.get("workspace"))) + dim(command));
   }
   return ok();
 }
@@ -82,7 +81,11 @@ Result<Answer> call_named(const Context& context, const char* method, const std:
 }
 
 Status inspect(const Context& context, const std::string& container) {
-  TRY(const Answer answer, call_named(context, "container.inspect", container));
+  TRY(const Started warden, ensure_warden(context.paths));
+  TRY(const Answer answer,
+      warden.client->call("container.inspect", wire::to_json([&](wire::JsonWriter& json) {
+                            json.begin_object().member("container", container).member("log", true).end_object();
+                          })));
   print(answer.json());
   return ok();
 }
@@ -242,9 +245,10 @@ void add_container_commands(CLI::App& app, Context& context) {
     Status (*work)(const Context&, const std::string&);
     const char* help;
   };
-  for (const Named& each : {Named{"inspect", inspect, "Show all that is known of one, as JSON"},
-                            Named{"stop", stop, "Ask its command to end, then kill what is left"},
-                            Named{"rm", remove, "Forget one that has ended"}}) {
+  for (const Named& each :
+       {Named{"inspect", inspect, "Show all that is known of one, and the end of its output, as JSON"},
+        Named{"stop", stop, "Ask its command to end, then kill what is left"},
+        Named{"rm", remove, "Forget one that has ended"}}) {
     auto* simple = group->add_subcommand(each.name, each.help);
     const auto id = std::make_shared<std::string>();
     simple->add_option("CONTAINER", *id, "Its id")->required();

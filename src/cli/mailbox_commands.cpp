@@ -39,19 +39,28 @@ void print_mailbox(wire::Value mailbox) {
   }
 }
 
+Result<std::string> status_of(Client& client, const std::string& container) {
+  TRY(const Answer answer, client.call("mailbox.status", wire::to_json([&](wire::JsonWriter& json) {
+                                         json.begin_object().member("container", container).end_object();
+                                       })));
+  return answer.json();
+}
+
+Result<std::string> status_of_all(Client& client) {
+  TRY(const wire::Document all, call_for_all(client, "mailbox.status", "mailboxes", "container"));
+  return all.root().to_json();
+}
+
 Status status(const Context& context, const std::string& container) {
   TRY(const Started warden, ensure_warden(context.paths));
-  const std::string params = wire::to_json([&](wire::JsonWriter& json) {
-    json.begin_object();
-    if (!container.empty()) json.member("container", container);
-    json.end_object();
-  });
-  TRY(const Answer answer, warden.client->call("mailbox.status", params));
+  TRY(const std::string json, container.empty() ? status_of_all(*warden.client) : status_of(*warden.client, container));
   if (context.wants_json) {
-    print(answer.json());
+    print(json);
     return ok();
   }
-  const wire::Value mailboxes = answer.value().get("mailboxes");
+  wire::Decoder decoder;
+  TRY(const wire::Document status, decoder.parse(json));
+  const wire::Value mailboxes = status.root().get("mailboxes");
   if (mailboxes.size() == 0) print("there are no containers, and so no mailboxes");
   for (const wire::Value mailbox : mailboxes.items()) print_mailbox(mailbox);
   return ok();

@@ -46,18 +46,8 @@ Result<std::vector<std::string>> passed_variables(const Context& context, const 
   return std::move(found.env_pass);
 }
 
-Status check_variables(const std::vector<std::string>& items) {
-  for (const std::string& item : items) {
-    if (item.empty() || item.front() == '=') {
-      return Error::make(Code::invalid_params, "--env takes NAME=VALUE, or NAME to pass it on; '" +
-                                                   escape_for_display(item) + "' has no name");
-    }
-  }
-  return ok();
-}
-
-Result<std::string> create_params(const Context& context, const NewArguments& arguments) {
-  TRY(check_variables(arguments.env));
+Result<std::string> create_params(Context& context, const NewArguments& arguments) {
+  TRY(check_variables(context, arguments.env));
   TRY(const auto hosts, allowed_hosts(context, arguments.allow_net));
   TRY(const auto passed, passed_variables(context, arguments.profile));
   std::error_code ignored;
@@ -272,7 +262,7 @@ Status wait(Context& context, const std::string& name) {
 
 // ---- kill, stop: through the warden, which records them ----
 
-Result<int> signal_number(std::string name) {
+Result<int> signal_number(Context& context, std::string name) {
   const std::string given = name;
   for (char& letter : name) letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
   if (name.starts_with("SIG")) name.erase(0, 3);
@@ -280,8 +270,7 @@ Result<int> signal_number(std::string name) {
     const char* abbreviation = ::sigabbrev_np(number);
     if ((abbreviation != nullptr && name == abbreviation) || name == std::to_string(number)) return number;
   }
-  return Error::make(Code::invalid_params,
-                     "no such signal: " + escape_for_display(given) + "; for example TERM, INT, KILL or 15");
+  return wrong_usage(context, "no such signal: " + escape_for_display(given) + "; for example TERM, INT, KILL or 15");
 }
 
 Status call_pod(const Context& context, const char* method, const std::string& name, const char* key,
@@ -344,7 +333,7 @@ void add_pod_commands(CLI::App& app, Context& context) {
   killing->add_option("POD", *killed, "Its name")->required();
   killing->add_option("--signal,-s", *signal, "By name or number")->type_name("SIGNAL")->capture_default_str();
   on_run(killing, context, [&context, killed, signal]() -> Status {
-    TRY(const int number, signal_number(*signal));
+    TRY(const int number, signal_number(context, *signal));
     return call_pod(context, "pod.signal", *killed, "signal", number);
   });
 

@@ -225,15 +225,13 @@ struct ExplainArguments {
 };
 
 // Which rule decides, why, and what else matched.
-Status explain(const Context& context, const ExplainArguments& arguments) {
-  TRY(const Started warden, ensure_warden(context.paths));
+Status explain(Context& context, const ExplainArguments& arguments) {
   if (!arguments.params.empty()) {
     wire::Decoder decoder;
     const auto parsed = decoder.parse(arguments.params);
-    if (!parsed || !parsed->root().is_object()) {
-      return Error::make(Code::invalid_params, "the payload must be a JSON object");
-    }
+    if (!parsed || !parsed->root().is_object()) return wrong_usage(context, "the payload must be a JSON object");
   }
+  TRY(const Started warden, ensure_warden(context.paths));
   const std::string params = wire::to_json([&](wire::JsonWriter& json) {
     json.begin_object().member("principal", arguments.container.empty() ? "host" : "container/" + arguments.container);
     json.member("method", arguments.method);

@@ -22,6 +22,20 @@ policy::NetPolicy read_or_deny(wire::Value value) {
   return nothing;
 }
 
+// Of a command line: it is only shown, and may be longer than a message.
+void write_start(wire::JsonWriter& json, const std::vector<std::string>& command) {
+  constexpr std::size_t kShown = 4096;
+  json.begin_array();
+  std::size_t bytes = 0;
+  for (const std::string& word : command) {
+    if (bytes > kShown) break;
+    const std::size_t most = kShown - std::min(bytes, kShown);
+    json.value(word.size() > most ? word.substr(0, most) + "..." : word);
+    bytes += word.size() + 1;
+  }
+  json.end_array();
+}
+
 }  // namespace
 
 Adoption::Adoption(const os::Paths* paths, const std::string& profile, sandbox::Spec& spec) {
@@ -41,10 +55,8 @@ Adoption::Adoption(const os::Paths* paths, const std::string& profile, sandbox::
                                         json.begin_object().member("template", profile).key("config");
                                         json.begin_object();
                                         if (!spec.workspace.empty()) json.member("workspace", spec.workspace);
-                                        json.key("command");
-                                        json.begin_array();
-                                        for (const std::string& word : spec.command) json.value(word);
-                                        json.end_array().end_object().end_object();
+                                        write_start(json.key("command"), spec.command);
+                                        json.end_object().end_object();
                                       }));
   if (!answer) {
     std::fprintf(stderr, "sallyport: the warden gives no door: %s\n", answer.error().message.c_str());

@@ -78,9 +78,10 @@ struct Prepared {
   std::vector<policy::NetRule> added;  // by --allow-net, to whatever the profile says
 };
 
-Result<Prepared> prepare(const Context& context, const RunArguments& arguments) {
+Result<Prepared> prepare(Context& context, const RunArguments& arguments) {
   TRY(policy::Profile profile, policy::Profiles::load_one(context.paths.profiles_dir(), arguments.profile));
   TRY(apply_limits(profile, arguments.limits));
+  TRY(check_variables(context, arguments.env));
   apply_environment(profile, arguments.env);
   TRY(add_paths(profile.fs_read, arguments.read));
   TRY(add_paths(profile.fs_write, arguments.write));

@@ -49,13 +49,14 @@ Status remove_task(const Context& context, const std::string& task) {
 }
 
 Status list_groups(const Context& context) {
-  TRY(const Answer answer, ask(context, "group.list", "{}"));
+  TRY(const Started warden, ensure_warden(context.paths));
+  TRY(const wire::Document all, call_for_all(*warden.client, "group.list", "groups", "group"));
   if (context.wants_json) {
-    print(answer.json());
+    print(all.root().to_json());
     return ok();
   }
-  print_rows(answer.value().get("groups"), {{"group", 24}, {"profile", 16}, {"folder", 24}}, "trigger");
-  for (const wire::Value fault : answer.value().get("faults").items()) print(red("unreadable: ") + text(fault));
+  print_rows(all.root().get("groups"), {{"group", 24}, {"profile", 16}, {"folder", 24}}, "trigger");
+  for (const wire::Value fault : all.root().get("faults").items()) print(red("unreadable: ") + text(fault));
   return ok();
 }
 

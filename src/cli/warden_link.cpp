@@ -200,4 +200,37 @@ Result<Started> ensure_warden(const os::Paths& paths) {
   }
 }
 
+Result<wire::Document> call_for_all(Client& client, std::string_view method, std::string_view name,
+                                    std::string_view key) {
+  std::string after;
+  Status status = ok();
+  const std::string all = wire::to_json([&](wire::JsonWriter& json) {
+    json.begin_object().key(name).begin_array();
+    for (bool is_first = true, has_more = true; has_more; is_first = false) {
+      auto page = client.call(method, is_first ? "{}" : wire::to_json([&](wire::JsonWriter& params) {
+                                params.begin_object().member("after", after).end_object();
+                              }));
+      if (!page) {
+        status = std::move(page).error();
+        return;
+      }
+      const wire::Value items = page->value().get(name);
+      for (const wire::Value item : items.items()) {
+        json.value(item);
+        after = item.get(key).as_string().value_or("");
+      }
+      has_more = page->value().get("has_more").as_bool().value_or(false) && items.size() != 0;
+      if (has_more) continue;
+      json.end_array();
+      for (const auto& [other, value] : page->value().members()) {
+        if (other != name && other != "has_more") json.key(other).value(value);
+      }
+    }
+    json.end_object();
+  });
+  TRY(std::move(status));
+  wire::Decoder decoder;
+  return decoder.parse(all);
+}
+
 }  // namespace sallyport::cli

@@ -25,6 +25,10 @@ struct Started {
 // One that is just stopping is waited for.
 Result<Started> ensure_warden(const os::Paths& paths);
 
+// All pages of a list as one: the items of `name`, which `key` tells apart, and what else the last page says.
+Result<wire::Document> call_for_all(Client& client, std::string_view method, std::string_view name,
+                                    std::string_view key);
+
 // What sallyportd exits with when another one holds the runtime directory: try again later.
 inline constexpr int kExitPlaceTaken = 75;
 

@@ -9,6 +9,8 @@
 #include <memory>
 #include <vector>
 
+#include "base/random.h"
+
 namespace sallyport::containers {
 namespace {
 
@@ -82,7 +84,8 @@ class Emptier {
   void descend(UniqueFd below, const std::string& name) {
     if (stack_.size() < kDeepest) return stack_.push_back({std::move(below), name});
     // Too deep to hold a descriptor per level: it becomes a child of the root, and is found there.
-    const std::string moved = ".reset-" + std::to_string(attempts_);
+    // Nobody can have made something of that name before.
+    const std::string moved = ".reset-" + random_hex(8);
     if (::renameat(top(), name.c_str(), stack_.front().directory.get(), moved.c_str()) != 0) give_up();
   }
 

@@ -11,6 +11,7 @@
 
 #include "os/files.h"
 #include "policy/toml_table.h"
+#include "wire/page.h"
 
 namespace sallyport::containers {
 namespace {
@@ -19,6 +20,7 @@ namespace table = policy::toml_table;
 
 constexpr std::size_t kMaxGroupBytes = 64U << 10;
 constexpr std::size_t kMaxGroups = 1'000;
+constexpr std::size_t kMaxFaults = 100;  // that are told: more of them say no more
 constexpr std::string_view kSuffix = ".toml";
 
 // Names that mean something else wherever a group, a container or a principal can be named.
@@ -132,14 +134,13 @@ void describe(wire::JsonWriter& json, const Group& group) {
   json.end_object();
 }
 
-void describe_all(wire::JsonWriter& json, const Groups& groups) {
-  json.key("groups").begin_array();
-  for (const auto& [name, group] : groups.all()) {
+void describe_all(wire::JsonWriter& json, const Groups& groups, std::string_view after) {
+  wire::write_page(json, "groups", groups.all(), after, [&](const auto& each) {
     json.begin_object();
-    describe(json, group);
+    describe(json, each.second);
     json.end_object();
-  }
-  json.end_array().key("faults").begin_array();
+  });
+  json.key("faults").begin_array();
   for (const std::string& fault : groups.faults()) json.value(fault);
   json.end_array();
 }
@@ -164,7 +165,7 @@ Status Groups::refresh() {
     if (group) {
       std::string name = group->name;
       groups.emplace(std::move(name), std::move(*group));
-    } else {
+    } else if (faults.size() < kMaxFaults) {
       faults.push_back(group.error().message);
     }
   }
@@ -188,6 +189,11 @@ Status Groups::check(const Group& group) const {
     return Error::make(Code::conflict, "a group of this name exists");
   }
   if (groups_.size() >= kMaxGroups) return Error::make(Code::quota_exceeded, "there are too many groups");
+  // What could not be read again would be gone with the next refresh.
+  const std::string record = to_toml(group);
+  if (record.size() > kMaxGroupBytes || !parse_group(record, path_of(group.name))) {
+    return Error::make(Code::payload_too_large, "the group's settings are too large for its record");
+  }
   return ok();
 }
 

@@ -42,7 +42,7 @@ Result<Group> parse_group(std::string_view text, const std::string& path);
 void describe(wire::JsonWriter& json, const Group& group);
 class Groups;
 // The members `groups` and `faults` of an object: all of them, and why others cannot be read.
-void describe_all(wire::JsonWriter& json, const Groups& groups);
+void describe_all(wire::JsonWriter& json, const Groups& groups, std::string_view after = {});
 
 class Groups {
  public:

@@ -1,6 +1,7 @@
 #include "containers/launch_spec.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <glob.h>
 #include <sys/stat.h>
@@ -132,6 +133,9 @@ Result<std::string> check_workspace(const LaunchContext& context, const std::vec
   struct stat info{};
   if (!workspace || ::stat(workspace->c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
     return Error::make(Code::invalid_params, "the workspace is no directory: " + context.workspace);
+  }
+  if (::faccessat(AT_FDCWD, workspace->c_str(), R_OK | X_OK, AT_EACCESS) != 0) {
+    return Error::make(Code::invalid_params, "the workspace is not for this user to read: " + context.workspace);
   }
   const std::string home = os::real_path(context.home).value_or("/");
   if (*workspace == "/" || home == *workspace || home.starts_with(*workspace + "/")) {

@@ -22,6 +22,18 @@ class LogRing {
     const std::string_view all = kept_;
     return all.size() > kMostBytes ? all.substr(all.size() - kMostBytes) : all;
   }
+  // As much of it as fits into so many bytes of a JSON string.
+  std::string_view tail(std::size_t json_bytes) const {
+    const std::string_view all = tail();
+    std::size_t from = all.size();
+    for (std::size_t bytes = 0; from > 0; --from) {
+      const auto byte = static_cast<unsigned char>(all[from - 1]);
+      const bool is_doubled = byte == '"' || byte == '\\';
+      bytes += byte < 0x20 ? 6 : byte >= 0x7f ? 3 : is_doubled ? 2 : 1;
+      if (bytes > json_bytes) break;
+    }
+    return all.substr(from);
+  }
   std::uint64_t total() const { return total_; }  // ever written
 
  private:

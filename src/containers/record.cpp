@@ -4,13 +4,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "os/files.h"
 #include "permit/permit.h"
 
 namespace sallyport::containers {
 namespace {
 
-constexpr std::size_t kMaxRecordBytes = 256U << 10;
+// What was asked for, what is in force and what was found at the end, each bounded by itself.
+constexpr std::size_t kMaxRecordBytes = 1U << 20;
 constexpr std::string_view kSuffix = ".json";
 
 void write_strings(wire::JsonWriter& json, std::string_view name, const std::vector<std::string>& list) {
@@ -69,6 +72,26 @@ Result<std::shared_ptr<Container>> parse_record(const std::string& id, const std
 }
 
 }  // namespace
+
+Status check_config(const Config& config) {
+  const auto has_nul = [](const std::string& text) { return text.find('\0') != std::string::npos; };
+  if (has_nul(config.workspace) || std::any_of(config.command.begin(), config.command.end(), has_nul)) {
+    return Error::make(Code::invalid_params, "command and workspace must not hold a NUL");
+  }
+  constexpr std::size_t kMaxConfigBytes = 128U << 10;  // as much as a launcher takes
+  const std::size_t bytes = wire::to_json([&](wire::JsonWriter& json) {
+                              json.begin_object();
+                              write_strings(json, "command", config.command);
+                              write_map(json, "labels", config.labels);
+                              write_map(json, "env", config.environment);
+                              json.end_object();
+                            }).size();
+  if (bytes + config.overrides.size() <= kMaxConfigBytes) return ok();
+  return Error::make(Code::payload_too_large,
+                     "command, labels, environment and profile of a container are together at "
+                     "most " +
+                         std::to_string(kMaxConfigBytes) + " bytes");
+}
 
 std::string_view to_string(State state) {
   switch (state) {

@@ -143,6 +143,7 @@ void Registry::record_loss(Container& container) {
 
 Result<std::shared_ptr<Container>> Registry::prepare(Config config) {
   if (is_closed_) return Error::make(Code::unavailable, kStopping);
+  TRY(check_config(config));
   for (const auto& [id, other] : containers_) {
     if (!config.name.empty() && other->config.name == config.name && !is_over(other->state)) {
       return Error::make(Code::conflict, "a container of this name is running");

@@ -42,18 +42,26 @@ void Tally::add(const Report& report) {
   if (report.code) add_reason(entry, report);
 }
 
-void Tally::write(wire::JsonWriter& json) const {
+void Tally::write_entry(wire::JsonWriter& json, const std::pair<std::string, std::uint16_t>& target,
+                        const Entry& entry) {
+  json.begin_object().member("host", target.first).member("port", static_cast<unsigned>(target.second));
+  json.member("opened", entry.opened).member("refused", entry.refused).member("sent", entry.sent);
+  json.member("received", entry.received).member("failed", entry.failed).member("cut", entry.cut);
+  json.key("reasons").begin_array();
+  for (const Reason& reason : entry.reasons) {
+    json.begin_object().member("rule", reason.rule).member("reason", reason.reason);
+    json.member("remedy", reason.remedy).member("count", reason.count).end_object();
+  }
+  json.end_array().end_object();
+}
+
+void Tally::write(wire::JsonWriter& json, std::size_t most) const {
   json.begin_array();
-  for (const auto& [target, entry] : entries_) {
-    json.begin_object().member("host", target.first).member("port", static_cast<unsigned>(target.second));
-    json.member("opened", entry.opened).member("refused", entry.refused).member("sent", entry.sent);
-    json.member("received", entry.received).member("failed", entry.failed).member("cut", entry.cut);
-    json.key("reasons").begin_array();
-    for (const Reason& reason : entry.reasons) {
-      json.begin_object().member("rule", reason.rule).member("reason", reason.reason);
-      json.member("remedy", reason.remedy).member("count", reason.count).end_object();
+  // First whom it reached: trying many names does not hide that.
+  for (const bool was_reached : {true, false}) {
+    for (const auto& [target, entry] : entries_) {
+      if ((entry.opened != 0) == was_reached && json.out().size() < most) write_entry(json, target, entry);
     }
-    json.end_array().end_object();
   }
   json.end_array();
 }

@@ -10,6 +10,7 @@
 
 #include "egress/protocol.h"
 #include "wire/json.h"
+#include "wire/limits.h"
 
 namespace sallyport::egress {
 
@@ -30,9 +31,14 @@ class Tally {
 
   Usage used() const { return used_; }
   const std::map<std::pair<std::string, std::uint16_t>, Entry>& entries() const { return entries_; }
-  void write(wire::JsonWriter& json) const;  // an array
+  // An array. It ends when all of the text has `most` bytes: whoever is asked answers with one frame.
+  void write(wire::JsonWriter& json, std::size_t most = kMostInAFrame) const;
 
  private:
+  static constexpr std::size_t kMostInAFrame = wire::kMaxFrameBytes - (64U << 10);
+  static void write_entry(wire::JsonWriter& json, const std::pair<std::string, std::uint16_t>& target,
+                          const Entry& entry);
+
   std::map<std::pair<std::string, std::uint16_t>, Entry> entries_;
   Usage used_;
 };

@@ -20,19 +20,22 @@ Status check_place(const Permit& permit, const RequestContext& context) {
 
 Task<Reply> list(const Permit& permit, Call& call, RequestContext& context, Host& host) {
   CO_TRY(check_place(permit, context));
-  const auto questions = co_await host.gate.list();
+  const std::string after = text(call.params().get("after"));
+  const auto questions = co_await host.gate.list(after);
   if (!questions) co_return questions.error();
   co_return call.result([&](JsonWriter& json) {
     json.begin_object().key("approvals").begin_array();
     std::size_t listed = 0;
     for (const Question& question : *questions) {
-      if (json.out().size() > approval::kMaxListedBytes) break;
+      if (json.out().size() > wire::kPageBytes) break;
       json.begin_object();
       approval::write_question(json, question, false);
       json.end_object();
       ++listed;
     }
-    json.end_array().member("has_more", listed < questions->size()).end_object();
+    json.end_array()
+        .member("has_more", listed < questions->size() || std::ssize(*questions) == approval::kMaxListed)
+        .end_object();
   });
 }
 
@@ -85,7 +88,7 @@ Task<Reply> deny(const Permit& permit, Call& call, RequestContext& context, Host
 }
 
 constexpr Method kMethods[] = {
-    {.name = "approval.list", .handle = list},
+    {.name = "approval.list", .handle = list, .params = wire::kPageFields},
     {.name = "approval.show", .handle = show, .params = kShow},
     {.name = "approval.approve", .handle = approve, .params = kAnswer, .audit = Audit::durable},
     {.name = "approval.deny", .handle = deny, .params = kAnswer, .audit = Audit::durable},

@@ -77,6 +77,7 @@ using wire::JsonWriter;
 using wire::Type;
 
 constexpr std::int64_t kLongestGraceMs = 10 * 60 * 1000;
+constexpr std::size_t kLogBytes = 192U << 10;  // of each stream, in an answer that has room for all else
 
 // ---- create, adopt ----
 
@@ -98,7 +99,7 @@ Status join_group(const Host& host, containers::Config& config, const std::strin
     return Error::invalid_param("params.config.group", "already says template, workspace and profile");
   }
   const containers::Group* group = host.groups.find(name);
-  if (group == nullptr) return Error::invalid_param("params.config.group", "names no group");
+  if (group == nullptr) return Error::make(Code::not_found, "no group '" + name + "'");
   config.group = group->name;
   config.profile = group->profile;
   config.overrides = group->overrides;
@@ -128,11 +129,12 @@ Reply describe(Call& call, Host& host, const Container& container, bool with_log
   return call.result([&](JsonWriter& json) {
     json.begin_object();
     containers::describe(json, container);
-    if (const egress::Tally* tally = host.egress.tally(container.id)) tally->write(json.key("net"));
     if (with_log) {
-      json.key("log").begin_object().member("stdout", container.out.tail()).member("stderr", container.err.tail());
+      json.key("log").begin_object().member("stdout", container.out.tail(kLogBytes));
+      json.member("stderr", container.err.tail(kLogBytes));
       json.member("stdout_bytes", container.out.total()).member("stderr_bytes", container.err.total()).end_object();
     }
+    if (const egress::Tally* tally = host.egress.tally(container.id)) tally->write(json.key("net"));
     json.end_object();
   });
 }
@@ -224,6 +226,8 @@ Reply adopt_new(Call& call, Host& host) {
 }
 
 Task<Reply> adopt(const Permit&, Call& call, RequestContext& context, Host& host) {
+  // Its process is named by a number of the host's, and is signalled later.
+  if (Status status = require_host(context); !status) return now(std::move(status).error());
   if (!call.params().get("container")) return now(adopt_new(call, host));
   auto container = find_container(host, call.params());
   if (!container) return now(std::move(container).error());
@@ -257,13 +261,14 @@ Task<Reply> adopt(const Permit&, Call& call, RequestContext& context, Host& host
 
 Task<Reply> list(const Permit&, Call& call, RequestContext&, Host& host) {
   return now(call.result([&](JsonWriter& json) {
-    json.begin_object().key("containers").begin_array();
-    for (const auto& [id, container] : host.containers.all()) {
-      json.begin_object();
-      containers::describe(json, *container);
-      json.end_object();
-    }
-    json.end_array().end_object();
+    json.begin_object();
+    wire::write_page(json, "containers", host.containers.all(), text(call.params().get("after")),
+                     [&](const auto& each) {
+                       json.begin_object();
+                       containers::describe(json, *each.second);
+                       json.end_object();
+                     });
+    json.end_object();
   }));
 }
 
@@ -341,7 +346,7 @@ constexpr Millis kNoTimeout{0};
 constexpr Method kMethods[] = {
     {.name = "container.create", .handle = create, .params = kCreate, .audit = Audit::durable},
     {.name = "container.adopt", .handle = adopt, .params = kAdopt, .audit = Audit::durable},
-    {.name = "container.list", .handle = list},
+    {.name = "container.list", .handle = list, .params = wire::kPageFields},
     {.name = "container.inspect", .handle = inspect, .params = kInspect},
     {.name = "container.exec",
      .handle = container_exec,

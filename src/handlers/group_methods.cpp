@@ -13,7 +13,7 @@ Task<Reply> list(const Permit&, Call& call, RequestContext& context, Host& host)
   if (Status status = require_host(context); !status) return now(std::move(status).error());
   return now(call.result([&](JsonWriter& json) {
     json.begin_object();
-    containers::describe_all(json, host.groups);
+    containers::describe_all(json, host.groups, text(call.params().get("after")));
     json.end_object();
   }));
 }
@@ -42,7 +42,7 @@ Task<Reply> inspect(const Permit&, Call& call, RequestContext& context, Host& ho
 }
 
 constexpr Method kMethods[] = {
-    {.name = "group.list", .handle = list},
+    {.name = "group.list", .handle = list, .params = wire::kPageFields},
     {.name = "group.inspect", .handle = inspect, .params = kInspect},
 };
 

@@ -48,7 +48,8 @@ Task<Reply> raise(const Permit&, Call& call, RequestContext& context, Host& host
   co_return call.result([&](JsonWriter& json) { json.value(response->root().get("result")); });
 }
 
-constexpr Field kStatus[] = {{.name = "container", .type = Type::string, .most = 64}};
+constexpr Field kStatus[] = {{.name = "container", .type = Type::string, .most = 64},
+                             {.name = "after", .type = Type::string, .most = 256}};
 
 Task<Reply> status(const Permit&, Call& call, RequestContext& context, Host& host) {
   std::string container = text(call.params().get("container"));
@@ -59,7 +60,7 @@ Task<Reply> status(const Permit&, Call& call, RequestContext& context, Host& hos
   if (!container.empty() && !host.mailbox.has(container)) {
     return now(Error::make(Code::not_found, "no such container"));
   }
-  const std::string json = host.mailbox.status(container);
+  const std::string json = host.mailbox.status(container, text(call.params().get("after")));
   return now(call.result([&](JsonWriter& writer) { writer.raw(json); }));
 }
 

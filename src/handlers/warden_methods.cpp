@@ -165,6 +165,8 @@ Task<Reply> shutdown(const Permit&, Call& call, RequestContext&, Host& host) {
 constexpr Field kNarrow[] = {{.name = "container", .type = Type::string, .required = true}};
 
 Task<Reply> narrow(const Permit&, Call& call, RequestContext& context, Host& host) {
+  // From one container to another it could also gain some.
+  if (Status status = require_host(context); !status) return now(std::move(status).error());
   const std::string id(*call.params().get("container").as_string());
   const auto container = host.containers.find(id);
   if (!container || containers::is_over(container->state)) {

@@ -17,6 +17,11 @@ struct Account {
   std::size_t unsent = 0;
   std::unordered_set<Session*> waiting = {};  // until there is less
 
+  // Streams that came with requests and are not used up. Each may hold all of its first credit, also after its end; a
+  // request that names one too many is refused.
+  std::size_t most_streams = SIZE_MAX;
+  std::size_t streams = 0;
+
   // Time spent on what arrived, in one turn of the loop. Beyond kMaxTurnTime the others have theirs first.
   std::uint64_t turn = 0;
   std::chrono::nanoseconds spent{0};

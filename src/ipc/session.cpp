@@ -106,6 +106,12 @@ void Session::update_account() {
   for (Session* session : account_->waiting) session->wake_reader();
 }
 
+void Session::hold_stream(bool is_held) {
+  const std::size_t change = is_held ? 1 : std::size_t{0} - 1;
+  held_streams_ += change;
+  if (account_ != nullptr) account_->streams += change;
+}
+
 Task<bool> Session::receive() {
   struct Pause {
     Session& session;
@@ -414,6 +420,7 @@ void Session::close() {
   if (account_ != nullptr) {
     account_->waiting.erase(this);
     std::erase(account_->queue, this);
+    account_->streams -= held_streams_;
     account_ = nullptr;
   }
   while (!calls_.empty()) {

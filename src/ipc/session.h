@@ -51,6 +51,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // With whose others it shares. Before its first use; the account outlives the open session.
   void charge_to(Account& account) { account_ = &account; }
+  bool may_hold_stream() const { return account_ == nullptr || account_->streams < account_->most_streams; }
+  void hold_stream(bool is_held);
 
   // For a peer whose results are only passed on: they are kept as their text (wire::Keep::result).
   void keep_results() { keep_ = wire::Keep::result; }
@@ -182,6 +184,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Capacity capacity_;
   Account* account_ = nullptr;
   std::size_t charged_ = 0;  // of unsent bytes, to the account
+  std::size_t held_streams_ = 0;
   SteadyTime turn_begun_;
   std::size_t turn_bytes_ = 0;  // since the clock was last asked
   std::uint8_t slips_ = 0;

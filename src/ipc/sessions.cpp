@@ -56,14 +56,15 @@ void Sessions::remove(Session& session) {
   if (open_.empty() && when_empty_) loop_.post(std::exchange(when_empty_, nullptr));
 }
 
-void Sessions::log_about(std::string_view source, LogLevel level, std::string_view event, Log::Fields fields) {
+bool Sessions::log_about(std::string_view source, LogLevel level, std::string_view event, Log::Fields fields) {
   auto budget = line_budgets_.find(source);
   if (budget == line_budgets_.end()) budget = line_budgets_.emplace(source, LineBudget()).first;
   plan_sweep();
   const auto left_out = budget->second.take(std::chrono::steady_clock::now());
-  if (!left_out) return;
+  if (!left_out) return false;
   tell_left_out(budget->first, *left_out);
   log_.write(level, event, fields);
+  return true;
 }
 
 void Sessions::tell_left_out(const std::string& source, std::uint64_t count) const {

@@ -51,8 +51,8 @@ class Sessions {
   void set_limits(SessionLimits limits) { limits_ = limits; }
 
   // A line about something that others may cause as often as they like. Each source, a door or a principal, has a
-  // budget of its own; what it does not cover is counted and told later.
-  void log_about(std::string_view source, LogLevel level, std::string_view event, Log::Fields fields);
+  // budget of its own; what it does not cover is counted and told later. Whether it was written.
+  bool log_about(std::string_view source, LogLevel level, std::string_view event, Log::Fields fields);
 
   std::size_t open_count() const { return open_.size(); }
   std::size_t in_flight() const { return in_flight_; }

@@ -16,6 +16,8 @@ std::optional<std::uint32_t> stream_number(wire::Value params) {
   return static_cast<std::uint32_t>(*number);
 }
 
+Error too_many_streams() { return Error::make(Code::rate_limited, "too many streams of this container are open"); }
+
 Error malformed_event() { return Error::make(Code::protocol_error, "a stream event names its stream by number"); }
 
 }  // namespace
@@ -23,9 +25,12 @@ Error malformed_event() { return Error::make(Code::protocol_error, "a stream eve
 // ---- InStream ----
 
 InStream::InStream(std::shared_ptr<Session> session, std::uint32_t number)
-    : session_(std::move(session)), number_(number) {}
+    : session_(std::move(session)), number_(number) {
+  session_->hold_stream(true);
+}
 
 InStream::~InStream() {
+  session_->hold_stream(false);
   if (is_ended_ || error_) return;
   const Error unwanted = Error::make(Code::cancelled, "the stream is not wanted any more");
   session_->streams().end(number_, &unwanted);
@@ -115,7 +120,8 @@ Status StreamHub::announce(const std::vector<std::uint32_t>& streams,
                            const std::function<void(const Error&)>& refused) {
   for (auto named = streams.begin(); named != streams.end(); ++named) {
     const std::uint32_t stream = *named;
-    if (Status announced = book_.announce(stream); !announced) {
+    Status announced = session_.may_hold_stream() ? book_.announce(stream) : Status(too_many_streams());
+    if (!announced) {
       const bool are_too_many = announced.error().code == Code::rate_limited;
       if (are_too_many && refused) refused(announced.error());
       // The request will not run: nobody would ever take those before it.

@@ -333,13 +333,13 @@ void Mailbox::write_status(wire::JsonWriter& json, const Desk& desk) const {
   json.end_array().end_object();
 }
 
-std::string Mailbox::status(const std::string& container) const {
+std::string Mailbox::status(const std::string& container, const std::string& after) const {
   return wire::to_json([&](wire::JsonWriter& json) {
-    json.begin_object().key("mailboxes").begin_array();
-    for (const auto& [id, desk] : desks_) {
-      if (container.empty() || id == container) write_status(json, *desk);
-    }
-    json.end_array().end_object();
+    json.begin_object();
+    wire::write_page(json, "mailboxes", desks_, after, [&](const auto& each) {
+      if (container.empty() || each.first == container) write_status(json, *each.second);
+    });
+    json.end_object();
   });
 }
 

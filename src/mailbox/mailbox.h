@@ -51,8 +51,8 @@ class Mailbox {
     return flow_.command_of({container, request_id});
   }
 
-  // {"mailboxes":[...]}: of one container, or of all.
-  std::string status(const std::string& container) const;
+  // {"mailboxes":[...],"has_more":...}: of one container, or of all behind `after`.
+  std::string status(const std::string& container, const std::string& after = {}) const;
 
  private:
   bool look(const std::string& container, const std::string& name);

@@ -81,6 +81,7 @@ Status check_shape(const Signal& signal, std::string_view request_id, wire::Valu
   }
   if (request_id.empty()) return malformed(signal.name + " needs a request_id");
   if (!payload) return malformed(signal.name + " needs a payload");
+  if (payload.depth() > wire::kMaxKeptDepth) return malformed("the payload is nested too deep");
   if (auto fits = wire::check_params(signal.payload, payload); !fits) {
     Error error = std::move(fits).error();
     // The schema speaks of parameters; here they are the payload's members.

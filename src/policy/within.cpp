@@ -41,6 +41,25 @@ bool are_limits_within(const ProfileLimits& wanted, const ProfileLimits& own) {
          is_at_most(wanted.duration, own.duration) && is_at_most(wanted.idle, own.idle);
 }
 
+// What is denied and counted of a network counts only for who has one.
+bool is_net_within(const Profile& wanted, const Profile& own) {
+  const NetLimits& limits = wanted.net_limits;
+  return wanted.net_allow.empty() ||
+         (std::all_of(own.net_deny.begin(), own.net_deny.end(),
+                      [&](const std::string& host) { return has(wanted.net_deny, host); }) &&
+          is_at_most(limits.bytes, own.net_limits.bytes) && is_at_most(limits.requests, own.net_limits.requests) &&
+          is_at_most(limits.tunnels, own.net_limits.tunnels) && is_at_most(limits.idle, own.net_limits.idle) &&
+          is_at_most(limits.duration, own.net_limits.duration));
+}
+
+// The host may have put anything there.
+bool is_environment_within(const Profile& wanted, const Profile& own) {
+  return std::all_of(wanted.env.begin(), wanted.env.end(), [&](const auto& variable) {
+    const auto found = own.env.find(variable.first);
+    return found != own.env.end() && found->second == variable.second;
+  });
+}
+
 // Whether a rule asks for at least what another does, of the same names. One that looks into payloads is not
 // understood well enough to be compared.
 bool demands_as_much(const Rule& rule, const Rule& own) {
@@ -77,13 +96,19 @@ Status check_within(const Profile& wanted, const Profile& own) {
       {"fs.deny", all(own.fs_deny, [&](const std::string& path) { return has(wanted.fs_deny, path); })},
       {"exec", all(wanted.exec, [&](const std::string& path) { return is_below(path, own.exec); })},
       {"net.allow", all(wanted.net_allow, [&](const std::string& host) { return has(own.net_allow, host); })},
+      {"net.deny, net.limits", is_net_within(wanted, own)},
       {"methods", all(wanted.methods, is_called)},
       {"signals", all(wanted.signals, [&](const std::string& signal) { return matches_any(own.signals, signal); })},
       {"review, rates, rule", are_demands_kept(own.rules, wanted.rules) && has_no_permits(wanted.rules)},
       {"token_methods",
        all(own.token_methods, [&](const std::string& each) { return has(wanted.token_methods, each); })},
+      {"deputy, deputy_limits", wanted.deputy == own.deputy && wanted.deputy_limits == own.deputy_limits},
+      // Another profile is another tenant: other data, and quotas of its own.
+      {"permissions.adapters", wanted.adapters.adapters.empty()},
+      {"env", is_environment_within(wanted, own)},
       {"env_pass", all(wanted.env_pass, [&](const std::string& name) { return has(own.env_pass, name); })},
       {"limits", are_limits_within(wanted.limits, own.limits)},
+      {"fs.refuse_hard_links", wanted.refuse_hard_links || !own.refuse_hard_links},
       {"all_landlock_rights", wanted.all_landlock_rights || !own.all_landlock_rights},
       {"allow_weak", !wanted.allow_weak || own.allow_weak},
   };

@@ -116,11 +116,13 @@ void Pipeline::accept_proven(UniqueFd in, UniqueFd out, Door& door, std::string 
 
 void Pipeline::refuse(UniqueFd connection, const Door& door, const Error& error) {
   ++host_.sessions.counters().refused;
-  host_.sessions.log_about(door.name, LogLevel::warn, "connection refused",
-                           {{"door", door.name}, {"error", error.describe()}});
-  host_.events.publish("session.refused", wire::to_json([&](wire::JsonWriter& json) {
-                         json.begin_object().member("door", door.name).member("why", error.message).end_object();
-                       }));
+  // Whoever floods a door does not bury what else subscribers are told.
+  if (host_.sessions.log_about(door.name, LogLevel::warn, "connection refused",
+                               {{"door", door.name}, {"error", error.describe()}})) {
+    host_.events.publish("session.refused", wire::to_json([&](wire::JsonWriter& json) {
+                           json.begin_object().member("door", door.name).member("why", error.message).end_object();
+                         }));
+  }
   // A courtesy: it may well not be read.
   Bytes frame;
   wire::append_error(frame, {}, error);

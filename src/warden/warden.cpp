@@ -21,6 +21,7 @@ namespace {
 constexpr std::size_t kContainerConnections = 256;
 constexpr std::size_t kContainerRequests = 1024;
 constexpr std::size_t kContainerBytes = 64U << 20;
+constexpr std::size_t kContainerStreams = kContainerBytes / wire::kInitialCredit;
 // How long those who were cut off have to read why.
 constexpr Millis kLastWords{250};
 
@@ -188,8 +189,7 @@ Status Warden::open_doors(std::optional<ipc::PeerVerifier> verifier) {
 Status Warden::open_containers() {
   TRY(profiles_, policy::Profiles::load(options_.paths.profiles_dir()));
   TRY(check_names(config_, profiles_, options_.more_signals));
-  TRY(groups_.refresh());
-  for (const std::string& fault : groups_.faults()) log_.error("unreadable group", {{"error", fault}});
+  TRY(read_groups());
   TRY(const auto lost, containers_.open());
   open_scheduler();
   for (const auto& [id, container] : containers_.all()) take_up_mailbox(*container);
@@ -397,7 +397,14 @@ void Warden::limit(Door& door, const Config& config) {
   door.max_connections = is_host ? config.max_connections : std::min(config.max_connections, kContainerConnections);
   // Answers that nobody reads cost the same memory as requests.
   door.account.most_unsent = door.max_in_flight_bytes;
+  if (!is_host) door.account.most_streams = kContainerStreams;
   door.max_in_flight = is_host ? config.max_in_flight : std::min(config.max_in_flight, kContainerRequests);
+}
+
+Status Warden::read_groups() {
+  TRY(groups_.refresh());
+  for (const std::string& fault : groups_.faults()) log_.error("unreadable group", {{"error", fault}});
+  return ok();
 }
 
 Status Warden::reload() {
@@ -432,6 +439,8 @@ Status Warden::reload() {
   config_ = std::move(*config);
   profiles_ = std::move(*profiles);
   apply(config_);
+  if (const Status read = read_groups(); !read)
+    log_.error("the groups stay as they were", {{"error", read.error().describe()}});
   apply_net_policies();
   record_policy(ok());
   gate_.policy_changed();

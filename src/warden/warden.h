@@ -82,6 +82,7 @@ class Warden {
   Fire open_scheduler();
   scheduler::Publish publisher();
   std::vector<mailbox::Signal> all_signals(const Config& config);
+  Status read_groups();
   Status reload();
   void record_policy(const Status& loaded);
   Fire check_ledger();

@@ -103,6 +103,14 @@ Value::Range<Value::ItemIterator> Value::items() const {
   return {{word_ + 1, texts_}, {behind(), texts_}};
 }
 
+std::size_t Value::depth() const {
+  if (!is_object() && !is_array()) return 0;
+  std::size_t deepest = 0;
+  for (const auto& [key, value] : members()) deepest = std::max(deepest, value.depth());
+  for (const Value item : items()) deepest = std::max(deepest, item.depth());
+  return deepest + 1;
+}
+
 std::string Value::to_json() const {
   return wire::to_json([&](JsonWriter& json) { json.value(*this); });
 }

@@ -61,6 +61,7 @@ class Value {
   Range<ItemIterator> items() const;      // empty if this is no array
 
   std::string to_json() const;  // compact text; "null" if absent
+  std::size_t depth() const;    // of objects and arrays in each other; 0 for scalars
 
  private:
   friend class Decoder;

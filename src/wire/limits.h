@@ -11,9 +11,13 @@ namespace sallyport::wire {
 // One frame's body. Larger values travel as chunks of a stream.
 inline constexpr std::size_t kMaxFrameBytes = 1U << 20;
 inline constexpr std::size_t kHeaderBytes = 4;
+// A list ends behind this much of it and says that there is more. Whatever its last item was, it still fits.
+inline constexpr std::size_t kPageBytes = kMaxFrameBytes * 3 / 8;
 
 // Deep enough for any real parameter; shallow enough that recursion over a document is safe.
 inline constexpr std::size_t kMaxDepth = 32;
+// Of what is kept, and told later inside of other messages, some levels further down: these must be readable too.
+inline constexpr std::size_t kMaxKeptDepth = 24;
 
 // Ids, methods and tokens are names, not payload: they are copied into logs and tables.
 inline constexpr std::size_t kMaxIdBytes = 128;

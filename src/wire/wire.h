@@ -7,5 +7,6 @@
 #include "wire/json.h"
 #include "wire/limits.h"
 #include "wire/message.h"
+#include "wire/page.h"
 #include "wire/schema.h"
 #include "wire/streams.h"

@@ -136,6 +136,7 @@ class Help(unittest.TestCase):
                                   ("pod stop x", "sallyport pod ls"), ("schedule rm x", "sallyport schedule ls"),
                                   ("group inspect x", "sallyport group ls"), ("approvals show x", "sallyport approvals ls"),
                                   ("mailbox resolve a b done", "sallyport mailbox status"),
+                                  ("container create --group x", "sallyport group ls"),
                                   ("container create --profile x", "sallyport policy show")]:
                 ran = run(SALLYPORT, *words.split(), env=environment, cwd=home)
                 self.assertEqual(ran.returncode, 1, words)
@@ -147,7 +148,13 @@ class Help(unittest.TestCase):
                                       ("policy check /", 1, "cannot read /: "),
                                       ("run --read /nowhere -- true", 2, "cannot allow: No such file or directory (/nowhere)"),
                                       ("run --write nowhere/x -- true", 2, "cannot allow: No such file or directory (nowhere/x)"),
-                                      ("audit query --limit -1", 2, "--limit: "), ("audit tail -n -1", 2, "--lines: ")]:
+                                      ("run --env =x -- true", 2, "--env takes NAME=VALUE, or NAME to pass it on; '=x' has no name"),
+                                      ("pod new --env =x -- true", 2, "'=x' has no name"),
+                                      ("pod kill --signal FOO x", 2, "no such signal: FOO"),
+                                      ("policy explain fs.read {", 2, "the payload must be a JSON object"),
+                                      ("audit verify --against /etc/passwd", 1, "/etc/passwd is not what `sallyport audit checkpoint` wrote"),
+                                      ("audit query --limit -1", 2, "--limit: Value -1 not in range 1 to 1000000000\n"),
+                                      ("audit tail -n -1", 2, "--lines: Value -1 not in range 0 to 1000000000\n")]:
             ran = run(SALLYPORT, *words.split())
             self.assertEqual(ran.returncode, status, words + ran.stderr)
             self.assertIn(wanted, ran.stderr)

@@ -53,6 +53,21 @@ class Json(unittest.TestCase):
         self.ask(f"container rm {name}")
         self.ask("down")
 
+    def test_lists_are_whole_though_they_come_in_pages(self):
+        labels = json.dumps({"config": {"labels": {"text": "x" * 100_000}}})  # twelve are more than a frame
+        made = sorted(json.loads(self.sallyport("call", "container.create", labels).stdout)["container"] for _ in range(12))
+        (listed,) = self.ask("container ls")
+        self.assertEqual([each["container"] for each in listed["containers"]], made)
+        self.assertEqual([line.split()[0] for line in self.sallyport("container", "ls").stdout.splitlines()], made)
+        (shown,) = self.ask("mailbox status")
+        self.assertEqual([each["container"] for each in shown["mailboxes"]], made)
+
+    def test_what_a_container_printed_is_shown_with_it(self):
+        made = self.sallyport("container", "create", "--", "echo", "said").stdout.strip()
+        self.sallyport("call", "container.wait", json.dumps({"container": made}))
+        (shown,) = self.ask("container inspect " + made)
+        self.assertEqual(shown["log"]["stdout"], "said\n")
+
     def test_of_pods(self):
         made = self.sallyport("pod", "new", "--name", "p", "--json", "--", "sh", "-c", "exit 3")
         self.assertEqual(json.loads(made.stdout)["pod"], "p", made.stdout)

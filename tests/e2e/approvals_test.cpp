@@ -1,4 +1,6 @@
 // Requests that need a human, over the doors of the real daemon, and those who try to get around him.
+#include <set>
+
 #include "e2e/approvals.h"
 
 namespace sallyport::testing {
@@ -215,6 +217,80 @@ TEST_F(Approvals, AttackASubscriptionThatWasAskedForBeforeTheSessionWasNarrowed)
   EXPECT_EQ(code_of(answer), "POLICY_DENIED");
   EXPECT_EQ(human.outcome("warden.reload"), "OK");
   EXPECT_TRUE(session.pings()) << "and no event came before it";
+}
+
+TEST_F(Approvals, AttackWhatIsTooLargeToBeShownHidesNoOtherQuestion) {
+  use_profile("review = { \"fs.*\" = \"human\" }\n");
+  Client agent = inside(), human = connect();
+  const auto write = [](std::size_t bytes) { return R"({"path":"f","content":")" + std::string(bytes, 'x') + "\"}"; };
+  const auto refused = agent.call("fs.write", write(900'000));
+  EXPECT_EQ(code_of(refused), "APPROVAL_DENIED");
+  EXPECT_NE(why(refused).find("too large to be shown"), std::string::npos) << why(refused);
+  for (int i = 0; i < 12; ++i) {
+    ASSERT_TRUE(agent.send_request("w" + std::to_string(i), "fs.write", write(120'000)));
+  }
+  ASSERT_TRUE(agent.send_request("m", "fs.mkdir", mkdir_params("wanted")));
+  std::set<std::string> listed;
+  EXPECT_TRUE(eventually([&] {
+    listed.clear();
+    std::string last;
+    int pages = 0;
+    for (bool has_more = true; has_more; ++pages) {
+      const auto page = human.call("approval.list", R"({"after":")" + last + R"("})");
+      if (code_of(page) != "OK") return false;
+      for (const wire::Value each : page->result.get("approvals").items()) {
+        last = each.get("id").as_string().value_or("");
+        listed.insert(last);
+      }
+      has_more = page->result.get("has_more").as_bool().value();
+    }
+    return listed.size() == 13 && pages > 1;
+  })) << listed.size();
+  for (const std::string& id : listed) {
+    EXPECT_EQ(human.outcome("approval.show", named(id)), "OK");
+    EXPECT_EQ(human.outcome("approval.deny", named(id)), "OK");
+  }
+}
+
+TEST_F(Approvals, AttackWhatGrowsWhenItIsIndentedIsShownAsItIs) {
+  use_profile("review = { \"test.echo\" = \"human\" }\n");
+  Client agent = inside(), human = connect();
+  std::string deep = std::string(20, '[') + "1";
+  for (int i = 0; i < 50'000; ++i) deep += ",1";
+  ASSERT_TRUE(agent.send_request("e", "test.echo", R"({"data":)" + deep + std::string(20, ']') + "}"));
+  const std::string id = question(human);
+  const auto shown = human.call("approval.show", named(id));
+  ASSERT_EQ(code_of(shown), "OK");
+  EXPECT_EQ(shown->result.get("pretty").as_string(), shown->result.get("payload").to_json());
+}
+
+TEST_F(Approvals, AttackWhatIsNestedTooDeepHidesNoOtherQuestion) {
+  use_profile("review = { \"test.echo\" = \"human\", \"fs.mkdir\" = \"human\" }\n");
+  Client agent = inside(), human = connect();
+  // Readable as a request, and not inside of a list.
+  EXPECT_EQ(agent.outcome("test.echo", R"({"data":)" + std::string(29, '[') + std::string(29, ']') + "}"),
+            "APPROVAL_DENIED");
+  ASSERT_TRUE(agent.send_request("m", "fs.mkdir", mkdir_params("wanted")));
+  EXPECT_EQ(human.outcome("approval.approve", named(question(human))), "OK");
+  ASSERT_TRUE(agent.send_request("e", "test.echo", R"({"data":)" + std::string(23, '[') + std::string(23, ']') + "}"));
+  EXPECT_EQ(human.outcome("approval.show", named(question(human))), "OK");
+}
+
+TEST_F(Approvals, AttackWhoAsksAndGoesAgainAndAgainIsRefused) {
+  use_profile("review = { \"fs.mkdir\" = \"human\" }\n");
+  Client agent = inside(), human = connect();
+  ASSERT_EQ(human.outcome("warden.subscribe", R"({"events":["approval.asked"]})"), "OK");
+  for (int i = 0; i < 300; ++i) {
+    const std::string id = std::to_string(i);
+    ASSERT_TRUE(agent.send_request(id, "fs.mkdir", mkdir_params("never")));
+    ASSERT_TRUE(agent.send(frame_of(R"({"id":")" + id + R"(","type":"event","method":"cancel"})")));
+    EXPECT_NE(code_of(agent.next_message()), "OK");
+  }
+  const auto refused = agent.call("fs.mkdir", mkdir_params("never"));
+  EXPECT_EQ(code_of(refused), "APPROVAL_DENIED");
+  EXPECT_NE(why(refused).find("withdrawn"), std::string::npos) << why(refused);
+  Client other = connect();
+  EXPECT_EQ(other.call("approval.list")->result.get("approvals").size(), 0U);
 }
 
 }  // namespace

@@ -308,5 +308,80 @@ TEST_F(Containers, AttackOurOwnDirectoriesAreNoWorkspace) {
   EXPECT_NE(ran.exit_code, 0);
 }
 
+TEST_F(Containers, AreListedInPagesThatFitAFrame) {
+  Client client = connect();
+  const std::string label(100'000, 'x');
+  std::vector<std::string> made;
+  for (int i = 0; i < 12; ++i) {
+    made.push_back(
+        create(client, R"(,"labels":{"text":")" + label + R"("},"name":"n)" + std::to_string(10 + i) + "\""));
+  }
+  std::vector<std::string> listed;
+  int pages = 0;
+  for (bool has_more = true; has_more; ++pages) {
+    const std::string after = listed.empty() ? "" : listed.back();
+    const auto page = client.call("container.list", R"({"after":")" + after + "\"}");
+    ASSERT_EQ(code_of(page), "OK");
+    for (const wire::Value each : page->result.get("containers").items()) {
+      listed.emplace_back(each.get("container").as_string().value_or(""));
+    }
+    has_more = page->result.get("has_more").as_bool().value();
+  }
+  EXPECT_GT(pages, 1);
+  EXPECT_EQ(listed, made);
+}
+
+TEST_F(Containers, OfWhichMoreIsAskedThanARecordHoldsAreRefusedAndLeaveNothing) {
+  Client client = connect();
+  const std::string much(200'000, 'x');
+  for (const std::string& config : {R"(,"labels":{"a":")" + much + "\"}", R"(,"env":{"A":")" + much + "\"}",
+                                    R"(,"profile":{"deny":["/)" + much + "\"]}"}) {
+    EXPECT_EQ(create(client, config).substr(0, 17), "PAYLOAD_TOO_LARGE");
+  }
+  EXPECT_EQ(create(client, R"(,"command":["sh\u0000x"])").substr(0, 14), "INVALID_PARAMS");
+  EXPECT_EQ(client.call("container.list")->result.get("containers").size(), 0U);
+}
+
+TEST_F(Containers, AttackOutputThatIsNoTextDoesNotHideTheLog) {
+  Client client = connect();
+  const std::string id = create(
+      client,
+      R"json(,"command":["python3","-c","import os, time\nfor fd in (1, 2): os.write(fd, b'\\x01' * 400000 + b'the end')\ntime.sleep(600)"])json");
+  EXPECT_TRUE(eventually([&] {
+    const auto shown = client.call("container.inspect", R"({"log":true,"container":")" + id + "\"}");
+    if (code_of(shown) != "OK") return false;
+    const wire::Value log = shown->result.get("log");
+    return log.get("stdout").as_string().value_or("").ends_with("the end") &&
+           log.get("stderr").as_string().value_or("").ends_with("the end") &&
+           log.get("stdout_bytes").as_int() == 400'007;
+  }));
+}
+
+TEST_F(Containers, OfAGroupThatTheHostWroteAreMadeAfterAReload) {
+  Client client = connect();
+  const std::string file = daemon().root() + "/state/groups/family.toml";
+  const auto make = [&] { return client.outcome("container.create", R"({"config":{"group":"family"}})"); };
+  EXPECT_EQ(make(), "NOT_FOUND");
+  std::ofstream(file) << "name = \"family\"\nprofile = \"default\"\nfolder = \"family\"\n";
+  std::filesystem::permissions(file, std::filesystem::perms(0600));
+  EXPECT_EQ(client.outcome("warden.reload"), "OK");
+  EXPECT_EQ(make(), "OK");
+}
+
+TEST_F(Containers, AttackOneThatMayCallEverythingIsNotAnotherAndAdoptsNoProcess) {
+  std::filesystem::create_directories(daemon().root() + "/profiles");
+  std::ofstream(daemon().root() + "/profiles/all.toml") << "[profile.all]\nfs.read = [\"/usr\"]\nmethods = [\"*\"]\n";
+  Client client = connect();
+  ASSERT_EQ(client.outcome("warden.reload"), "OK");
+  const auto made = client.call("container.create", R"({"template":"all"})");
+  ASSERT_EQ(code_of(made), "OK");
+  const std::string id(made->result.get("container").as_string().value_or(""));
+  Client inside = connect();
+  ASSERT_EQ(inside.outcome("session.narrow", named(id)), "OK");
+  EXPECT_EQ(inside.outcome("container.list"), "OK");
+  EXPECT_EQ(inside.outcome("container.adopt", "{}"), "POLICY_DENIED");
+  EXPECT_EQ(inside.outcome("session.narrow", named(create(client, ""))), "POLICY_DENIED");
+}
+
 }  // namespace
 }  // namespace sallyport::testing

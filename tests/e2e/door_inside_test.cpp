@@ -127,6 +127,69 @@ time.sleep(600)
   EXPECT_EQ(connect().outcome("container.stop", named(id)), "OK");
 }
 
+TEST_F(DoorInside, AttackStreamsThatWaitAreBoundedForAllConnectionsTogether) {
+  Client host = connect();
+  const std::string id = create(host, "");
+  // Each brings all that its first credit lets it, and the worker can write only so many at once.
+  const Ran ran = exec(host, id, write_script("hold.py", R"(
+import collections
+held, codes = [], collections.Counter()
+for c in range(12):
+    s = connect()
+    s.settimeout(20)
+    held.append(s)
+    for i in range(16):
+        s.sendall(request("fs.write", {"path": f"f{c}-{i}", "content": {"$stream": 2 * i + 1}}, id=str(i)))
+        for piece in range(4):
+            s.sendall(frame(b"\x01" + struct.pack(">I", 2 * i + 1) + b"x" * (1 << 18)))
+for s in held:
+    s.settimeout(0.2)
+    try:
+        while True:
+            told = answer(s)
+            if told["type"] == "response":
+                codes[told["error"]["code"] if "error" in told else "OK"] += 1
+    except TimeoutError:
+        pass
+print(sorted(codes.items()))
+held.clear()
+time.sleep(0.5)
+s = connect()
+s.sendall(request("fs.write", {"path": "last", "content": {"$stream": 1}}))
+s.sendall(frame(b"\x01" + struct.pack(">I", 1) + b"fine") + frame(b"\x01" + struct.pack(">I", 1)))
+while (told := answer(s))["type"] != "response": pass
+print(told.get("error", "written"))
+)"));
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_EQ(ran.out, "[('RATE_LIMITED', 128)]\nwritten\n");
+  EXPECT_EQ(exec(host, id, "cat last").out, "fine");
+}
+
+TEST_F(DoorInside, AttackConnectionsThatAreRefusedDoNotBuryOtherEvents) {
+  Client host = connect(), subscriber = connect();
+  const std::string id = create(host, "");
+  ASSERT_EQ(subscriber.outcome("warden.subscribe", R"({"events":["session.refused","container.exited"]})"), "OK");
+  EXPECT_EQ(exec(host, id, write_script("storm.py", R"(
+held = []
+for i in range(2000):
+    s = connect()
+    if i < 256:
+        held.append(s)
+)"))
+                .exit_code,
+            0);
+  EXPECT_EQ(host.outcome("container.stop", named(id)), "OK");
+  int refused = 0;
+  for (std::string method; method != "container.exited";) {
+    const auto event = subscriber.next_message();
+    ASSERT_TRUE(event);
+    method = event->method;
+    refused += method == "session.refused" ? 1 : 0;
+  }
+  EXPECT_GE(refused, 1);
+  EXPECT_LT(refused, 200);
+}
+
 TEST_F(DoorInside, ATokenOfOneContainerIsWorthNothingInAnother) {
   Client host = connect();
   std::filesystem::create_directories(daemon().root() + "/profiles");

@@ -1,6 +1,7 @@
 // The mailbox of an ordinary user, from the command line: a signal, a request that a human approves, its reply. The
 // other tests run as root where the machine's owner does; this one never does.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -96,6 +97,14 @@ TEST_F(OrdinaryUser, RaisesASignalAndARequestThatAHumanApproves) {
   EXPECT_NE(answered.output.find("\"result\""), std::string::npos) << answered.output;
   EXPECT_NE(sallyport("schedule ls").output.find(id), std::string::npos) << sallyport("schedule ls").output;
   EXPECT_EQ(sallyport("audit verify").status, 0) << sallyport("audit verify").output;
+}
+
+TEST_F(OrdinaryUser, IsToldOfAWorkspaceThatIsNotTheirs) {
+  fs::create_directories(root() + "/locked");
+  ASSERT_EQ(::chmod((root() + "/locked").c_str(), 0), 0);
+  const Ran ran = sallyport("run --no-warden --workspace '" + root() + "/locked' -- true");
+  EXPECT_EQ(ran.status, 2) << ran.output;
+  EXPECT_EQ(ran.output, "sallyport: the workspace is not for this user to read: " + root() + "/locked\n");
 }
 
 }  // namespace

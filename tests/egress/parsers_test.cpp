@@ -7,6 +7,7 @@
 #include "egress/idn.h"
 #include "egress/protocol.h"
 #include "egress/socks.h"
+#include "egress/tally.h"
 
 namespace sallyport::egress {
 namespace {
@@ -123,6 +124,24 @@ TEST(Protocol, OrdersAndReportsSurviveTheWay) {
   EXPECT_EQ(serve.used.requests, 2U);
   EXPECT_FALSE(decode_order(decoder, packet->view().first(packet->size() - 1)));
   EXPECT_FALSE(decode_report(decoder, packet->view()));
+}
+
+TEST(Tallies, FitAFrameAndTellFirstWhomWasReached) {
+  Tally tally;
+  for (int i = 0; i < 2000; ++i) {
+    for (int reason = 0; reason < 4; ++reason) {
+      Report refused;
+      refused.host = "a" + std::to_string(i) + std::string(240, 'a') + ".org";
+      refused.code = Code::policy_denied;
+      refused.reason = "no rule names it " + std::to_string(reason);
+      refused.remedy = refused.host;
+      if (i == 500) refused.kind = Report::Kind::opened;
+      tally.add(refused);
+    }
+  }
+  const std::string json = wire::to_json([&](wire::JsonWriter& writer) { tally.write(writer); });
+  EXPECT_LT(json.size(), wire::kMaxFrameBytes);
+  EXPECT_TRUE(json.starts_with(R"([{"host":"a500a)")) << json.substr(0, 100);
 }
 
 }  // namespace

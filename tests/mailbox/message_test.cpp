@@ -87,5 +87,21 @@ TEST(MailboxMessage, ATierSaysWhatAMessageCarries) {
   EXPECT_EQ(refused.error().message, "payload.more: unknown parameter");
 }
 
+// Subscribers and whoever reviews it are told of it some levels further down.
+TEST(MailboxMessage, AttackAPayloadThatCouldNotBeToldAgain) {
+  wire::Decoder decoder;
+  static constexpr wire::Field kAny[] = {{.name = "data", .type = wire::Type::object}};
+  const Signal signal{.name = "two", .tier = 2, .payload = kAny, .action = {}};
+  const auto is_taken = [&](int depth) {
+    std::string text = R"({"data":)";
+    for (int i = 1; i < depth; ++i) text += i + 1 < depth ? R"({"a":)" : "{";
+    const auto payload = decoder.parse(text + std::string(static_cast<std::size_t>(depth), '}'));
+    EXPECT_TRUE(payload) << text;
+    return static_cast<bool>(check_shape(signal, kId, payload->root()));
+  };
+  EXPECT_TRUE(is_taken(24));
+  EXPECT_FALSE(is_taken(25));
+}
+
 }  // namespace
 }  // namespace sallyport::mailbox

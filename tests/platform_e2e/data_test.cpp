@@ -146,6 +146,23 @@ TEST_F(PlatformData, VectorsAreFoundByLikenessAndFilter) {
   EXPECT_EQ(docs.search(query->vectors, 2, R"({"kind":{"regex":"x"}})").error().code, Code::invalid_params);
 }
 
+// The adapters could not tell it to the warden, which gave them up, and with them all that other tenants were at.
+TEST_F(PlatformData, AttackMetadataThatCouldNotBeToldAgain) {
+  start_platform("[platform.adapters]\nvector = \"sqlite\"\n");
+  const auto platform = platform_of(make_container());
+  auto vectors = platform->vectors();
+  const std::vector<float> one = {1, 2};
+  const auto nested = [](std::size_t depth) {
+    std::string text = "[";
+    for (std::size_t i = 0; i < depth; ++i) text += R"({"a":)";
+    return text + "1" + std::string(depth, '}') + "]";
+  };
+  EXPECT_EQ(vectors.upsert({"x"}, one, 2, nested(29)).error().code, Code::invalid_params);
+  ASSERT_TRUE(vectors.upsert({"x"}, one, 2, nested(24)));
+  EXPECT_EQ(vectors.search(one)->size(), 1U);
+  EXPECT_EQ(vectors.get({"x"})->size(), 1U);
+}
+
 TEST_F(PlatformData, VectorsAreGivenBackAsTheyWere) {
   start_platform("[platform.adapters]\nvector = \"sqlite\"\n");
   const auto platform = platform_of(make_container());

@@ -103,6 +103,23 @@ TEST(Groups, AFaultyRecordIsNamedAndKeepsItsName) {
   EXPECT_EQ(groups.add(family()).error().code, Code::conflict);
 }
 
+TEST(Groups, WhatCouldNotBeReadAgainIsRefused) {
+  const TemporaryDirectory state;
+  Groups groups(state.path());
+  ASSERT_TRUE(groups.refresh());
+  Group group = family();
+  // One byte each in a message, six in the record.
+  for (int i = 0; i < 32; ++i) group.settings["s" + std::to_string(i)] = std::string(1024, '\x7f');
+  const auto refused = groups.add(group);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::payload_too_large);
+  EXPECT_EQ(refused.error().message.find(state.path()), std::string::npos);
+  group.settings.clear();
+  group.overrides = std::string(20'000, ' ');
+  EXPECT_FALSE(groups.add(group));
+  EXPECT_TRUE(groups.add(family()));
+}
+
 // ---- within ----
 
 TEST(Within, NamesWhatIsWider) {
@@ -114,7 +131,17 @@ fs.deny = ["**/*.pem"]
 exec = ["/usr/bin/*"]
 methods = ["fs.*"]
 limits = { memory = "1GiB" }
+net.allow = ["*.example.org"]
+net.deny = ["secret.example.org"]
+net.limits = { bytes = "1MiB" }
+env = { PATH = "/usr/bin" }
+fs.refuse_hard_links = true
 [profile.narrow]
+fs.refuse_hard_links = true
+env = { PATH = "/usr/bin" }
+net.allow = ["*.example.org"]
+net.deny = ["secret.example.org", "other.example.org"]
+net.limits = { bytes = "1KiB" }
 fs.read = ["/usr/share", "${workspace}"]
 fs.deny = ["**/*.pem", "**/.env"]
 exec = ["/usr/bin/git"]
@@ -139,7 +166,38 @@ fs.deny = ["**/*.pem"]
 [profile.weak]
 fs.deny = ["**/*.pem"]
 limits = { memory = "1GiB" }
+fs.refuse_hard_links = true
 allow_weak = true
+[profile.undenied_net]
+fs.deny = ["**/*.pem"]
+limits = { memory = "1GiB" }
+net.allow = ["*.example.org"]
+net.limits = { bytes = "1MiB" }
+[profile.unlimited_net]
+fs.deny = ["**/*.pem"]
+limits = { memory = "1GiB" }
+net.allow = ["*.example.org"]
+net.deny = ["secret.example.org"]
+[profile.reviewed]
+fs.deny = ["**/*.pem"]
+limits = { memory = "1GiB" }
+deputy = ["/usr/bin/true"]
+[profile.easy]
+fs.deny = ["**/*.pem"]
+limits = { memory = "1GiB" }
+deputy_limits = { prompt_length = 100000 }
+[profile.tenant]
+fs.deny = ["**/*.pem"]
+limits = { memory = "1GiB" }
+[profile.tenant.permissions.adapters]
+storage = { buckets = ["history"] }
+[profile.env]
+fs.deny = ["**/*.pem"]
+limits = { memory = "1GiB" }
+env = { PATH = "/usr/bin", TOKEN = "of another" }
+[profile.links]
+fs.deny = ["**/*.pem"]
+limits = { memory = "1GiB" }
 )",
                                                "test.toml");
   ASSERT_TRUE(profiles) << profiles.error().message;
@@ -153,6 +211,13 @@ allow_weak = true
                                                                     {"undenied", "fs.deny"},
                                                                     {"calls", "methods"},
                                                                     {"large", "limits"},
+                                                                    {"undenied_net", "net.deny, net.limits"},
+                                                                    {"unlimited_net", "net.deny, net.limits"},
+                                                                    {"reviewed", "deputy, deputy_limits"},
+                                                                    {"easy", "deputy, deputy_limits"},
+                                                                    {"tenant", "permissions.adapters"},
+                                                                    {"env", "env"},
+                                                                    {"links", "fs.refuse_hard_links"},
                                                                     {"weak", "allow_weak"}}) {
     const Status within = policy::check_within(by_name.at(name), own);
     ASSERT_FALSE(within) << name;
@@ -183,6 +248,16 @@ class EmptyDirectory : public ::testing::Test {
   TemporaryDirectory root_;
   ipc::Loop loop_;
 };
+
+TEST_F(EmptyDirectory, AttackNamesThatAreInTheWayOfWhatIsTooDeep) {
+  std::string deep;
+  for (int i = 0; i < 40; ++i) deep += "/d";
+  for (int i = 0; i < 200; ++i) fs::create_directories(path("/.reset-" + std::to_string(i) + deep));
+  const auto emptied = empty();
+  ASSERT_TRUE(emptied);
+  EXPECT_TRUE(emptied->is_complete);
+  EXPECT_TRUE(fs::is_empty(path()));
+}
 
 TEST_F(EmptyDirectory, RemovesEverythingButItself) {
   fs::create_directories(path("/a/b/c"));
