@@ -9,7 +9,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 
 #include "adapters/credentials.h"
@@ -97,6 +99,13 @@ RedisReply convert(const redisReply& from, int depth = 0) {
   return reply;
 }
 
+void append_number(std::string& out, char kind, std::size_t number) {
+  std::array<char, 24> text;  // 20 digits at most
+  const char* end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
+  out.push_back(kind);
+  out.append(text.data(), static_cast<std::size_t>(end - text.data())).append("\r\n");
+}
+
 bool is_push(const RedisReply& reply) {
   return reply.kind == RedisReply::Kind::array && !reply.items.empty() && reply.items[0].text == "pmessage";
 }
@@ -108,7 +117,8 @@ struct Redis::Connection {
   std::unique_ptr<redisReader, decltype(&::redisReaderFree)> reader{::redisReaderCreate(), &::redisReaderFree};
   std::string unsent;
   bool is_writing = false;
-  std::deque<std::shared_ptr<ipc::OneShot<Result<RedisReply>>>> waiting;  // in the order of their commands
+  // In the order of their commands. Each is part of the coroutine that waits for it, which nobody ends meanwhile.
+  std::deque<ipc::OneShot<Result<RedisReply>>*> waiting;
 };
 
 Redis::Redis(const platform::Config& config, Machinery& machinery)
@@ -135,14 +145,14 @@ Task<Status> Redis::connect() {
       drop(connection, "no credential");
       co_return fail(secret.error());
     }
-    const auto answered = std::make_shared<ipc::OneShot<Result<RedisReply>>>();
-    connection->waiting.push_back(answered);
+    ipc::OneShot<Result<RedisReply>> answered;
+    connection->waiting.push_back(&answered);
     send(connection, std::vector<std::string>{"AUTH", *secret});
     ipc::Loop& loop = machinery_.sessions.loop();
     const auto timer = loop.after(platform::kProbeTimeout, [self = shared_from_this(), connection] {
       self->drop(connection, "no answer to AUTH in time");
     });
-    const auto reply = co_await *answered;
+    const auto reply = co_await answered;
     loop.cancel(timer);
     if (!reply) co_return fail(reply.error());
     if (reply->kind == RedisReply::Kind::error) {
@@ -169,28 +179,24 @@ Task<Result<RedisReply>> Redis::command(std::vector<std::string> words) {
   }
   if (!connection_) co_return backend_down("the connection broke");
   const std::shared_ptr<Connection> connection = connection_;
-  const auto answered = std::make_shared<ipc::OneShot<Result<RedisReply>>>();
-  connection->waiting.push_back(answered);
+  ipc::OneShot<Result<RedisReply>> answered;
+  connection->waiting.push_back(&answered);
   send(connection, words);
   ipc::Loop& loop = machinery_.sessions.loop();
   const auto timer = loop.after(kAnswerTimeout, [self, connection] { self->drop(connection, "no answer in time"); });
-  auto reply = co_await *answered;
+  auto reply = co_await answered;
   loop.cancel(timer);
   co_return reply;
 }
 
 void Redis::send(const std::shared_ptr<Connection>& connection, const std::vector<std::string>& words) {
-  std::vector<const char*> arguments;
-  std::vector<std::size_t> lengths;
+  // An array of strings, each behind its length. hiredis would print them, which costs more than all the rest.
+  std::string& out = connection->unsent;
+  append_number(out, '*', words.size());
   for (const std::string& word : words) {
-    arguments.push_back(word.data());
-    lengths.push_back(word.size());
+    append_number(out, '$', word.size());
+    out.append(word).append("\r\n");
   }
-  char* formatted = nullptr;
-  const int length =
-      ::redisFormatCommandArgv(&formatted, static_cast<int>(words.size()), arguments.data(), lengths.data());
-  if (length > 0) connection->unsent.append(formatted, static_cast<std::size_t>(length));
-  ::redisFreeCommand(formatted);
   if (connection->is_writing) return;
   const ssize_t sent = ::send(connection->watch->fd(), connection->unsent.data(), connection->unsent.size(),
                               MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -248,7 +254,7 @@ bool Redis::take_replies(Connection& connection) {
       continue;
     }
     if (connection.waiting.empty()) return false;
-    const auto waiter = connection.waiting.front();
+    auto* const waiter = connection.waiting.front();
     connection.waiting.pop_front();
     waiter->resolve(std::move(reply));
   }
@@ -260,7 +266,7 @@ void Redis::drop(const std::shared_ptr<Connection>& connection, const std::strin
     machinery_.log.warn("the connection to Redis is gone; the next call makes a new one", {{"why", why}});
   }
   connection->watch->cancel();
-  for (const auto& waiter : std::exchange(connection->waiting, {})) waiter->resolve(backend_down(why));
+  for (auto* const waiter : std::exchange(connection->waiting, {})) waiter->resolve(backend_down(why));
 }
 
 }  // namespace sallyport::adapters

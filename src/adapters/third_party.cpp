@@ -235,7 +235,8 @@ class ThirdPartyAdapter final : public Adapter {
     if (deadline.count() > 0) {
       timer = loop.after(deadline + kGrace, [party = party_] { party->kill(); });
     }
-    auto answer = co_await ipc::ask(call, session, method, params, ipc::Events::relayed);
+    ipc::Asking asking(call, session, method, params, ipc::Events::relayed);
+    auto answer = co_await asking;
     if (timer != 0) loop.cancel(timer);
     // It had the request: nobody knows what became of it.
     if (!answer) co_return broken_off("the adapter ended");

@@ -149,7 +149,8 @@ Task<Reply> forward(const Permit& permit, Call& call, RequestContext& context, H
   auto params = ipc::forward_params(call, *session, kNotForTheWorker);
   if (!params) co_return std::move(params).error();
   if (permit.method() == kShutdown) turn->retire_worker();
-  auto answer = co_await ipc::ask(call, session, permit.method(), *params, ipc::Events::waited_for);
+  ipc::Asking asking(call, session, permit.method(), *params, ipc::Events::waited_for);
+  auto answer = co_await asking;
   if (!answer) co_return std::move(answer).error();
   if (answer->error) explain(*answer->error, permit.method(), context, **container);
   Reply reply = ipc::forward_result(call, *session, *answer);

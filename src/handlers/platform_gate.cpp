@@ -95,16 +95,14 @@ std::optional<std::int64_t> tokens_of(const Operation& operation, const Platform
 }
 
 // Names are matched as methods are. One that a profile does not name is denied.
-Status check_names(const Operation& operation, const PlatformTenant& tenant, const policy::AdapterGrant& grant,
-                   const std::vector<std::string>& names) {
+Status check_name(const Operation& operation, const PlatformTenant& tenant, const policy::AdapterGrant& grant,
+                  const std::string& name) {
   if (operation.is_write && !grant.may_write) {
     return denied("the profile grants " + std::string(platform::to_string(operation.role)) + " for reading only",
                   tenant);
   }
-  for (const std::string& name : names) {
-    if (!policy::matches_any(grant.names, name)) {
-      return denied("the profile does not grant this " + std::string(operation.scope), tenant);
-    }
+  if (!policy::matches_any(grant.names, name)) {
+    return denied("the profile does not grant this " + std::string(operation.scope), tenant);
   }
   return ok();
 }
@@ -205,7 +203,7 @@ Result<PlatformAsk> check_platform_call(const Operation& operation, const Platfo
   } else {
     const Value named = message.params.get(operation.scope);
     ask.scope = named ? text(named) : default_scope(operation, *grant, config);
-    TRY(check_names(operation, tenant, *grant, {ask.scope}));
+    TRY(check_name(operation, tenant, *grant, ask.scope));
   }
   TRY(check_hosts(operation, tenant, config));
   TRY(ask.bytes, bytes_of(operation, message));

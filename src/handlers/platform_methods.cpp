@@ -111,13 +111,15 @@ Task<Reply> operate(const Permit& permit, Call& call, RequestContext& context, H
   CO_TRY(spending.reserve(operation, asked, tenant.quotas));
   CO_TRY(const std::shared_ptr<ipc::Session> session, co_await host.adapters.session());
   if (call.is_answered()) co_return Error::make(Code::cancelled, "the request ended before it began");
-  CO_TRY(const std::string params, ipc::forward_params(call, *session, kDecidedHere, [&](JsonWriter& json) {
-           json.member("$tenant", tenant.name);
-           if (!asked.scope.empty()) json.member(operation.scope, asked.scope);
-           if (asked.max_tokens != 0) json.member("max_tokens", asked.max_tokens);
-         }));
-  auto answer = co_await ipc::ask(call, session, permit.method(), params,
-                                  operation.has_events ? ipc::Events::relayed : ipc::Events::refused);
+  const auto decided = [&](JsonWriter& json) {
+    json.member("$tenant", tenant.name);
+    if (!asked.scope.empty()) json.member(operation.scope, asked.scope);
+    if (asked.max_tokens != 0) json.member("max_tokens", asked.max_tokens);
+  };
+  CO_TRY(const std::string params, ipc::forward_params(call, *session, kDecidedHere, std::ref(decided)));
+  ipc::Asking asking(call, session, permit.method(), params,
+                     operation.has_events ? ipc::Events::relayed : ipc::Events::refused);
+  auto answer = co_await asking;
   settle(spending, operation, asked, answer, session->shared().decoder());
   if (!answer) {
     answer.error().retryable = true;
@@ -174,7 +176,8 @@ Task<Reply> log_line(const Permit&, Call& call, RequestContext& context, Host& h
 
 Task<Result<wire::Message>> ask_state(Call& call, Host& host, bool probes) {
   CO_TRY(const std::shared_ptr<ipc::Session> session, co_await host.adapters.session());
-  auto answer = co_await ipc::ask(call, session, "adapters.state", probes ? R"({"probe":true})" : "{}");
+  ipc::Asking asking(call, session, "adapters.state", probes ? R"({"probe":true})" : "{}");
+  auto answer = co_await asking;
   if (answer && answer->error) co_return *answer->error;
   co_return answer;
 }
@@ -228,7 +231,7 @@ Task<Reply> init(const Permit&, Call& call, RequestContext& context, Host& host)
     co_return Error::make(Code::conflict, "this host speaks version " + std::to_string(platform::kProtocolVersion) +
                                               " of the platform's protocol, the worker another");
   }
-  const std::string hash = platform::hash_of(host.adapters.config());
+  const std::string hash = host.adapters.config_hash();
   if (const wire::Value known = call.params().get("config_hash"); known && text(known) != hash) {
     co_return Error::make(Code::conflict, "the platform's configuration has changed; initialise again");
   }
@@ -293,7 +296,7 @@ Task<Reply> status(const Permit&, Call& call, RequestContext& context, Host& hos
   CO_TRY(const wire::Message answer, co_await ask_state(call, host, probes));
   const OpenedResult state(answer, host.sessions.decoder());
   co_return call.result([&](JsonWriter& json) {
-    json.begin_object().member("config_hash", platform::hash_of(host.adapters.config())).key("adapters");
+    json.begin_object().member("config_hash", host.adapters.config_hash()).key("adapters");
     if (is_host) {
       json.value(state.value().get("adapters")).member("pid", host.adapters.pid());
     } else {
@@ -315,7 +318,8 @@ Task<Result<wire::Message>> ask_about(Call& call, Host& host, std::string_view m
   CO_TRY(const std::shared_ptr<ipc::Session> session, co_await host.adapters.session());
   const std::string params =
       wire::to_json([&](JsonWriter& json) { json.begin_object().member("$tenant", tenant).end_object(); });
-  auto answer = co_await ipc::ask(call, session, method, params);
+  ipc::Asking asking(call, session, method, params);
+  auto answer = co_await asking;
   if (answer && answer->error) co_return *answer->error;
   co_return answer;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "ipc/oneshot.h"
 #include "ipc/streams.h"
 
 namespace sallyport::ipc {
@@ -84,13 +83,14 @@ Result<std::string> forward_params(Call& call, Session& to, std::span<const std:
     call.session().shared().loop().post([from = *from, out = *out] { relay(from, out); });
     return (*out)->number();
   };
+  const std::function<std::uint32_t(Value)> translating = std::ref(translate);
   std::string params = wire::to_json([&](JsonWriter& json) {
     json.begin_object();
     if (add) add(json);
     for (const auto& [name, value] : call.params().members()) {
       if (std::find(without.begin(), without.end(), name) != without.end()) continue;
       json.key(name);
-      copy(json, value, translate);
+      copy(json, value, translating);
     }
     json.end_object();
   });
@@ -98,23 +98,33 @@ Result<std::string> forward_params(Call& call, Session& to, std::span<const std:
   return params;
 }
 
-Task<Result<wire::Message>> ask(Call& call, std::shared_ptr<Session> to, std::string_view method,
-                                const std::string& params, Events events) {
-  const auto answered = std::make_shared<OneShot<Result<wire::Message>>>();
+Asking::Asking(Call& call, std::shared_ptr<Session> to, std::string_view method, std::string_view params, Events events)
+    : call_(call) {
   Session::OnEvent on_event;
   if (events == Events::relayed) on_event = relay_events(call);
   if (events == Events::waited_for) on_event = relay_all_events(call, to);
   auto id = to->request(
-      method, params, call.message().deadline_ms,
-      [answered](Result<wire::Message> answer) { answered->resolve(std::move(answer)); }, std::move(on_event));
-  if (!id) co_return std::move(id).error();
-  call.on_cancel([to, id = *id] {
+      method, params, call.message().deadline_ms, [this](Result<wire::Message> answer) { arrive(std::move(answer)); },
+      std::move(on_event));
+  if (!id) {
+    arrive(std::move(id).error());
+    return;
+  }
+  // With copies: what is done about a call that is given up may have ended this before.
+  call.on_cancel([to = std::move(to), id = std::move(*id)] {
     to->send_event(id, "cancel", {});
     to->hold(false);  // its events are for nobody now
   });
-  auto answer = co_await *answered;
-  call.on_cancel(nullptr);
-  co_return answer;
+}
+
+void Asking::arrive(Result<wire::Message> answer) {
+  answer_.emplace(std::move(answer));
+  if (waiter_) waiter_.resume();
+}
+
+Result<wire::Message> Asking::await_resume() {
+  call_.on_cancel(nullptr);
+  return std::move(*answer_);
 }
 
 Reply forward_result(Call& call, Session& from, const wire::Message& answer) {

@@ -1,8 +1,10 @@
 // A request passed on to another process, and its answer, events and streams passed back.
 #pragma once
 
+#include <coroutine>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,10 +28,26 @@ enum class Events : std::uint8_t {
   waited_for,
 };
 
-// Asks, and waits for the answer; the error inside a message is the other side's. If the call is given up, the
-// other side is told.
-Task<Result<wire::Message>> ask(Call& call, std::shared_ptr<Session> to, std::string_view method,
-                                const std::string& params, Events events = Events::refused);
+// Asks at once; co_await waits for the answer. The error inside a message is the other side's. If the call is given up,
+// the other side is told. It lives in the coroutine that waits for it, which nobody ends meanwhile.
+class Asking {
+ public:
+  Asking(Call& call, std::shared_ptr<Session> to, std::string_view method, std::string_view params,
+         Events events = Events::refused);
+  Asking(const Asking&) = delete;
+  Asking& operator=(const Asking&) = delete;
+
+  bool await_ready() const { return answer_.has_value(); }
+  void await_suspend(std::coroutine_handle<> waiter) { waiter_ = waiter; }
+  Result<wire::Message> await_resume();
+
+ private:
+  void arrive(Result<wire::Message> answer);
+
+  Call& call_;
+  std::optional<Result<wire::Message>> answer_;
+  std::coroutine_handle<> waiter_;
+};
 
 // The answer as a reply to the call. Streams in it flow on once the reply is on its way.
 Reply forward_result(Call& call, Session& from, const wire::Message& answer);

@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "ipc/timers.h"
+
 namespace sallyport::ipc {
 namespace {
 
@@ -76,10 +78,13 @@ struct Loop::Impl {
   std::function<void(int)> on_signal;
   std::vector<int> caught_signals;
 
-  std::map<std::pair<SteadyTime, TimerId>, std::function<void()>> timers;
-  std::map<TimerId, SteadyTime> due;
-  std::map<TimerId, std::coroutine_handle<>> sleepers;
-  TimerId last_timer = 0;
+  Timers timers;
+  struct Sleeper {
+    TimerId timer;
+    std::coroutine_handle<> waiter;
+  };
+  std::map<std::uint64_t, Sleeper> sleepers;  // in the order in which they went to sleep
+  std::uint64_t last_sleeper = 0;
   std::optional<SteadyTime> armed_for;  // when the kernel's timer rings
 
   std::mutex posted_mutex;
@@ -178,11 +183,10 @@ struct Loop::Impl {
   // The kernel's timer rings no later than the earliest of ours. Once for nothing, where that one was cancelled, costs
   // less than setting it for each: on a virtual machine that leaves the guest.
   void arm_timer() {
-    if (timers.empty()) return;
-    const SteadyTime earliest = timers.begin()->first.first;
-    if (armed_for && *armed_for <= earliest) return;
+    const auto earliest = timers.earliest();
+    if (!earliest || (armed_for && *armed_for <= *earliest)) return;
     armed_for = earliest;
-    const auto since_boot = earliest.time_since_epoch();
+    const auto since_boot = earliest->time_since_epoch();
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_boot);
     itimerspec when{};
     when.it_value = {.tv_sec = seconds.count(), .tv_nsec = std::chrono::nanoseconds(since_boot - seconds).count()};
@@ -194,11 +198,7 @@ struct Loop::Impl {
     [[maybe_unused]] const ssize_t count = ::read(timer_fd.get(), &ignored, sizeof ignored);
     armed_for.reset();
     const SteadyTime now = std::chrono::steady_clock::now();
-    while (!timers.empty() && timers.begin()->first.first <= now) {
-      auto node = timers.extract(timers.begin());
-      due.erase(node.key().second);
-      node.mapped()();
-    }
+    while (const auto work = timers.take_due(now)) work();
     arm_timer();
   }
 
@@ -226,9 +226,9 @@ void Loop::settle() {
     if (sleepers.empty() && !impl_->has_posted) return;
     ++impl_->turns;
     impl_->run_posted();
-    for (const auto& [timer, sleeper] : sleepers) {
-      cancel(timer);
-      sleeper.resume();
+    for (const auto& [number, sleeper] : sleepers) {
+      cancel(sleeper.timer);
+      sleeper.waiter.resume();
     }
   }
 }
@@ -257,30 +257,22 @@ void Loop::on_signals(std::initializer_list<int> signals, std::function<void(int
 }
 
 Loop::TimerId Loop::after(Millis delay, std::function<void()> work) {
-  const TimerId id = ++impl_->last_timer;
-  const SteadyTime when = std::chrono::steady_clock::now() + delay;
-  const auto placed = impl_->timers.emplace(std::pair(when, id), std::move(work)).first;
-  impl_->due.emplace(id, when);
-  if (placed == impl_->timers.begin()) impl_->arm_timer();
+  const TimerId id = impl_->timers.add(std::chrono::steady_clock::now() + delay, std::move(work));
+  impl_->arm_timer();
   return id;
 }
 
-void Loop::cancel(TimerId timer) {
-  const auto found = impl_->due.find(timer);
-  if (found == impl_->due.end()) return;
-  impl_->timers.erase(std::pair(found->second, timer));
-  impl_->due.erase(found);
-}
+void Loop::cancel(TimerId timer) { impl_->timers.cancel(timer); }
 
 void Loop::wake_after(Millis delay, std::coroutine_handle<> waiter) {
   // Others' turn first, and no clock needed for that.
   if (delay.count() <= 0) return post([waiter] { waiter.resume(); });
-  const TimerId timer = impl_->last_timer + 1;
-  impl_->sleepers.emplace(timer, waiter);
-  after(delay, [this, timer] {
-    const auto sleeper = impl_->sleepers.extract(timer);
-    sleeper.mapped().resume();
+  const std::uint64_t number = ++impl_->last_sleeper;
+  const TimerId timer = after(delay, [this, number] {
+    const auto sleeper = impl_->sleepers.extract(number);
+    sleeper.mapped().waiter.resume();
   });
+  impl_->sleepers.emplace(number, Impl::Sleeper{timer, waiter});
 }
 
 // ---- Watch ----

@@ -40,9 +40,8 @@ std::vector<char*> named_variables(const Config& config) {
 }  // namespace
 
 void AdaptersLink::set_config(Config config) {
-  const bool is_same = hash_of(config) == hash_of(config_);
   config_ = std::move(config);
-  if (!is_same) close();
+  if (std::string hash = hash_of(config_); std::exchange(config_hash_, hash) != hash) close();
 }
 
 void AdaptersLink::close() {
@@ -51,10 +50,12 @@ void AdaptersLink::close() {
 }
 
 Task<Result<std::shared_ptr<ipc::Session>>> AdaptersLink::session() {
-  if (session_ && !is_starting_) {
-    watch();
-    co_return session_;
-  }
+  if (!session_ || is_starting_) return start();
+  watch();
+  return Task<Result<std::shared_ptr<ipc::Session>>>::ready(session_);
+}
+
+Task<Result<std::shared_ptr<ipc::Session>>> AdaptersLink::start() {
   Status started = ok();
   if (is_starting_) {
     const auto ready = std::make_shared<ipc::OneShot<Status>>();

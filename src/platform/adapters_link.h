@@ -26,12 +26,13 @@ class AdaptersLink {
     std::function<void(wire::Value)> on_connection = {};
   };
   AdaptersLink(ipc::Sessions& sessions, Config config, Place place)
-      : sessions_(sessions), config_(std::move(config)), place_(std::move(place)) {}
+      : sessions_(sessions), config_(std::move(config)), config_hash_(hash_of(config_)), place_(std::move(place)) {}
   ~AdaptersLink() { close(); }
   AdaptersLink(const AdaptersLink&) = delete;
   AdaptersLink& operator=(const AdaptersLink&) = delete;
 
   const Config& config() const { return config_; }
+  const std::string& config_hash() const { return config_hash_; }  // hash_of(config())
   // Another configuration ends the process; the next call starts one with the new.
   void set_config(Config config);
 
@@ -42,6 +43,7 @@ class AdaptersLink {
   void close();
 
  private:
+  Task<Result<std::shared_ptr<ipc::Session>>> start();
   Status spawn();
   Task<Status> configure(std::shared_ptr<ipc::Session> session);
   // Asks now and then whether it still answers. One that does not is ended, and the next call starts another.
@@ -50,6 +52,7 @@ class AdaptersLink {
 
   ipc::Sessions& sessions_;
   Config config_;
+  std::string config_hash_;
   Place place_;
   Admissions admissions_;
   std::shared_ptr<ipc::Session> session_;  // configured, or being so

@@ -4,33 +4,30 @@
 
 namespace sallyport::platform {
 
-Admissions::Share::Share(std::shared_ptr<std::map<std::string, Load>> loads, std::string tenant, Load load)
-    : loads_(std::move(loads)), tenant_(std::move(tenant)), load_(load) {
-  Load& total = (*loads_)[tenant_];
-  total.calls += load_.calls;
-  total.bytes += load_.bytes;
-  total.streams += load_.streams;
-}
-
 Admissions::Share::~Share() {
   if (!loads_) return;
-  const auto found = loads_->find(tenant_);
-  found->second.calls -= load_.calls;
-  found->second.bytes -= load_.bytes;
-  found->second.streams -= load_.streams;
-  if (found->second.calls == 0) loads_->erase(found);
+  Load& total = tenant_->second;
+  total.calls -= load_.calls;
+  total.bytes -= load_.bytes;
+  total.streams -= load_.streams;
+  if (total.calls == 0) loads_->erase(tenant_);
 }
 
 Result<Admissions::Share> Admissions::admit(const std::string& tenant, std::size_t bytes, std::size_t streams) {
-  const auto found = loads_->find(tenant);
-  const Load now = found == loads_->end() ? Load() : found->second;
+  const auto found = loads_->try_emplace(tenant).first;
+  Load& now = found->second;
   if (now.calls >= kMaxCallsPerTenant || now.bytes + bytes > kMaxBytesPerTenant ||
       now.streams + streams > kMaxStreamsPerTenant) {
+    if (now.calls == 0) loads_->erase(found);
     Error error = Error::make(Code::rate_limited, "too many calls of this tenant are under way; try again");
     error.retryable = true;
     return error;
   }
-  return Share(loads_, tenant, {1, bytes, streams});
+  const Load load{1, bytes, streams};
+  now.calls += load.calls;
+  now.bytes += load.bytes;
+  now.streams += load.streams;
+  return Share(loads_, found, load);
 }
 
 }  // namespace sallyport::platform

@@ -15,10 +15,12 @@ struct Load {
 
 class Admissions {
  public:
+  using Loads = std::map<std::string, Load, std::less<>>;  // only of tenants that have something under way
   // A call's share, given back when it goes.
   class Share {
    public:
-    Share(std::shared_ptr<std::map<std::string, Load>> loads, std::string tenant, Load load);
+    Share(std::shared_ptr<Loads> loads, Loads::iterator tenant, Load load)
+        : loads_(std::move(loads)), tenant_(tenant), load_(load) {}
     Share(Share&&) = default;
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
@@ -26,15 +28,15 @@ class Admissions {
     ~Share();
 
    private:
-    std::shared_ptr<std::map<std::string, Load>> loads_;
-    std::string tenant_;
+    std::shared_ptr<Loads> loads_;
+    Loads::iterator tenant_;
     Load load_;
   };
   // RATE_LIMITED (retryable) if the tenant has too much under way already.
   Result<Share> admit(const std::string& tenant, std::size_t bytes, std::size_t streams);
 
  private:
-  std::shared_ptr<std::map<std::string, Load>> loads_ = std::make_shared<std::map<std::string, Load>>();
+  std::shared_ptr<Loads> loads_ = std::make_shared<Loads>();
 };
 
 }  // namespace sallyport::platform
