@@ -1,7 +1,9 @@
 // bench_egress_driver --bin DIR [--quick] [--json]: latency of a CONNECT, throughput of a tunnel and memory of a
 // thousand, through sallyport-egress, through tinyproxy, and directly. Contenders are interleaved in every round.
+// Ours is reached as from a container, over the loopback of a sandbox's network; the others over the host's.
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -23,6 +25,8 @@
 
 #include "egress/protocol.h"
 #include "os/packets.h"
+#include "sandbox/network.h"
+#include "sandbox/spec.h"
 
 namespace {
 
@@ -53,13 +57,13 @@ UniqueFd listen_any(std::uint16_t& port) {
   return fd;
 }
 
-UniqueFd connect_to(std::uint16_t port) {
-  UniqueFd fd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+UniqueFd make_socket() { return UniqueFd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)}; }
+
+void connect_to(const UniqueFd& fd, std::uint16_t port) {
   const sockaddr_in address = loopback(port);
   const int one = 1;
   ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) die("connect");
-  return fd;
 }
 
 void write_all(int fd, const char* bytes, std::size_t count) {
@@ -82,6 +86,29 @@ pid_t spawn(const std::function<void()>& work) {
   }
   return pid;
 }
+
+// The network of a sandbox: the proxy's listener, and sockets for as many clients as there will be.
+class Inside {
+ public:
+  explicit Inside(int clients) {
+    std::thread([&] {
+      int listener = -1;
+      if (!sandbox::make_network(&listener)) die("cannot make a network");
+      listener_ = UniqueFd(listener);
+      while (clients-- > 0) sockets_.push_back(::make_socket());
+    }).join();
+  }
+  int listener() const { return listener_.get(); }
+  UniqueFd make_socket() {
+    UniqueFd next = std::move(sockets_.back());
+    sockets_.pop_back();
+    return next;
+  }
+
+ private:
+  UniqueFd listener_;
+  std::vector<UniqueFd> sockets_;
+};
 
 // 'e': sends each byte back. 's' and eight hexadecimal digits: sends that many MiB and ends.
 void serve_connection(int raw) {
@@ -111,6 +138,8 @@ void serve(int listener) {
   }
 }
 
+constexpr int kWarmUps = 20, kTunnels = 1000;
+
 struct Options {
   std::string bin;
   int latency_rounds = 500;
@@ -123,12 +152,15 @@ struct Contender {
   std::string name;
   std::uint16_t proxy = 0;  // 0: none
   std::string host = "127.0.0.1";
+  Inside* inside = nullptr;  // where its clients are, if not on the host
+
+  UniqueFd make_socket() const { return inside != nullptr ? inside->make_socket() : ::make_socket(); }
 };
 
-// A connection to the server, through the contender.
-UniqueFd open(const Contender& contender, std::uint16_t server) {
-  UniqueFd fd = connect_to(contender.proxy != 0 ? contender.proxy : server);
-  if (contender.proxy == 0) return fd;
+// Connects to the server, through the contender.
+void open(const UniqueFd& fd, const Contender& contender, std::uint16_t server) {
+  connect_to(fd, contender.proxy != 0 ? contender.proxy : server);
+  if (contender.proxy == 0) return;
   const std::string target = contender.host + ":" + std::to_string(server);
   const std::string request = "CONNECT " + target + " HTTP/1.1\r\nHost: " + target + "\r\n\r\n";
   write_all(fd.get(), request.data(), request.size());
@@ -140,7 +172,6 @@ UniqueFd open(const Contender& contender, std::uint16_t server) {
     answer.append(block, static_cast<std::size_t>(count));
   }
   if (answer.find(" 200 ") == std::string::npos) die(contender.name + " answers: " + answer);
-  return fd;
 }
 
 double microseconds(Clock::time_point since) {
@@ -148,8 +179,9 @@ double microseconds(Clock::time_point since) {
 }
 
 double measure_latency(const Contender& contender, std::uint16_t server) {
+  const UniqueFd fd = contender.make_socket();
   const auto begun = Clock::now();
-  const UniqueFd fd = open(contender, server);
+  open(fd, contender, server);
   char byte = 'e';
   write_all(fd.get(), &byte, 1);
   if (::recv(fd.get(), &byte, 1, 0) != 1) die("no echo through " + contender.name);
@@ -158,7 +190,8 @@ double measure_latency(const Contender& contender, std::uint16_t server) {
 
 // MiB per second.
 double measure_throughput(const Contender& contender, std::uint16_t server, unsigned mebibytes) {
-  const UniqueFd fd = open(contender, server);
+  const UniqueFd fd = contender.make_socket();
+  open(fd, contender, server);
   char request[16];
   std::snprintf(request, sizeof request, "s%08x", mebibytes);
   const auto begun = Clock::now();
@@ -190,12 +223,12 @@ std::uint64_t pss_kib(pid_t pid) {
 struct Proxy {
   pid_t pid = -1;
   std::uint16_t port = 0;
-  UniqueFd control, listener;
+  UniqueFd control;
 };
 
-Proxy start_ours(const Options& options, std::uint16_t server, const std::string& directory) {
+Proxy start_ours(const Options& options, int listener, std::uint16_t server, const std::string& directory) {
   Proxy proxy;
-  proxy.listener = listen_any(proxy.port);
+  proxy.port = sandbox::kProxyPort;
   const std::string hosts = directory + "/hosts", program = options.bin + "/sallyport-egress";
   std::ofstream(hosts) << "127.0.0.1 server.test\n";
   int ends[2];
@@ -209,8 +242,7 @@ Proxy start_ours(const Options& options, std::uint16_t server, const std::string
   const std::string port = std::to_string(server);
   auto policy = policy::NetPolicy::make({"127.0.0.1:" + port, "server.test:" + port}, {}, {});
   const auto order = egress::encode(egress::ToProxy(egress::Serve{"bench", *policy, {}}));
-  if (!order || !os::send_packet(proxy.control.get(), *order, {proxy.listener.get()}, MSG_DONTWAIT))
-    die("cannot reach the proxy");
+  if (!order || !os::send_packet(proxy.control.get(), *order, {listener}, MSG_DONTWAIT)) die("cannot reach the proxy");
   // Somebody listens to the reports, as the warden does.
   std::thread([fd = proxy.control.get()] {
     std::vector<char> packet(os::kMaxPacketBytes);
@@ -253,14 +285,16 @@ int run(const Options& options, const std::string& directory) {
   std::uint16_t server = 0;
   const UniqueFd listener = listen_any(server);
   const pid_t serving = spawn([&] { serve(listener.get()); });
-  const Proxy ours = start_ours(options, server, directory);
+  Inside inside(2 * (kWarmUps + options.latency_rounds) + options.throughput_rounds + kTunnels);
+  const Proxy ours = start_ours(options, inside.listener(), server, directory);
   const auto peer = start_tinyproxy(directory);
-  std::vector<Contender> contenders = {
-      {"direct"}, {"sallyport", ours.port}, {"sallyport, by name", ours.port, "server.test"}};
+  std::vector<Contender> contenders = {{"direct"},
+                                       {"sallyport", ours.port, "127.0.0.1", &inside},
+                                       {"sallyport, by name", ours.port, "server.test", &inside}};
   if (peer) contenders.push_back({"tinyproxy", peer->port});
 
   std::vector<std::vector<double>> latency(contenders.size()), rate(contenders.size());
-  for (int round = -20; round < options.latency_rounds; ++round) {
+  for (int round = -kWarmUps; round < options.latency_rounds; ++round) {
     for (std::size_t i = 0; i < contenders.size(); ++i) {
       const double sample = measure_latency(contenders[i], server);
       if (round >= 0) latency[i].push_back(sample);
@@ -273,8 +307,9 @@ int run(const Options& options, const std::string& directory) {
     }
   }
   std::vector<UniqueFd> tunnels;
-  for (int i = 0; i < 1000; ++i) {
-    tunnels.push_back(open(contenders[1], server));
+  for (int i = 0; i < kTunnels; ++i) {
+    tunnels.push_back(contenders[1].make_socket());
+    open(tunnels.back(), contenders[1], server);
     char byte = 'e';
     write_all(tunnels.back().get(), &byte, 1);
     if (::recv(tunnels.back().get(), &byte, 1, 0) != 1) die("no echo through a tunnel");
@@ -339,6 +374,8 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
+  // Before there are threads: what a network of one's own takes without being root.
+  if (::geteuid() != 0 && ::unshare(CLONE_NEWUSER) != 0) die("no user namespaces here");
   rlimit files{};
   ::getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;

@@ -1,51 +1,17 @@
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <sched.h>
-#include <sys/ioctl.h>
 #include <sys/mount.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "sandbox/child.h"
-#include "sandbox/spec.h"
+#include "sandbox/network.h"
 
 namespace sallyport::sandbox {
-namespace {
-
-int bring_loopback_up() {
-  const int any = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (any < 0) return -1;
-  ifreq request{};
-  std::strcpy(request.ifr_name, "lo");
-  request.ifr_flags = IFF_UP | IFF_RUNNING;
-  const int result = ::ioctl(any, SIOCSIFFLAGS, &request);
-  ::close(any);
-  return result;
-}
-
-// Without SO_REUSEADDR and SO_REUSEPORT: nobody inside can take the port's place.
-int listen_for_proxy() {
-  constexpr int kBacklog = 1024;
-  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(kProxyPort);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (listener < 0 || ::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
-      ::listen(listener, kBacklog) != 0) {
-    return -1;
-  }
-  return listener;
-}
-
-}  // namespace
 
 // Runs on the memory and the descriptors of the process that builds the root, errno included: only a failure writes it,
 // and a failure ends the launch anyway.
@@ -60,9 +26,7 @@ int Helper::run(void* self) {
 }
 
 void Helper::make_network() {
-  const bool is_made = ::unshare(CLONE_NEWNET | CLONE_NEWIPC) == 0 && bring_loopback_up() == 0;
-  if (is_made && has_proxy_) listener_ = listen_for_proxy();
-  if (is_made && (listener_ >= 0 || !has_proxy_)) {
+  if (sandbox::make_network(has_proxy_ ? &listener_ : nullptr, CLONE_NEWIPC)) {
     network_ = ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     ipc_ = ::open("/proc/self/ns/ipc", O_RDONLY | O_CLOEXEC);
   }
