@@ -95,9 +95,8 @@ Status read_as_stream(const Service& service, const Call& call, const Params& pa
     }
   }
   const std::string path = params.text("path");
-  TRY(UniqueFd file, about(path, service.roots().open_file(path, O_RDONLY)));
   struct stat status{};
-  if (::fstat(file.get(), &status) != 0) return path_error("stat", errno);
+  TRY(UniqueFd file, about(path, service.roots().open_file(path, O_RDONLY, status)));
   const auto size = static_cast<std::uint64_t>(status.st_size);
   char first = 0;
   if (size == 0 && ::pread(file.get(), &first, 1, 0) > 0) {

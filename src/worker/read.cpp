@@ -270,7 +270,7 @@ Status fill_text(Source& source, const ReadRequest& request, const Range& range,
   const bool is_plain = !range.lines && !request.line_numbers && !request.max_line_bytes;
   if (is_plain && end - range.byte <= request.max_bytes) {
     TRY(const std::string_view all, source.range(range.byte, end - range.byte));
-    if (escaped_size(all) <= request.max_bytes) {
+    if (all.size() <= request.max_bytes / kMostEscaped || escaped_size(all) <= request.max_bytes) {
       if (source.is_whole()) {
         answer.content = all;
       } else {
@@ -336,9 +336,8 @@ bool cuts_characters(std::string_view bytes) {
 }  // namespace
 
 Result<ReadAnswer> read_file(const Roots& roots, const ReadRequest& request, const Stop& stop) {
-  TRY(const UniqueFd file, roots.open_file(request.path, O_RDONLY));
   struct stat status{};
-  if (::fstat(file.get(), &status) != 0) return path_error("stat", errno);
+  TRY(const UniqueFd file, roots.open_file(request.path, O_RDONLY, status));
   ReadAnswer answer;
   answer.size = static_cast<std::uint64_t>(status.st_size);
   answer.is_masked = status.st_size == 0 && Masks(roots).is_mask(file.get());

@@ -190,7 +190,7 @@ Status Roots::check_regular(const struct stat& status) const {
   return ok();
 }
 
-Result<UniqueFd> Roots::open_file(std::string_view path, int flags) const {
+Result<UniqueFd> Roots::open_file(std::string_view path, int flags, struct stat& status) const {
   // Non-blocking, so that a FIFO without a writer and a device answer at once; cleared by nobody,
   // because it means nothing for the regular files that get past the check.
   auto fd = open_beneath(path, flags | O_NONBLOCK | O_NOCTTY);
@@ -198,7 +198,6 @@ Result<UniqueFd> Roots::open_file(std::string_view path, int flags) const {
     return not_regular();
   }
   if (!fd) return fd;
-  struct stat status{};
   if (::fstat(fd->get(), &status) != 0) return path_error("stat", errno);
   TRY(check_regular(status));
   if (status.st_size == 0) TRY(check_not_process(fd->get()));

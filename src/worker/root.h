@@ -42,8 +42,12 @@ class Roots {
   static Result<Roots> open(const std::vector<std::string>& directories) { return open(directories, Options()); }
 
   // Opens an existing regular file; everything else is refused, without waiting for a FIFO's other
-  // end. `flags` is O_RDONLY or O_RDWR, perhaps with O_NOFOLLOW.
-  Result<UniqueFd> open_file(std::string_view path, int flags) const;
+  // end. `flags` is O_RDONLY or O_RDWR, perhaps with O_NOFOLLOW. What the kernel says of it is left in `status`.
+  Result<UniqueFd> open_file(std::string_view path, int flags, struct stat& status) const;
+  Result<UniqueFd> open_file(std::string_view path, int flags) const {
+    struct stat status{};
+    return open_file(path, flags, status);
+  }
   Result<UniqueFd> open_directory(std::string_view path) const;
   // O_PATH: for stat. A symlink as the last component is opened itself with Follow::no.
   Result<UniqueFd> open_any(std::string_view path, Follow follow) const;

@@ -13,9 +13,10 @@ namespace {
 
 // The result is written straight into its frame; what an error leaves of it is taken back. The frame has a
 // buffer of its own, because the channel may have other things to send meanwhile.
-void answer(const wire::Message& request, const Service& service, const Log& log, Channel& channel, Bytes& reply) {
+void answer(const wire::Message& request, SteadyTime now, const Service& service, const Log& log, Channel& channel,
+            Bytes& reply) {
   const auto budget = request.deadline_ms ? std::chrono::milliseconds(*request.deadline_ms) : kDefaultDeadline;
-  Stop stop(std::chrono::steady_clock::now() + budget);
+  Stop stop(now, budget);
   stop.on_poll([&] { channel.look(stop); });
   wire::ResultFrame frame(reply, request.id);
   auto done = channel.is_cancelled() ? Status(Error::make(Code::cancelled, "cancelled"))
@@ -43,7 +44,7 @@ Status serve(UniqueFd socket, const Service& service, const Log& log) {
     if (!request) return ok();
     const bool is_last = request->method == "worker.shutdown";
     const auto start = std::chrono::steady_clock::now();
-    answer(*request, service, log, channel, reply);
+    answer(*request, start, service, log, channel, reply);
     TRY(channel.send(reply));
     channel.finish(std::move(*request));
     if (is_last) return channel.drain();

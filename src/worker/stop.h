@@ -16,6 +16,8 @@ class Stop {
  public:
   Stop() = default;
   explicit Stop(SteadyTime deadline) : deadline_(deadline) {}
+  // Of a request that begins now: what is done within the first few milliseconds never looks.
+  Stop(SteadyTime now, std::chrono::milliseconds budget) : deadline_(now + budget), last_look_(now) {}
   // Called by poll() every few milliseconds: a chance to see that a request was cancelled.
   void on_poll(std::function<void()> look) { look_ = std::move(look); }
 

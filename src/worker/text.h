@@ -23,10 +23,11 @@ bool looks_binary(std::string_view bytes);
 std::string_view whole_characters(std::string_view bytes);
 
 // What one byte of text costs inside a JSON string; UTF-8 passes through.
+inline constexpr std::size_t kMostEscaped = 6;
 constexpr std::size_t escaped_cost(char byte) {
   const auto c = static_cast<unsigned char>(byte);
   if (c == '"' || c == '\\' || c == '\n' || c == '\r' || c == '\t' || c == '\b' || c == '\f') return 2;
-  return c < 0x20 ? 6 : 1;
+  return c < 0x20 ? kMostEscaped : 1;
 }
 // What bytes cost that may be no UTF-8: each that is none is shown as U+FFFD.
 std::size_t shown_size(std::string_view bytes);
