@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <climits>
 #include <csignal>
@@ -66,9 +65,9 @@ Result<std::unique_ptr<Ledger>> Ledger::open(const Options& options) {
                                                                      : ""));
   }
   TRY(UniqueFd held, std::move(lock));
-  if (::ftruncate(held.get(), 0) != 0 || ::pwrite(held.get(), options.place.data(), options.place.size(), 0) < 0) {
-    return Error::from_errno("cannot write the lock file", errno);
-  }
+  // For who comes second; the lock itself needs no words, and a full disk is told by what needs room.
+  [[maybe_unused]] const bool is_told =
+      ::ftruncate(held.get(), 0) == 0 && ::pwrite(held.get(), options.place.data(), options.place.size(), 0) >= 0;
   TRY(auto database, Database::open(database_path(options.state_dir), Database::Access::write, options.vfs));
   TRY(create_tables(*database));
   TRY(SigningKey key, open_key(key_path(options.state_dir), *database));

@@ -232,14 +232,14 @@ TEST_F(Pods, TakeSignalsInAnySpelling) {
     EXPECT_EQ(sallyport("pod wait polite").status, 3) << spelling;
   }
   const Ran odd = sallyport("pod kill polite --signal sigodd");
-  EXPECT_EQ(odd.status, 1);
+  EXPECT_EQ(odd.status, 2);
   EXPECT_TRUE(has(odd.output, "no such signal: sigodd")) << odd.output;
 }
 
 TEST_F(Pods, RefuseVariablesWithoutAName) {
   for (const char* item : {"=x", "''"}) {
     const Ran made = sallyport(std::string("pod new --name one --env ") + item + " -- true");
-    EXPECT_EQ(made.status, 1) << item;
+    EXPECT_EQ(made.status, 2) << item;
     EXPECT_TRUE(has(made.output, "--env takes NAME=VALUE")) << made.output;
   }
   EXPECT_FALSE(place("one").exists());
