@@ -227,7 +227,7 @@ Task<bool> Connection::tunnel() {
   pump_back(shared_from_this());
   bool is_whole = co_await inspect_greeting();
   const Meter count = meter(route_->sent);
-  if (is_whole) is_whole = co_await relay(*client_, *upstream_, proxy_.memory(), count);
+  if (is_whole) is_whole = co_await relay(*client_, *upstream_, proxy_.block(), count);
   if (is_whole) {
     ::shutdown(upstream_->fd(), SHUT_WR);
   } else {
@@ -241,7 +241,7 @@ Task<bool> Connection::tunnel() {
 Fire Connection::pump_back(std::shared_ptr<Connection> self) {
   const std::shared_ptr<Side> side = self->side_;
   const Meter count = self->meter(self->route_->received);
-  const bool is_whole = co_await relay(*self->upstream_, *self->client_, self->proxy_.memory(), count);
+  const bool is_whole = co_await relay(*self->upstream_, *self->client_, self->proxy_.block(), count);
   if (is_whole) {
     ::shutdown(self->client_->fd(), SHUT_WR);
   } else {

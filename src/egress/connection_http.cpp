@@ -211,11 +211,11 @@ Task<bool> Connection::pass_response_body(Framing framing, std::string rest) {
       continue;
     }
     if (!co_await upstream_->readable()) co_return false;
-    std::vector<char>& block = proxy_.memory().block();
-    const ssize_t count = ::recv(upstream_->fd(), block.data(), block.size(), MSG_DONTWAIT);
+    Bytes& block = proxy_.block();
+    const ssize_t count = ::recv(upstream_->fd(), block.data(), kBodyBytes, MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (count <= 0 || !meter(route_->received)(static_cast<std::size_t>(count))) co_return false;
-    rest.assign(block.data(), static_cast<std::size_t>(count));
+    rest = as_text(block.view().first(static_cast<std::size_t>(count)));
   }
   co_return true;
 }

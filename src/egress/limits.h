@@ -40,9 +40,10 @@ inline constexpr std::size_t kDescriptorsEach = 2;
 // What a container may always have open, however many others there are and whatever they have.
 inline constexpr std::size_t kLeastShare = 16;
 
-inline constexpr std::size_t kScratchBytes = 256U << 10;  // one for all connections
-inline constexpr std::size_t kPipeBytes = 1U << 20;
-inline constexpr std::size_t kSparePipes = 8;
+// One for all connections to copy through: several segments of the loopback at once. One that finds its receiver full
+// goes on with less, but no less than this.
+inline constexpr std::size_t kBlockBytes = 1U << 20, kLeastBlockBytes = 64U << 10;
+inline constexpr std::size_t kBodyBytes = 256U << 10;  // of an answer: they wait in the proxy for a slow client
 
 // Refusals that are reported one by one; those of a flood are counted, each with its like, and told at this rate.
 inline constexpr std::size_t kRefusalBurst = 100;

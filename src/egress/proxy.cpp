@@ -15,6 +15,7 @@ namespace sallyport::egress {
 
 Proxy::Proxy(ipc::Sessions& sessions, Resolver& resolver, OnReport on_report)
     : sessions_(sessions), resolver_(resolver), on_report_(std::move(on_report)) {
+  block_.resize(kBlockBytes);
   sweep_timer_ = loop().after(kSweepEvery, [this] { sweep(); });
 }
 
@@ -79,7 +80,6 @@ void Proxy::share_out() {
   for (const auto& [id, served] : containers_) {
     served->account.share = static_cast<std::uint32_t>(std::min<std::size_t>(share, UINT32_MAX));
   }
-  memory_.set_most_pipes(usable / 16);
 }
 
 void Proxy::accept(const std::shared_ptr<Served>& served, UniqueFd fd) {

@@ -50,7 +50,7 @@ class Proxy {
   // ---- for connections ----
   ipc::Loop& loop() { return sessions_.loop(); }
   Resolver& resolver() { return resolver_; }
-  RelayMemory& memory() { return memory_; }
+  Bytes& block() { return block_; }  // until the next co_await
   // Refusals beyond a rate are counted, host by host, and told when the rate allows it or the container ends.
   void report(Served& served, Report report);
   std::uint64_t next_number() { return ++last_number_; }
@@ -64,7 +64,7 @@ class Proxy {
   ipc::Sessions& sessions_;
   Resolver& resolver_;
   OnReport on_report_;
-  RelayMemory memory_;
+  Bytes block_;
   std::map<std::string, std::shared_ptr<Served>> containers_;
   std::uint64_t last_number_ = 0;
   ipc::Loop::TimerId sweep_timer_ = 0;

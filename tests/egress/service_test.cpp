@@ -2,6 +2,8 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <fstream>
+
 #include "egress/fixture.h"
 
 namespace sallyport::egress {
@@ -10,6 +12,17 @@ namespace {
 class Service : public Egress {
  protected:
   std::string target(const Upstream& server) const { return "127.0.0.1:" + std::to_string(server.port()); }
+  static void wait_until_still(const std::atomic<std::size_t>& count) {
+    for (std::size_t last = SIZE_MAX; last != count;) {
+      last = count;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+  }
+  std::size_t resident_pages() const {
+    std::size_t all = 0, resident = 0;
+    std::ifstream("/proc/" + std::to_string(proxy_pid()) + "/statm") >> all >> resident;
+    return resident;
+  }
 };
 
 TEST_F(Service, BytesGoBothWaysAndAreCounted) {
@@ -56,6 +69,65 @@ TEST_F(Service, MegabytesArriveWholeInBothDirections) {
   up.end();
   EXPECT_EQ(up.read_all(), "done") << "a half-closed tunnel still delivers";
   EXPECT_EQ(sunk, kBlocks * block.size());
+}
+
+TEST_F(Service, WhatWaitsForASlowReaderComesInOrderAndIsCountedOnce) {
+  std::string all;
+  for (int i = 0; all.size() < 24U << 20; ++i) all += std::to_string(i) + "\n";
+  std::atomic<std::size_t> sent = 0;
+  Upstream source([&](Wire& wire) {
+    for (std::string_view left = all; !left.empty(); left.remove_prefix(std::min<std::size_t>(left.size(), 10'000))) {
+      if (!wire.send(left.substr(0, 10'000))) return;
+      sent += 10'000;
+    }
+    wire.end();
+    wire.read_all();
+  });
+  allow({target(source)});
+  Wire wire = connect();
+  ASSERT_EQ(ask(wire, Protocol::connect, "127.0.0.1", source.port()), "allowed");
+  std::string got;
+  // As long as it does not read, all buffers fill; then it reads a bit more than fits anywhere at once.
+  while (got.size() < 16U << 20) {
+    wait_until_still(sent);
+    got += wire.read(3U << 20);
+  }
+  got += wire.read_all();
+  wire.end();
+  EXPECT_TRUE(got == all) << got.size() << " of " << all.size();
+  const Report closed = report_where([](const Report& each) { return each.kind == Report::Kind::closed; });
+  EXPECT_EQ(closed.received, all.size());
+}
+
+TEST_F(Service, AnUrgentByteIsLeftOutAndNothingElse) {
+  Upstream server(Upstream::echo);
+  allow({target(server)});
+  Wire wire = connect();
+  ASSERT_EQ(ask(wire, Protocol::connect, "127.0.0.1", server.port()), "allowed");
+  wire.send("ab");
+  ASSERT_EQ(::send(wire.fd(), "x", 1, MSG_OOB), 1);
+  wire.send("cd");
+  EXPECT_EQ(wire.read(4), "abcd");
+  ASSERT_EQ(::send(wire.fd(), "y", 1, MSG_OOB), 1);
+  wire.end();
+  EXPECT_EQ(wire.read_all(), "");
+}
+
+TEST_F(Service, TunnelsThatWaitHoldNoMemoryOfTheProxy) {
+  const std::string block(1 << 20, 'b');
+  std::atomic<std::size_t> sent = 0;
+  Upstream source([&](Wire& wire) {
+    while (wire.send(block)) sent += block.size();
+  });
+  allow({target(source)});
+  const std::size_t before = resident_pages();
+  std::vector<Wire> stalled;
+  for (int i = 0; i < 48; ++i) {
+    stalled.push_back(connect());
+    ASSERT_EQ(ask(stalled.back(), Protocol::connect, "127.0.0.1", source.port()), "allowed");
+  }
+  wait_until_still(sent);
+  EXPECT_LT(resident_pages(), before + (kIsSanitized ? 6000U : 1000U));
 }
 
 TEST_F(Service, AHalfOpenTunnelEndsWhenItIsIdle) {
