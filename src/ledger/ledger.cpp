@@ -129,7 +129,7 @@ Entry Ledger::note(std::string method, std::string rule) const {
 
 // ---- from any thread ----
 
-Status Ledger::append(Entry entry) {
+Status Ledger::append(Entry&& entry) {
   if (entry.time_ms == 0) entry.time_ms = clock_.unix_millis();
   entry.durability = Durability::buffered;
   Submission submission{.durability = Durability::buffered};

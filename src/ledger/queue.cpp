@@ -17,7 +17,7 @@ std::size_t payload_of(const Submission& submission) {
 
 }  // namespace
 
-bool Queue::push(Submission submission) {
+bool Queue::push(Submission&& submission) {
   const bool is_durable = submission.durability == Durability::durable;
   bool must_wake = false;
   {

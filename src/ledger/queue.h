@@ -47,7 +47,7 @@ struct Reading {
 class Queue {
  public:
   // False: it is full (see kMaxBacklog), and only for what is buffered.
-  bool push(Submission submission);
+  bool push(Submission&& submission);
   void push(Reading reading);
 
   struct Batch {

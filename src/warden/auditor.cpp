@@ -26,36 +26,40 @@ Entry entry_of(Stage stage, const handlers::RequestContext& context, ipc::Call& 
 
 }  // namespace
 
-Auditor::Recorded::Recorded(ledger::Ledger& ledger, Entry entry, handlers::Audit audit,
-                            std::function<void()> on_delayed)
-    : ledger_(ledger), entry_(std::move(entry)), on_delayed_(std::move(on_delayed)) {
-  if (audit != handlers::Audit::durable) result_ = ledger_.append(std::move(entry_));
-}
+Auditor::Recorded::Recorded(ledger::Ledger& ledger, Entry entry, std::function<void()> on_delayed)
+    : ledger_(&ledger), entry_(std::move(entry)), on_delayed_(std::move(on_delayed)) {}
 
 void Auditor::Recorded::await_suspend(std::coroutine_handle<> waiter) {
   ledger::Submission submission;
   submission.may_use_reserve = on_delayed_ != nullptr;
-  submission.entries.push_back(on_delayed_ ? entry_ : std::move(entry_));
+  submission.entries.push_back(on_delayed_ ? *entry_ : std::move(*entry_));
   submission.done = [this, waiter](Status status) {
     if (!status && on_delayed_) {
       ledger::Submission later{.durability = ledger::Durability::buffered};
-      later.entries.push_back(std::move(entry_));
+      later.entries.push_back(std::move(*entry_));
       later.may_use_reserve = true;
-      ledger_.submit(std::move(later));
+      ledger_->submit(std::move(later));
       on_delayed_();
       status = ok();
     }
     result_ = std::move(status);
     waiter.resume();
   };
-  ledger_.submit(std::move(submission));
+  ledger_->submit(std::move(submission));
+}
+
+// Nearly all calls are buffered: their entries go where they are kept at once, and nowhere else before.
+Auditor::Recorded Auditor::record(Entry&& entry, const handlers::Method& method,
+                                  const handlers::RequestContext& context, ipc::Call& call) {
+  if (method.audit != handlers::Audit::durable) return Recorded(ledger_.append(std::move(entry)));
+  return {ledger_, std::move(entry), delayed(method, context, call)};
 }
 
 Auditor::Recorded Auditor::decision(const handlers::Method& method, const handlers::RequestContext& context,
                                     ipc::Call& call) {
   Entry entry = entry_of(Stage::decision, context, call, nullptr);
   if (call.params()) entry.unhashed_payload = call.params().to_json();
-  return {ledger_, std::move(entry), method.audit, delayed(method, context, call)};
+  return record(std::move(entry), method, context, call);
 }
 
 // Whoever owns the host can always stop what runs on it.
@@ -75,7 +79,7 @@ Auditor::Recorded Auditor::outcome(const handlers::Method& method, const handler
   Entry entry = entry_of(Stage::outcome, context, call, error);
   entry.payload_bytes = reply.frame().size();
   if (error != nullptr) log_failure("request failed", context, call, *error);
-  return {ledger_, std::move(entry), method.audit, delayed(method, context, call)};
+  return record(std::move(entry), method, context, call);
 }
 
 Status Auditor::reviewed(const handlers::RequestContext& context, ipc::Call& call, const approval::Matter& matter,

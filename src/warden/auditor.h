@@ -28,15 +28,16 @@ class Auditor {
   // there is none: it is recorded as soon as it can be, the log says so, and so does an event to the caller.
   class Recorded {
    public:
-    Recorded(ledger::Ledger& ledger, ledger::Entry entry, handlers::Audit audit, std::function<void()> on_delayed);
+    explicit Recorded(Status result) : result_(std::move(result)) {}
+    Recorded(ledger::Ledger& ledger, ledger::Entry entry, std::function<void()> on_delayed);
     bool await_ready() const { return result_.has_value(); }
     void await_suspend(std::coroutine_handle<> waiter);
     Status await_resume() { return std::move(*result_); }
 
    private:
-    ledger::Ledger& ledger_;
-    ledger::Entry entry_;
-    std::function<void()> on_delayed_;  // set: it goes on without
+    ledger::Ledger* ledger_ = nullptr;
+    std::optional<ledger::Entry> entry_;  // until it is submitted
+    std::function<void()> on_delayed_;    // set: it goes on without
     std::optional<Status> result_;
   };
   Recorded decision(const handlers::Method& method, const handlers::RequestContext& context, ipc::Call& call);
@@ -57,6 +58,8 @@ class Auditor {
   // What the caller is not told about a failure, under the id that it knows.
   static void log_failure(std::string_view stage, const handlers::RequestContext& context, ipc::Call& call,
                           const Error& error);
+  Recorded record(ledger::Entry&& entry, const handlers::Method& method, const handlers::RequestContext& context,
+                  ipc::Call& call);
   std::function<void()> delayed(const handlers::Method& method, const handlers::RequestContext& context,
                                 ipc::Call& call) const;
   void note_suppressed(const std::string& principal, const std::string& what);

@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
     entry.principal = "host";
     entry.method = "victim.buffered";
     entry.request_id = std::to_string(number);
-    if (!book.append(entry)) return 1;
+    if (!book.append(Entry(entry))) return 1;
     entry.method = "victim.durable";
     Submission submission;
     submission.entries.push_back(entry);
