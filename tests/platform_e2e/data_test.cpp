@@ -101,6 +101,12 @@ TEST_P(PlatformCaches, DoWhatACacheDoes) {
   const std::string bytes = pattern(300'000);
   ASSERT_TRUE(cache.set("bytes", bytes));
   EXPECT_TRUE(*cache.get("bytes") == bytes);
+  // What would be a command of its own, if anybody counted wrong.
+  const std::string command = "v\r\n*1\r\n$8\r\nFLUSHALL\r\n";
+  ASSERT_TRUE(cache.set(command, command));
+  EXPECT_EQ(*cache.get(command), command);
+  ASSERT_TRUE(cache.set("empty", ""));
+  EXPECT_EQ(*cache.get("empty"), "");
   ASSERT_TRUE(cache.set("short", "x", Millis(30)));
   EXPECT_TRUE(eventually([&] { return *cache.get("short") == std::nullopt; }));
   EXPECT_EQ(*cache.incr("counted", 1, Millis(50)), 1);
