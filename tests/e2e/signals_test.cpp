@@ -199,7 +199,7 @@ TEST_F(SignalsDoor, AGroupIsRegisteredUsedAndReset) {
   EXPECT_EQ(daemon_->stop(), 0);
   ASSERT_TRUE(daemon_->start());
   EXPECT_TRUE(has(result("group.list"), R"("group":"family")"));
-  EXPECT_EQ(result("container.create", R"({"config":{"group":"nobody"}})"), "INVALID_PARAMS");
+  EXPECT_EQ(result("container.create", R"({"config":{"group":"nobody"}})"), "NOT_FOUND");
   EXPECT_EQ(result("container.create", R"({"config":{"group":"family","workspace":"/tmp"}})"), "INVALID_PARAMS");
 }
 
