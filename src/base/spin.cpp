@@ -15,7 +15,16 @@ bool has_several_cpus() {
 
 }  // namespace
 
+void SpinChoice::learn_eagerly(bool was_starved) {
+  ++waits_;
+  starved_ += was_starved ? 1 : 0;
+  if (is_spinning_ && starved_ == 2) return enter(Stage::keep, false);
+  if (!is_spinning_ && waits_ == kFirstKept) return enter(Stage::keep, true);
+  if (waits_ % kTried == 0) starved_ = 0;
+}
+
 void SpinChoice::learn(Nanos waited, bool was_starved) {
+  if (is_eager_) return learn_eagerly(was_starved);
   // Nobody hurries during a pause, and its length must not hide what the waits between pauses say.
   if (waited > kPause && !was_starved) {
     if (++pauses_ < kTried / 2) return;
@@ -59,6 +68,8 @@ void SpinChoice::enter(Stage stage, bool spins) {
   total_ = Nanos(0);
 }
 
-Spinner::Spinner(Mode mode) : is_useful_(mode == Mode::adaptive && has_several_cpus()) {}
+Spinner::Spinner(Mode mode)
+    : is_useful_(mode != Mode::never && has_several_cpus()),
+      choice_(mode == Mode::eager ? SpinChoice::eager() : SpinChoice()) {}
 
 }  // namespace sallyport

@@ -25,6 +25,15 @@ class SpinChoice {
   // next question costs little. Else more, and twice as many each time that the answer is the same.
   static constexpr std::uint32_t kTried = 16, kKeptSoon = 128, kFirstKept = 1024, kLastKept = 64 * 1024;
 
+  SpinChoice() = default;
+  // Tries nothing: spins, and sleeps for a while only where neighbours take the CPU.
+  static SpinChoice eager() {
+    SpinChoice choice;
+    choice.is_eager_ = true;
+    choice.enter(Stage::keep, true);
+    return choice;
+  }
+
   bool should_spin() const { return is_spinning_; }
 
   // `was_starved`: the event came while somebody else had the CPU, for longer than a whole spin.
@@ -35,7 +44,9 @@ class SpinChoice {
   enum class Stage : std::uint8_t { try_sleeping, try_spinning, keep };
 
   void enter(Stage stage, bool spins);
+  void learn_eagerly(bool was_starved);
 
+  bool is_eager_ = false;
   Stage stage_ = Stage::try_sleeping;
   bool is_spinning_ = false, was_better_ = false;
   std::uint32_t waits_ = 0, pauses_ = 0, starved_ = 0, kept_ = kKeptSoon;
@@ -44,7 +55,9 @@ class SpinChoice {
 
 class Spinner {
  public:
-  enum class Mode : std::uint8_t { adaptive, never };
+  // Eager: who waits here keeps a whole chain on its CPUs. Once it sleeps its CPU is idle, the others are moved about
+  // and woken there, and all of that is in their waits and not in its own: a trial does not see it.
+  enum class Mode : std::uint8_t { adaptive, eager, never };
   explicit Spinner(Mode mode = Mode::adaptive);
 
   // Returns when look() is true, or when sleep() has returned.

@@ -98,6 +98,8 @@ class Client {
   // ---- events and serving ----
   using OnEvent = std::function<void(const wire::Message&)>;
   void on_event(OnEvent handle) { on_event_ = std::move(handle); }
+  // Looks for every answer for a moment before it sleeps, without trying whether that pays: for a link of a chain.
+  void wait_eagerly() { spinner_ = Spinner(Spinner::Mode::eager); }
   Status notify(std::string_view method, std::string_view params);
   // Answers the peer's requests for a method with JSON text; what is none goes out as INTERNAL_ERROR. Other methods get
   // METHOD_NOT_FOUND.

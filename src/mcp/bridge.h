@@ -44,7 +44,7 @@ class Bridge final : public Tools {
   bool is_behind() const { return server_.output().size() > kMaxUnsentBytes; }
 
   int in_, out_;
-  Spinner spinner_;
+  Spinner spinner_{Spinner::Mode::eager};
   std::string workspace_;
   std::vector<Tool> tools_;
   Place place_;

@@ -40,6 +40,7 @@ void Place::open() {
   auto client = connect_();
   if (!client) return fail(client.error());
   client_ = std::move(*client);
+  client_->wait_eagerly();
   is_ready_ = false;
   client_->on_event([this](const wire::Message& event) {
     // Copied: what it calls may change the list.

@@ -87,6 +87,18 @@ TEST(SpinChoice, ASilenceNowAndThenDoesNotHideManyShortWaits) {
   }
 }
 
+TEST(SpinChoice, AnEagerOneSpinsWhateverItsOwnWaitsSay) {
+  SpinChoice choice = SpinChoice::eager();
+  EXPECT_EQ(spins_among(choice, 10'000, microseconds(11), microseconds(20)), 10'000);
+}
+
+TEST(SpinChoice, AnEagerOneSleepsBesideBusyNeighboursAndAsksAgain) {
+  SpinChoice choice = SpinChoice::eager();
+  const int spins = spins_among(choice, 100'000, microseconds(11), std::chrono::milliseconds(4), true);
+  EXPECT_GT(spins, 100);
+  EXPECT_LT(spins, 300);
+}
+
 TEST(SpinChoice, SleepsWhenEverySecondEventIsLongInComing) {
   SpinChoice choice;
   int spins = 0;
