@@ -4,12 +4,9 @@
 
 #include <openssl/sha.h>
 
-#include "base/openssl_later.h"
-
 namespace sallyport::sandbox {
 
 std::string blob_name(std::string_view content, std::size_t name_bytes) {
-  prepare_openssl();
   std::string head = "blob " + std::to_string(content.size());
   head.push_back('\0');
   std::string name(name_bytes, '\0');

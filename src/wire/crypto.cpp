@@ -9,8 +9,6 @@
 #include <algorithm>
 #include <new>
 
-#include "base/openssl_later.h"
-
 namespace sallyport::wire {
 namespace {
 
@@ -24,7 +22,6 @@ SHA256_CTX* context(std::array<std::uint8_t, 112>& state) {
 }  // namespace
 
 Sha256::Sha256() {
-  prepare_openssl();
   new (state_.data()) SHA256_CTX;
   ::SHA256_Init(context(state_));
 }
