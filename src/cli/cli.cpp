@@ -193,7 +193,7 @@ int run(int argc, char** argv, const std::string& version) {
   app.require_subcommand(1);
   app.fallthrough();
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
-  add_run_command(app, context, words);
+  add_run_command(app, context);
   // A sandbox is what people wait for: no other command's options are made for it.
   if (words.empty() || words[0] != "run") add_other_commands(app, context);
 

@@ -4,7 +4,6 @@
 #include <functional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/base.h"
 #include "os/paths.h"
@@ -28,7 +27,7 @@ struct Context {
 // Each adds its subcommands to the program.
 void add_warden_commands(CLI::App& app, Context& context);
 void add_doctor_command(CLI::App& app, Context& context);
-void add_run_command(CLI::App& app, Context& context, const std::vector<std::string>& words);  // of the command line
+void add_run_command(CLI::App& app, Context& context);
 void add_container_commands(CLI::App& app, Context& context);
 void add_pod_commands(CLI::App& app, Context& context);
 void add_schedule_commands(CLI::App& app, Context& context);

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <set>
 
 #include "cli/allow_net.h"
 #include "cli/cli11.h"
@@ -326,54 +325,25 @@ void run(Context& context, const RunArguments& arguments) {
   context.exit_code = outcome->exit_code();
 }
 
-using IsWanted = std::function<bool(std::string_view)>;
-
-void add_options(CLI::App& command, RunArguments& arguments, const IsWanted& is_wanted) {
-  const auto option = [&](const char* name, auto& target, const char* text, const char* value) {
-    return is_wanted(name) ? command.add_option(name, target, text)->type_name(value) : nullptr;
-  };
-  const auto flag = [&](const char* name, bool& target, const char* text) {
-    if (is_wanted(name)) command.add_flag(name, target, text);
-  };
-  if (auto* profile = option("--profile", arguments.profile, "What it may do", "NAME")) profile->capture_default_str();
-  option("--workspace", arguments.workspace, "The directory it works in (default: this one)", "DIR");
-  option("--read", arguments.read, "Also readable", "PATH");
-  option("--write", arguments.write, "Also writable", "PATH");
-  option("--exec", arguments.exec, "Also readable, and its programs may run", "PATH");
-  option("--env", arguments.env, "A variable to set, or to pass on", "K[=V]");
-  option("--limit", arguments.limits, "memory=2GiB, pids=100, duration=10m, ...", "NAME=VALUE");
-  if (is_wanted("--allow-net")) add_allow_net(command, arguments.allow_net);
-  flag("--explain", arguments.explain, "Also say which paths and addresses were refused (slower)");
-  flag("--allow-weak", arguments.allow_weak, "Without user namespaces, accept Landlock and seccomp alone");
-  flag("--no-warden", arguments.no_warden, "Without a door to the warden");
-}
-
-// Those that are named in front of --, since a dozen take the library longer than a mount takes the kernel; all of them
-// if anything else there has a dash: --help, a word that needs a hint, or another command's.
-void add_named_options(CLI::App& command, RunArguments& arguments, const std::vector<std::string>& words) {
-  std::set<std::string, std::less<>> named;
-  for (const std::string& word : words) {
-    if (word == "--") break;
-    if (word.starts_with('-') && word != "--json") named.insert(word.substr(0, word.find('=')));
-  }
-  const bool is_run = !words.empty() && words[0] == "run";
-  std::set<std::string, std::less<>> made;
-  if (is_run) {
-    add_options(command, arguments, [&](std::string_view name) {
-      return named.erase(std::string(name)) != 0 && made.emplace(name).second;
-    });
-  }
-  if (!is_run || !named.empty()) {
-    add_options(command, arguments, [&](std::string_view name) { return !made.contains(name); });
-  }
-}
-
 }  // namespace
 
-void add_run_command(CLI::App& app, Context& context, const std::vector<std::string>& words) {
+void add_run_command(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand("run", "Run a command in a sandbox; this directory is its workspace");
   const auto arguments = std::make_shared<RunArguments>();
-  add_named_options(*command, *arguments, words);
+  command->add_option("--profile", arguments->profile, "What it may do")->type_name("NAME")->capture_default_str();
+  command->add_option("--workspace", arguments->workspace, "The directory it works in (default: this one)")
+      ->type_name("DIR");
+  command->add_option("--read", arguments->read, "Also readable")->type_name("PATH");
+  command->add_option("--write", arguments->write, "Also writable")->type_name("PATH");
+  command->add_option("--exec", arguments->exec, "Also readable, and its programs may run")->type_name("PATH");
+  command->add_option("--env", arguments->env, "A variable to set, or to pass on")->type_name("K[=V]");
+  command->add_option("--limit", arguments->limits, "memory=2GiB, pids=100, duration=10m, ...")
+      ->type_name("NAME=VALUE");
+  add_allow_net(*command, arguments->allow_net);
+  command->add_flag("--explain", arguments->explain, "Also say which paths and addresses were refused (slower)");
+  command->add_flag("--allow-weak", arguments->allow_weak,
+                    "Without user namespaces, accept Landlock and seccomp alone");
+  command->add_flag("--no-warden", arguments->no_warden, "Without a door to the warden");
   command->add_option("CMD", arguments->command, "The command and its arguments, behind --")->required();
   for (CLI::Option* option : command->get_options()) {
     if (option->get_name() != "CMD" && option->get_expected_max() > 1) option->expected(1)->take_all();

@@ -107,15 +107,6 @@ class Help(unittest.TestCase):
                 self.assertTrue(ran.stderr.startswith(f"sallyport: unknown option: {option}\n"), ran.stderr)
                 self.assertEqual(re.findall("^Did you mean: (.*)$", ran.stderr, re.M), [wanted] if wanted else [])
 
-    def test_run_knows_its_options_also_beside_those_that_are_named(self):
-        page = run(SALLYPORT, "run", "--help", check=True).stdout
-        for words in (["--profile", "default", "--help"], ["--profile=default", "--no-warden", "--help"]):
-            self.assertEqual(sorted(run(SALLYPORT, "run", *words, check=True).stdout.splitlines()), sorted(page.splitlines()))
-        ran = run(SALLYPORT, "run", "--no-warden", "--limt", "pids=9", "--", "true")
-        self.assertIn("Did you mean: sallyport run --limit\n", ran.stderr)
-        ran = run(SALLYPORT, "run", "--no-warden", "--limit=pids", "--", "true")
-        self.assertIn("--limit takes NAME=VALUE: pids\n", ran.stderr)
-
     def test_an_option_where_a_command_belongs_is_not_taken_for_one(self):
         ran = run(SALLYPORT, "container", "exec", "x", "--json", "--", "true")
         self.assertEqual((ran.returncode, ran.stderr),

@@ -175,6 +175,11 @@ for i in range(2000):
     s = connect()
     if i < 256:
         held.append(s)
+        if i == 255:
+            s.sendall(request("test.ping", {}))
+            answer(s)
+    else:
+        while s.recv(4096): pass
 )"))
                 .exit_code,
             0);
