@@ -16,20 +16,20 @@ namespace fs = std::filesystem;
 class InstalledTools : public ::testing::Test {
  protected:
   InstalledTools() {
-    for (const char* below : {"/home/.local/bin", "/home/.local/share/claude/versions", "/home/tools", "/desk"}) {
+    for (const char* below : {"/house/.local/bin", "/house/.local/share/claude/versions", "/house/tools", "/desk"}) {
       fs::create_directories(root() + below);
     }
-    write("home/.local/share/claude/versions/9", "#!/bin/sh\necho this is claude; command -v helper\n");
-    fs::create_symlink(root() + "/home/.local/share/claude/versions/9", root() + "/home/.local/bin/claude");
-    write("home/.local/bin/helper", "#!/bin/sh\n");
-    write("home/tools/elsewhere", "#!/bin/sh\necho this is elsewhere\n");
+    write("house/.local/share/claude/versions/9", "#!/bin/sh\necho this is claude; command -v helper\n");
+    fs::create_symlink(root() + "/house/.local/share/claude/versions/9", root() + "/house/.local/bin/claude");
+    write("house/.local/bin/helper", "#!/bin/sh\n");
+    write("house/tools/elsewhere", "#!/bin/sh\necho this is elsewhere\n");
     write("desk/ours", "#!/bin/sh\necho this is ours\n");
     write("desk/lost", "#!/nowhere/interpreter\n");
   }
 
   // As a user would whose shell finds what is in these places.
   Ran sallyport(const std::string& words) const {
-    const std::string home = root() + "/home";
+    const std::string home = root() + "/house";
     return run_shell("cd '" + root() + "/desk' && env HOME='" + home + "' SALLYPORT_RUNTIME_DIR='" + root() +
                      "/run' SALLYPORT_STATE_DIR='" + root() + "/state' SALLYPORT_CONFIG='" + root() +
                      "/sallyport.toml' WORD=passed PATH='/usr/bin:/bin:" + home + "/.local/bin:" + home +
@@ -51,13 +51,13 @@ class InstalledTools : public ::testing::Test {
 TEST_F(InstalledTools, AnAgentIsFoundByItsNameAndFindsItsOwnHelpers) {
   const Ran ran = run("--profile agent -- claude");
   EXPECT_EQ(ran.status, 0) << ran.output;
-  EXPECT_EQ(ran.output, "this is claude\n" + root() + "/home/.local/bin/helper\n");
+  EXPECT_EQ(ran.output, "this is claude\n" + root() + "/house/.local/bin/helper\n");
 }
 
 TEST_F(InstalledTools, AnAgentInAPodIsFoundTheSameWay) {
   const Ran made = sallyport("pod new --name agent --profile agent -- claude");
   EXPECT_EQ(made.status, 0) << made.output;
-  EXPECT_EQ(sallyport("pod log --follow agent").output, "this is claude\r\n" + root() + "/home/.local/bin/helper\r\n");
+  EXPECT_EQ(sallyport("pod log --follow agent").output, "this is claude\r\n" + root() + "/house/.local/bin/helper\r\n");
   EXPECT_EQ(sallyport("pod wait agent").status, 0);
   EXPECT_EQ(sallyport("down").status, 0);
 }
@@ -66,8 +66,8 @@ TEST_F(InstalledTools, WhatTheSandboxDoesNotShowIsNamedWithTheOptionThatRunsIt) 
   const Ran refused = run("-- claude");
   EXPECT_EQ(refused.status, 1) << refused.output;
   const std::string remedy =
-      "--exec " + root() + "/home/.local/bin --exec " + root() + "/home/.local/share/claude/versions";
-  EXPECT_NE(refused.output.find("command not found: claude; the host has it as " + root() + "/home/.local/bin/claude"),
+      "--exec " + root() + "/house/.local/bin --exec " + root() + "/house/.local/share/claude/versions";
+  EXPECT_NE(refused.output.find("command not found: claude; the host has it as " + root() + "/house/.local/bin/claude"),
             std::string::npos)
       << refused.output;
   EXPECT_NE(refused.output.find(remedy), std::string::npos) << refused.output;
@@ -77,11 +77,11 @@ TEST_F(InstalledTools, WhatTheSandboxDoesNotShowIsNamedWithTheOptionThatRunsIt) 
 }
 
 TEST_F(InstalledTools, ReadingIsNotExecuting) {
-  const Ran refused = run("--read '" + root() + "/home/tools' -- '" + root() + "/home/tools/elsewhere'");
+  const Ran refused = run("--read '" + root() + "/house/tools' -- '" + root() + "/house/tools/elsewhere'");
   EXPECT_EQ(refused.status, 3) << refused.output;
   EXPECT_NE(refused.output.find("may not be executed"), std::string::npos) << refused.output;
-  EXPECT_NE(refused.output.find("--exec " + root() + "/home/tools"), std::string::npos) << refused.output;
-  const Ran allowed = run("--exec '" + root() + "/home/tools' -- elsewhere");
+  EXPECT_NE(refused.output.find("--exec " + root() + "/house/tools"), std::string::npos) << refused.output;
+  const Ran allowed = run("--exec '" + root() + "/house/tools' -- elsewhere");
   EXPECT_EQ(allowed.output, "this is elsewhere\n");
 }
 
