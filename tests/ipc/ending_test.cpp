@@ -37,6 +37,7 @@ class Endings : public ::testing::Test {
     std::thread other(client);
     loop_.run();
     other.join();
+    loop_.settle();
   }
   Fire answer_all(std::shared_ptr<Session> session) {
     while (co_await session->receive()) {
