@@ -154,7 +154,7 @@ Result<std::string> check_workspace(const LaunchContext& context, const std::vec
 // Where programs are looked for: the system's places, then those of the caller's own that this sandbox may execute and
 // cannot write to, so that tools which are installed in a home are found by their names, and nothing is shadowed.
 std::string search_path(const sandbox::Spec& spec, const std::string& of_caller) {
-  std::string path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+  std::string path = kSystemPath;
   const auto holds = [](const std::vector<std::string>& roots, const std::string& directory) {
     return std::any_of(roots.begin(), roots.end(),
                        [&](const std::string& root) { return os::is_within(directory, root); });

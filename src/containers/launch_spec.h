@@ -12,6 +12,9 @@
 
 namespace sallyport::containers {
 
+// Where a system has its programs.
+inline constexpr const char* kSystemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 struct LaunchContext {
   std::string workspace;  // an existing directory, or empty for none
   std::string home;       // the host user's; inside, a private and empty one takes its place

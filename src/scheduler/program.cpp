@@ -162,8 +162,7 @@ std::string_view ProgramEnd::last_words() const {
 }
 
 std::vector<std::string> plain_environment() {
-  return {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + containers::host_home(),
-          "LANG=C.UTF-8"};
+  return {std::string("PATH=") + containers::kSystemPath, "HOME=" + containers::host_home(), "LANG=C.UTF-8"};
 }
 
 Task<Result<ProgramEnd>> run_program(ipc::Loop& loop, Program program, std::string programs_dir) {
