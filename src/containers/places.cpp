@@ -20,6 +20,8 @@ constexpr const char* kSparePrefix = ".spare-";
 constexpr std::size_t kSpares = 4;
 // Longer than a container takes to run, so that they are not made while it starts.
 constexpr Millis kRefillAfter{10};
+// Between two.
+constexpr Millis kRefillPause{1};
 
 Status make_tree(const std::string& root, std::initializer_list<const char*> below) {
   TRY(const UniqueFd directory, os::open_private_directory(root));
@@ -43,23 +45,26 @@ void Places::open() {
     }
     for (const auto& path : old) std::filesystem::remove_all(path, ignored);
   }
-  refill_later();
+  refill_later(kRefillAfter);
 }
 
 void Places::close() {
   if (!std::exchange(is_open_, false)) return;
   loop_.cancel(refill_);
-  for (const std::string& name : std::exchange(spares_, {})) remove(name);
+  for (const Place& spare : std::exchange(spares_, {})) remove(spare.name);
 }
 
-Status Places::make_trees(const std::string& name) const {
+Result<Places::Place> Places::make_one(const std::string& name) const {
   // Mount points for what is bound below the door's directory.
   const std::string door = doors_ + "/" + name;
   TRY(make_tree(door, {"mailbox", "mailbox/in", "mailbox/out", "session", "bin"}));
   const UniqueFd program{
       ::open((door + "/bin/" + kSignalProgram).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
   if (!program) return Error::from_errno("cannot create a file in " + door, errno);
-  return make_tree(mailboxes_ + "/" + name, {"in", "in/tmp", "in/new", "out", "session"});
+  TRY(make_tree(mailboxes_ + "/" + name, {"in", "in/tmp", "in/new", "out", "session"}));
+  TRY(const UniqueFd directory, os::open_private_directory(door));
+  TRY(UniqueFd listening, os::listen_unix(directory.get(), kDoorName));
+  return Place{name, std::move(listening)};
 }
 
 void Places::remove(const std::string& name) const {
@@ -69,20 +74,19 @@ void Places::remove(const std::string& name) const {
 }
 
 Result<UniqueFd> Places::make(const std::string& id) {
-  bool is_made = false;
   if (!spares_.empty()) {
-    const std::string spare = std::move(spares_.back());
+    Place spare = std::move(spares_.back());
     spares_.pop_back();
+    refill_later(kRefillAfter);
     const auto take = [&](const std::string& parent) {
-      return std::rename((parent + "/" + spare).c_str(), (parent + "/" + id).c_str()) == 0;
+      return std::rename((parent + "/" + spare.name).c_str(), (parent + "/" + id).c_str()) == 0;
     };
-    is_made = take(doors_) && take(mailboxes_);
+    if (take(doors_) && take(mailboxes_)) return std::move(spare.door);
     // Somebody tidied up: then as if there had been none.
-    if (!is_made) remove(spare);
+    remove(spare.name);
   }
-  if (!is_made) TRY(make_trees(id));
-  TRY(const UniqueFd door, os::open_private_directory(doors_ + "/" + id));
-  return os::listen_unix(door.get(), kDoorName);
+  TRY(Place made, make_one(id));
+  return std::move(made.door);
 }
 
 void Places::refill() {
@@ -91,17 +95,16 @@ void Places::refill() {
   if (::access(doors_.c_str(), F_OK) != 0 || ::access(mailboxes_.c_str(), F_OK) != 0) return;
   const std::string name = kSparePrefix + std::to_string(++made_);
   // Whoever needs a place and cannot have one says so.
-  if (!make_trees(name)) return remove(name);
-  spares_.push_back(name);
-  refill_later();
+  auto made = make_one(name);
+  if (!made) return remove(name);
+  spares_.push_back(std::move(*made));
+  refill_later(kRefillPause);
 }
 
-void Places::refill_later() {
-  if (!is_open_ || refill_ != 0 || spares_.size() >= kSpares) return;
-  refill_ = loop_.after(kRefillAfter, [this] {
-    refill_ = 0;
-    refill();
-  });
+void Places::refill_later(Millis delay) {
+  if (!is_open_ || spares_.size() >= kSpares) return;
+  loop_.cancel(refill_);
+  refill_ = loop_.after(delay, [this] { refill(); });
 }
 
 }  // namespace sallyport::containers

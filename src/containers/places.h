@@ -30,18 +30,23 @@ class Places {
   Result<UniqueFd> make(const std::string& id);
   // Of a container that could not be made.
   void remove(const std::string& id) const;
-  // Makes some for those that come later, unless there are enough: soon, when what was just begun has had its CPUs.
-  void refill_later();
+  // Makes some for those that come later, unless there are enough: not before this time has passed without a call of
+  // this kind or a place that was made. What has just begun needs the CPUs.
+  void refill_later(Millis delay);
   // Takes away what nobody used.
   void close();
 
  private:
-  Status make_trees(const std::string& name) const;
+  struct Place {
+    std::string name;
+    UniqueFd door;  // which listens
+  };
+  Result<Place> make_one(const std::string& name) const;
   void refill();
 
   ipc::Loop& loop_;
   std::string doors_, mailboxes_;
-  std::vector<std::string> spares_;
+  std::vector<Place> spares_;
   ipc::Loop::TimerId refill_ = 0;
   std::uint64_t made_ = 0;
   bool is_open_ = false;

@@ -28,6 +28,8 @@ constexpr std::size_t kReadBytes = 64U << 10;
 constexpr const char* kGonePrefix = ".gone-";
 // A container that runs means after a crash what one that was starting means: its record may wait for a quieter moment.
 constexpr Millis kSaveRunningAfter{20};
+// What it begins with, such as a worker's first calls, is over by then.
+constexpr Millis kSettledAfter{2};
 constexpr const char* kStopping = "the warden is stopping; ask again later";
 
 std::string make_id(const Config& config) {
@@ -268,8 +270,11 @@ Task<Status> Registry::launch(std::shared_ptr<Container> container, sandbox::Spe
       status = stdio.error();
     }
   }
-  places_.refill_later();
-  if (status) status = co_await *launched;
+  if (status) {
+    const ipc::Loop::Unhurried sleeping(sessions_.loop());
+    status = co_await *launched;
+  }
+  places_.refill_later(kSettledAfter);
   launching_.erase(container->handle);
   // Nothing is wrong with it, and no more is known of it.
   if (is_closed_) co_return Error::make(Code::unavailable, kStopping);

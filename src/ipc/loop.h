@@ -40,6 +40,19 @@ class Loop {
   TimerId after(Millis delay, std::function<void()> work);
   void cancel(TimerId timer);  // a timer that fired or was cancelled already is ignored
 
+  // While one lives the loop sleeps at once instead of looking for a moment first: what it waits for takes longer, and
+  // needs the CPU.
+  class Unhurried {
+   public:
+    explicit Unhurried(Loop& loop);
+    ~Unhurried();
+    Unhurried(const Unhurried&) = delete;
+    Unhurried& operator=(const Unhurried&) = delete;
+
+   private:
+    Loop& loop_;
+  };
+
   // Suspends the caller: co_await loop.sleep(delay).
   struct Sleep {
     Loop& loop;

@@ -96,6 +96,7 @@ struct Loop::Impl {
   std::array<epoll_event, kEventsPerTurn> events{};
   std::size_t event_count = 0, next_event = 0;
   Spinner spinner;
+  std::size_t unhurried = 0;
   bool is_stopped = false;
   std::uint64_t turns = 0;
   Watch::Impl watches{*this, UniqueFd()};  // the ring's beginning, no Watch itself
@@ -127,6 +128,8 @@ struct Loop::Impl {
     event_count = 0;
     if (has_posted) {
       event_count = look(0);
+    } else if (unhurried > 0) {
+      sleep();
     } else {
       spinner.wait([this] { return has_posted || (event_count = look(0)) != 0; }, [this] { sleep(); });
     }
@@ -261,6 +264,9 @@ Loop::TimerId Loop::after(Millis delay, std::function<void()> work) {
   impl_->arm_timer();
   return id;
 }
+
+Loop::Unhurried::Unhurried(Loop& loop) : loop_(loop) { ++loop_.impl_->unhurried; }
+Loop::Unhurried::~Unhurried() { --loop_.impl_->unhurried; }
 
 void Loop::cancel(TimerId timer) { impl_->timers.cancel(timer); }
 

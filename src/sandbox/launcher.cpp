@@ -121,12 +121,9 @@ class Launcher {
   }
 
   void serve(const LaunchRequest& request, const std::vector<UniqueFd>& fds) {
-    LaunchOptions options;
+    LaunchOptions options{
+        .wants_pid_namespace = true, .machine = machine_, .cgroups = &cgroups_, .faults = {}, .worker = worker_};
     for (std::size_t i = 0; i < 3; ++i) options.stdio[i] = i < fds.size() ? fds[i].get() : -1;
-    options.wants_pid_namespace = true;
-    options.worker = worker_;
-    options.machine = machine_;
-    options.cgroups = &cgroups_;
     auto running = launch(request.spec, options);
     if (!running) return fail(request.container, 0, running.error());
     auto container = std::make_unique<Container>(request.container, std::move(*running));
