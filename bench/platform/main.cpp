@@ -131,7 +131,7 @@ struct Bench {
   }
   std::string create(Client& client, const std::string& arguments) {
     const Answer made = must(client.call("container.create", R"({"template":"bench","config":{"workspace":")" +
-                                                                  workspace.path() + "\"" + arguments + "}}"));
+                                                                 workspace.path() + "\"" + arguments + "}}"));
     return std::string(made.value().get("container").as_string().value_or(""));
   }
 };
