@@ -6,7 +6,13 @@
 namespace sallyport {
 namespace {
 
-constexpr std::string_view kHex = "0123456789abcdef";
+// The two digits of each byte.
+constexpr auto kHex = [] {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::array<std::array<char, 2>, 256> digits{};
+  for (std::size_t i = 0; i < digits.size(); ++i) digits.at(i) = {kDigits[i >> 4], kDigits[i & 15]};
+  return digits;
+}();
 constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr std::string_view kBase64Url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -32,8 +38,8 @@ std::string to_hex(ByteView bytes) {
   std::string text(bytes.size() * 2, '\0');
   char* to = text.data();
   for (const std::uint8_t byte : bytes) {
-    *to++ = kHex[byte >> 4];
-    *to++ = kHex[byte & 15];
+    std::memcpy(to, kHex[byte].data(), 2);
+    to += 2;
   }
   return text;
 }

@@ -19,7 +19,7 @@ constexpr std::array<std::array<char, 2>, 256> kEscapes = [] {
 }();
 
 constexpr std::size_t kLongestEscape = 6;
-constexpr std::ptrdiff_t kSliceBytes = 4096;
+constexpr std::size_t kSliceBytes = 4096;
 
 // Writes a control character with its number, or characters beyond ASCII.
 Copied write_unusual(const char* from, const char* end, char* to) {
@@ -68,28 +68,37 @@ JsonWriter& JsonWriter::key(std::string_view name) {
 }
 
 JsonWriter& JsonWriter::value(std::string_view text) {
-  separate();
-  out_.push_back('"');
   const char* from = text.data();
   const char* const end = from + text.size();
+  // Room for the rest as it is, for all escapes of a slice, a comma and quotes, so that nobody need look.
+  const auto make_room = [&](std::size_t used) {
+    const auto rest = static_cast<std::size_t>(end - from);
+    const std::size_t needed = used + rest + kLongestEscape * std::min(rest, kSliceBytes) + kPlainSlack + 3;
+    out_.resize(used);
+    if (out_.capacity() < needed) out_.reserve(needed + rest / 8);
+    return reinterpret_cast<char*>(out_.data()) + used;
+  };
+  const auto used_up_to = [&](const char* to) {
+    return static_cast<std::size_t>(to - reinterpret_cast<char*>(out_.data()));
+  };
+  char* to = make_room(out_.size());
+  if (needs_comma_) *to++ = ',';
+  needs_comma_ = true;
+  *to++ = '"';
   while (from < end) {
-    // Room for the rest as it is, and for all escapes of a slice, so that they need not look.
-    const char* const stop = from + std::min(end - from, kSliceBytes);
-    const auto rest = static_cast<std::size_t>(end - from), slice = static_cast<std::size_t>(stop - from);
-    const std::size_t needed = rest + kLongestEscape * slice + kPlainSlack;
-    if (out_.capacity() - out_.size() < needed) out_.reserve(out_.size() + needed + rest / 8);
-    const auto write = [&](const char* at, char* to) __attribute__((always_inline)) {
+    const char* const stop = from + std::min(static_cast<std::size_t>(end - from), kSliceBytes);
+    const auto write = [&](const char* at, char* there) __attribute__((always_inline)) {
       const auto& escape = kEscapes[static_cast<unsigned char>(*at)];
-      if (escape[0] == 0) return write_unusual(at, end, to);
-      std::memcpy(to, escape.data(), escape.size());
-      return Copied{at + 1, to + escape.size()};
+      if (escape[0] == 0) return write_unusual(at, end, there);
+      std::memcpy(there, escape.data(), escape.size());
+      return Copied{at + 1, there + escape.size()};
     };
-    char* const begin = reinterpret_cast<char*>(out_.data());
-    const Copied copied = copy_text(from, stop, begin + out_.size(), write);
+    const Copied copied = copy_text(from, stop, to, write);
     from = copied.from;
-    out_.resize(static_cast<std::size_t>(copied.to - begin));
+    to = from < end ? make_room(used_up_to(copied.to)) : copied.to;
   }
-  out_.push_back('"');
+  *to++ = '"';
+  out_.resize(used_up_to(to));
   return *this;
 }
 

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <utility>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -16,6 +18,35 @@ inline constexpr std::size_t kPlainSlack = 16;
 
 // A quote, a backslash, a control character, or no ASCII.
 inline bool is_special(char c) { return c == '"' || c == '\\' || static_cast<signed char>(c) < ' '; }
+
+// Whether one of eight bytes is special.
+inline bool has_special(std::uint64_t bytes) {
+  constexpr std::uint64_t kOnes = 0x0101010101010101, kTops = kOnes << 7;
+  const auto below = [](std::uint64_t each, std::uint64_t least) { return (each - kOnes * least) & ~each; };
+  return ((bytes | below(bytes, ' ') | below(bytes ^ kOnes * '"', 1) | below(bytes ^ kOnes * '\\', 1)) & kTops) != 0;
+}
+
+// Fewer than 16 bytes, copied if none of them is special. A word is read that overlaps the one before rather than each
+// byte of the rest.
+template <typename Word, bool kCopies>
+bool copy_two(const char* from, std::size_t count, char* to) {
+  Word first, last;
+  std::memcpy(&first, from, sizeof first);
+  std::memcpy(&last, from + count - sizeof last, sizeof last);
+  const bool is_plain =
+      sizeof(Word) == 8 ? !has_special(first) && !has_special(last) : !has_special(std::uint64_t{first} << 32 | last);
+  if (!is_plain) return false;
+  if (kCopies) {
+    std::memcpy(to, &first, sizeof first);
+    std::memcpy(to + count - sizeof last, &last, sizeof last);
+  }
+  return true;
+}
+template <bool kCopies>
+bool copy_short(const char* from, std::size_t count, char* to) {
+  if (count >= 8) return copy_two<std::uint64_t, kCopies>(from, count, to);
+  return count >= 4 && copy_two<std::uint32_t, kCopies>(from, count, to);
+}
 
 #if defined(__SSE2__)
 inline __m128i load_16(const char* text) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(text)); }
@@ -77,6 +108,7 @@ Copied copy_text(const char* from, const char* const end, char* to, Special spec
     }
   }
 #endif
+  bool is_tried = false;  // all that is left at once
   while (from < end) {
 #if defined(__SSE2__)
     if (kCopies && end - from >= 16) {
@@ -87,11 +119,16 @@ Copied copy_text(const char* from, const char* const end, char* to, Special spec
       if (count == 16) continue;
     }
 #endif
+    const auto left = static_cast<std::size_t>(end - from);
+    if (left < 16 && !std::exchange(is_tried, true) && copy_short<kCopies>(from, left, to)) {
+      return {end, kCopies ? to + left : to};
+    }
     if (is_special(*from)) {
       const Copied next = special(from, to);
       if (next.from == nullptr) return {from, to};
       from = next.from;
       to = next.to;
+      is_tried = false;
     } else {
       if (kCopies) *to++ = *from;
       ++from;

@@ -38,7 +38,7 @@ TEST(JsonWriter, EscapesEveryByteThatNeedsIt) {
 
 TEST(JsonWriter, EveryByteAtEveryPlaceOfALongTextComesBack) {
   for (int byte = 0; byte < 0x80; ++byte) {
-    for (const std::size_t length : {1U, 7U, 8U, 31U, 32U, 33U, 64U, 71U}) {
+    for (std::size_t length = 1; length <= 96; length += length < 34 ? 1 : 7) {
       for (std::size_t at = 0; at < length; ++at) {
         std::string text(length, 'x');
         text[at] = static_cast<char>(byte);
