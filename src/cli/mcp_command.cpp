@@ -7,7 +7,6 @@
 #include "cli/cli11.h"
 #include "cli/command.h"
 #include "cli/warden_link.h"
-#include "containers/launch_spec.h"
 #include "mcp/mcp.h"
 #include "policy/policy.h"
 
@@ -19,19 +18,6 @@ struct McpArguments {
   bool is_read_only = false;
 };
 
-mcp::PlaceOptions describe_place(const McpArguments& arguments, const policy::Profile& profile, std::string workspace) {
-  const std::string home = containers::host_home();
-  mcp::PlaceOptions place{arguments.profile, std::move(workspace), arguments.is_read_only};
-  place.has_network = !profile.net_allow.empty();
-  place.scratch = {"/tmp", "/dev/shm", home};
-  for (std::string path : profile.fs_write) {
-    path.resize(std::min(path.find_first_of("*?["), path.size()));
-    if (path.starts_with('~')) path.replace(0, 1, home);
-    if (path.starts_with('/')) place.kept.push_back(std::move(path));
-  }
-  return place;
-}
-
 Status serve_mcp(const Context& context, const McpArguments& arguments) {
   std::error_code failed;
   const auto workspace = std::filesystem::canonical(arguments.workspace, failed);
@@ -42,7 +28,7 @@ Status serve_mcp(const Context& context, const McpArguments& arguments) {
   }
   TRY(const policy::Profile profile, policy::Profiles::load_one(context.paths.profiles_dir(), arguments.profile));
   mcp::BridgeOptions options;
-  options.place = describe_place(arguments, profile, workspace.string());
+  options.place = {arguments.profile, workspace.string(), arguments.is_read_only, !profile.net_allow.empty()};
   options.version = context.version;
   // A tool that policy would refuse every time is better not offered.
   options.with_exec = policy::matches_any(profile.methods, "container.exec");

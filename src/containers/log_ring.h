@@ -35,6 +35,9 @@ class LogRing {
     return all.substr(from);
   }
   std::uint64_t total() const { return total_; }  // ever written
+  // Nothing more will come: what is not kept takes no memory any more.
+  void settle() { kept_ = std::string(tail()); }
+  std::size_t capacity() const { return kept_.capacity(); }
 
  private:
   std::string kept_;

@@ -236,6 +236,7 @@ Fire Registry::read_log(std::shared_ptr<Container> container, std::shared_ptr<ip
   while (co_await pipe->readable() && read_some(pipe->fd(), ring, count)) {
     if (count > 0) container->last_activity = std::chrono::steady_clock::now();
   }
+  ring.settle();
   if (container->out_pipe == pipe) container->out_pipe.reset();
 }
 

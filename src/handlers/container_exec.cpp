@@ -148,10 +148,16 @@ Task<Reply> container_exec(const Permit&, Call& call, RequestContext& context, H
   if (!asked) co_return std::move(asked).error();
   const std::shared_ptr<containers::Job> job = *asked;
   plumbing->child_ends.clear();
-  call.on_cancel([&host, container, number = job->number] {
+  // Whoever gives up reads no more of the output: a stream that waited for credit would stay open for ever.
+  call.on_cancel([&host, container, number = job->number, out = std::weak_ptr(plumbing->streams[0]),
+                  err = std::weak_ptr(plumbing->streams[1])] {
     [[maybe_unused]] const Status killed = host.containers.signal(*container, number, SIGKILL);
+    for (const auto& weak : {out, err}) {
+      if (const auto stream = weak.lock()) stream->reset(Error::make(Code::cancelled, "the command was cancelled"));
+    }
   });
   if (Status started = co_await job->started; !started) co_return std::move(started).error();
+  if (call.is_given_up()) co_return Error::make(Code::cancelled, "the request ended before the command began");
   call.session().send_event(call.message().id, "container.started", wire::to_json([&](JsonWriter& json) {
                               json.begin_object().member("job", job->number);
                               json.key("stdout").begin_object().member("$stream", plumbing->streams[0]->number());

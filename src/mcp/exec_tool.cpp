@@ -123,8 +123,11 @@ class ExecOperation final : public Operation {
   }
 
   void on_answer(const Result<Answer>& answer) override {
-    drain(out_stream_, out_);
-    drain(err_stream_, err_);
+    for (auto [stream, into] : {std::pair(&out_stream_, &out_), std::pair(&err_stream_, &err_)}) {
+      drain(*stream, *into);
+      // One that was cancelled may have no end.
+      if (*stream != 0) place().drop(std::exchange(*stream, 0));
+    }
     while (!news_.empty() && call().wants_progress() && news_.size() > unfinished_character(news_)) report_news();
     if (!answer && !timed_out_) return fail(answer.error());
     const std::int64_t status = answer ? answer->value().get("exit_code").as_int().value_or(kKilled) : kKilled;

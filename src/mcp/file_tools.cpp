@@ -158,8 +158,7 @@ constexpr std::array kTools = {
              .render = render_structured,
              .output_schema = kWritten,
              .is_destructive = true,
-             .is_idempotent = true,
-             .destination = "path"},
+             .is_idempotent = true},
     FileTool{.name = "edit",
              .title = "Edit a file",
              .method = "fs.edit",
@@ -221,8 +220,7 @@ constexpr std::array kTools = {
              .arguments = kCopy,
              .render = render_structured,
              .output_schema = kCopied,
-             .is_destructive = true,
-             .destination = "to"},
+             .is_destructive = true},
     FileTool{.name = "move",
              .title = "Move or rename",
              .method = "fs.move",
@@ -231,8 +229,7 @@ constexpr std::array kTools = {
              .arguments = kMove,
              .render = render_structured,
              .output_schema = kMoved,
-             .is_destructive = true,
-             .destination = "to"},
+             .is_destructive = true},
     FileTool{.name = "remove",
              .title = "Remove a file or directory",
              .method = "fs.remove",
@@ -243,9 +240,8 @@ constexpr std::array kTools = {
              .is_destructive = true},
 };
 
-// The end of a result.
 constexpr std::string_view kScratchNote =
-    R"(,"note":"It is in the sandbox's own scratch space, not in the workspace: it goes away with the sandbox."})";
+    "It is in the sandbox's own scratch space, not in the workspace: it goes away with the sandbox.";
 
 class FileOperation final : public Operation {
  public:
@@ -255,11 +251,15 @@ class FileOperation final : public Operation {
  private:
   void on_answer(const Result<Answer>& answer) override {
     if (!answer) return fail(answer.error());
-    const auto destination = call().arguments().get(tool_.destination).as_string();
-    if (!destination || !place().options().is_scratch(*destination)) return tool_.render(call(), answer->value());
-    std::string noted = answer->value().to_json();
-    noted.replace(noted.size() - 1, 1, kScratchNote);
-    finish_structured(call(), noted);
+    const Value result = answer->value();
+    if (!result.get("scratch").as_bool().value_or(false)) return tool_.render(call(), result);
+    finish_structured(call(), wire::to_json([&](JsonWriter& json) {
+                        json.begin_object();
+                        for (const auto& [name, value] : result.members()) {
+                          if (name != "scratch") json.member(name, value);
+                        }
+                        json.member("note", kScratchNote).end_object();
+                      }));
   }
 
   const FileTool& tool_;

@@ -19,7 +19,6 @@ struct FileTool {
   Render render = nullptr;              // none: it is done by an operation of its own
   std::string_view output_schema = {};  // JSON text
   bool is_read_only = false, is_destructive = false, is_idempotent = false;
-  std::string_view destination = {};  // the argument that says where something new will be
 };
 
 std::span<const FileTool> file_tools();

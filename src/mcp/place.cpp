@@ -1,9 +1,6 @@
 #include "mcp/place.h"
 
 #include <algorithm>
-#include <filesystem>
-
-#include "os/paths.h"
 
 namespace sallyport::mcp {
 namespace {
@@ -26,13 +23,6 @@ std::string create_params(const PlaceOptions& options) {
 Place::~Place() {
   for (const auto& request : sent_) request->on_answer = [](const Result<Answer>&) {};
   client_.reset();
-}
-
-bool PlaceOptions::is_scratch(std::string_view path) const {
-  const std::string whole = (std::filesystem::path(workspace) / path).lexically_normal();
-  const auto holds = [&](const std::string& place) { return os::is_within(whole, place); };
-  return !holds(workspace) && std::any_of(scratch.begin(), scratch.end(), holds) &&
-         std::none_of(kept.begin(), kept.end(), holds);
 }
 
 void Place::open() {
@@ -141,6 +131,10 @@ void Place::cancel(Request& request) {
 Result<Bytes> Place::read(std::uint32_t stream) {
   if (!client_) return Error::make(Code::unavailable, "the connection is lost");
   return client_->read_stream(stream, Millis(0));
+}
+
+void Place::drop(std::uint32_t stream) {
+  if (client_) client_->reset_stream(stream, Error::make(Code::cancelled, "nobody reads it any more"));
 }
 
 Status Place::turn(Millis wait) {

@@ -19,11 +19,6 @@ struct PlaceOptions {
   std::string profile, workspace;
   bool is_read_only = false;
   bool has_network = false;
-  // Absolute paths: what the sandbox has for itself, and what of that is the host's all the same.
-  std::vector<std::string> scratch = {}, kept = {};
-
-  // What is written there goes with the sandbox.
-  bool is_scratch(std::string_view path) const;
 };
 
 // What is asked of the warden. Whoever asks keeps it as long as it may want to cancel.
@@ -55,6 +50,7 @@ class Place {
 
   // What came of a stream so far: TIMEOUT if nothing, empty at its end.
   Result<Bytes> read(std::uint32_t stream);
+  void drop(std::uint32_t stream);  // what still comes of it
 
   // Handles what has arrived, waiting for something at most `wait`. The error, once, of a container that could not
   // be made.

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <array>
+#include <bit>
 
 #include "wire/json_reader.h"
 #include "wire/message.h"
@@ -49,10 +51,9 @@ class MessageReader : private JsonReader {
     if (result_ != kNowhere) message_.result = value_at(result_);
     if (error_ != kNowhere) message_.error = ErrorBox(read_error(value_at(error_)));
     if (!has_type_) return invalid("type is missing");
-    for (std::size_t i = 0; i < kFields.size(); ++i) {
-      if ((seen_ & (1U << i)) != 0 && !belongs(kFields.at(i), message_.type)) {
-        return invalid(std::string(kFields.at(i).name) + " does not belong in this type of message");
-      }
+    if (const unsigned strange = seen_ & ~kBelong.at(static_cast<std::size_t>(message_.type)); strange != 0) {
+      const Field& first = kFields.at(static_cast<std::size_t>(std::countr_zero(strange)));
+      return invalid(std::string(first.name) + " does not belong in this type of message");
     }
     return check_required();
   }
@@ -67,13 +68,9 @@ class MessageReader : private JsonReader {
     bool in_request, in_response, in_event;
   };
   static const std::array<Field, 8> kFields;
+  static const std::array<unsigned, 3> kBelong;  // for each type of message a bit for each field
 
   static std::size_t field_of(std::string_view name);
-  static bool belongs(const Field& field, MessageType type) {
-    return type == MessageType::request    ? field.in_request
-           : type == MessageType::response ? field.in_response
-                                           : field.in_event;
-  }
 
   static Error invalid(std::string message) { return Error::make(Code::invalid_request, std::move(message)); }
   void refuse(const char* why) {
@@ -154,6 +151,7 @@ class MessageReader : private JsonReader {
     return value(1);
   }
   bool read_deadline() {
+    if (read_plain_deadline()) return true;
     const std::size_t index = words_.size();
     if (!value(1)) return false;
     const auto number = value_at(index).as_int();
@@ -163,6 +161,20 @@ class MessageReader : private JsonReader {
       static_assert(kMaxDeadlineMs == 86'400'000);
       refuse("deadline_ms must be an integer from 1 to 86400000");
     }
+    return true;
+  }
+
+  // One that is there as it always is: a few digits, and then the next member or the end.
+  bool read_plain_deadline() {
+    constexpr int kMostDigits = 8;
+    const char* const last = at_ + std::min<std::ptrdiff_t>(end_ - at_, kMostDigits + 1) - 1;
+    const char* at = at_;
+    std::uint32_t number = 0;
+    for (; at < last && *at >= '0' && *at <= '9'; ++at) number = number * 10 + static_cast<std::uint32_t>(*at - '0');
+    const bool is_plain = number != 0 && *at_ != '0' && (*at == ',' || *at == '}') && number <= kMaxDeadlineMs;
+    if (!is_plain) return false;
+    message_.deadline_ms = number;
+    at_ = at;
     return true;
   }
 
@@ -203,6 +215,19 @@ constexpr std::array<MessageReader::Field, 8> MessageReader::kFields = {{
     {"deadline_ms", &MessageReader::read_deadline, true, false, false},
     {"token", &MessageReader::read_token, true, false, false},
 }};
+
+constexpr std::array<unsigned, 3> MessageReader::kBelong = [] {
+  static_assert(static_cast<int>(MessageType::request) == 0 && static_cast<int>(MessageType::response) == 1 &&
+                static_cast<int>(MessageType::event) == 2);
+  std::array<unsigned, 3> belong{};
+  for (std::size_t i = 0; i < kFields.size(); ++i) {
+    const Field& field = kFields.at(i);
+    if (field.in_request) belong[0] |= 1U << i;
+    if (field.in_response) belong[1] |= 1U << i;
+    if (field.in_event) belong[2] |= 1U << i;
+  }
+  return belong;
+}();
 
 // Its size and first letter say which one it can be.
 std::size_t MessageReader::field_of(std::string_view name) {

@@ -126,8 +126,8 @@ Result<WriteAnswer> write_from_stream(const Service& service, const Call& call, 
       TRY(write_all(draft, *bytes, *request.options.calls));
     }
   };
-  TRY(about(request.path, write_file(service.roots(), request, call.stop)));
-  return WriteAnswer{written, hash.hex()};
+  TRY(const WriteAnswer filled, about(request.path, write_file(service.roots(), request, call.stop)));
+  return WriteAnswer{written, hash.hex(), filled.is_scratch};
 }
 
 void write_edit_result(const EditAnswer& answer, wire::JsonWriter& json) {
@@ -205,7 +205,9 @@ Status write(const Service& service, const Call& call) {
   } else {
     return Error::invalid_param("params.content", "must be a string or a stream");
   }
-  call.json.begin_object().member("bytes_written", answer.bytes_written).member("sha256", answer.sha256).end_object();
+  call.json.begin_object().member("bytes_written", answer.bytes_written).member("sha256", answer.sha256);
+  if (answer.is_scratch) call.json.member("scratch", true);
+  call.json.end_object();
   return ok();
 }
 

@@ -102,13 +102,17 @@ Status copy(const Service& service, const Call& call) {
   TRY(const CopyAnswer answer, copy_path(service.roots(), transfer_request(Params(call.params)), call.stop));
   call.json.begin_object().member("files", answer.files).member("directories", answer.directories);
   call.json.member("links", answer.links).member("bytes", answer.bytes);
-  call.json.member("skipped_special", answer.skipped_special).end_object();
+  call.json.member("skipped_special", answer.skipped_special);
+  if (answer.is_scratch) call.json.member("scratch", true);
+  call.json.end_object();
   return ok();
 }
 
 Status move(const Service& service, const Call& call) {
-  TRY(move_path(service.roots(), transfer_request(Params(call.params)), call.stop));
-  call.json.begin_object().member("moved", true).end_object();
+  TRY(const MoveAnswer answer, move_path(service.roots(), transfer_request(Params(call.params)), call.stop));
+  call.json.begin_object().member("moved", true);
+  if (answer.is_scratch) call.json.member("scratch", true);
+  call.json.end_object();
   return ok();
 }
 

@@ -107,7 +107,19 @@ Result<Roots> Roots::open(const std::vector<std::string>& directories, Options o
     if (!dir) return Error::from_errno("open root", errno, directory);
     roots.roots_.push_back({clean(directory), std::move(dir)});
   }
+  const UniqueFd root(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  struct stat top{}, workspace{};
+  struct statfs kind{};
+  const bool has_own_root = ::fstat(root.get(), &top) == 0 && ::fstatfs(root.get(), &kind) == 0 &&
+                            kind.f_type == TMPFS_MAGIC && ::fstat(roots.roots_.front().dir.get(), &workspace) == 0 &&
+                            workspace.st_dev != top.st_dev;
+  if (has_own_root) roots.scratch_ = top.st_dev;
   return roots;
+}
+
+bool Roots::is_scratch(const Place& place) const {
+  struct stat status{};
+  return scratch_ && ::fstat(place.dir.get(), &status) == 0 && status.st_dev == *scratch_;
 }
 
 std::string Roots::absolute(std::string_view path) const {

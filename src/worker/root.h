@@ -14,6 +14,7 @@
 
 #include <sys/stat.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,6 +62,9 @@ class Roots {
   std::string absolute(std::string_view path) const;
   const std::string& workspace() const { return roots_.front().path; }
 
+  // Whether what is put there goes away with the sandbox: it is on the file system of the sandbox's own root.
+  bool is_scratch(const Place& place) const;
+
   // Whether a root lies somewhere below this directory.
   bool is_above_one(const struct stat& directory) const;
 
@@ -84,6 +88,7 @@ class Roots {
 
   std::vector<Root> roots_;
   Options options_;
+  std::optional<dev_t> scratch_;  // without a root of its own there is none
 };
 
 // IO_ERROR with the errno, or POLICY_DENIED where the walls themselves said no.

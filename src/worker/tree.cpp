@@ -77,10 +77,11 @@ Result<CopyAnswer> copy_path(const Roots& roots, const TransferRequest& request,
   auto done = copy_entry(roots, from, to.place(), {request.overwrite, request.recursive}, stop, answer);
   if (!done) return about_either(request, with_count(std::move(done).error(), "copied", answer.files));
   to.keep();
+  answer.is_scratch = roots.is_scratch(to.place());
   return answer;
 }
 
-Status move_path(const Roots& roots, const TransferRequest& request, const Stop& stop) {
+Result<MoveAnswer> move_path(const Roots& roots, const TransferRequest& request, const Stop& stop) {
   TRY(const Place from, about(request.from, roots.place(request.from, Follow::no), "from"));
   TRY(about(request.from, check_not_above_root(roots, from)));
   TRY(check_slash(from, request));
@@ -88,7 +89,7 @@ Status move_path(const Roots& roots, const TransferRequest& request, const Stop&
   auto done = move_entry(roots, from, to.place(), request.overwrite, stop);
   if (!done) return about_either(request, std::move(done).error());
   to.keep();
-  return ok();
+  return MoveAnswer{roots.is_scratch(to.place())};
 }
 
 Result<RemoveAnswer> remove_path(const Roots& roots, std::string_view path, bool recursive, const Stop& stop) {

@@ -27,11 +27,15 @@ struct CopyAnswer {
   std::uint64_t links = 0;
   std::uint64_t bytes = 0;
   std::uint64_t skipped_special = 0;  // FIFOs, sockets and devices are not copied
+  bool is_scratch = false;            // see Roots
 };
 Result<CopyAnswer> copy_path(const Roots& roots, const TransferRequest& request, const Stop& stop);
 
+struct MoveAnswer {
+  bool is_scratch = false;
+};
 // A rename where it can be; between two file systems a copy and then a removal (see move.h).
-Status move_path(const Roots& roots, const TransferRequest& request, const Stop& stop);
+Result<MoveAnswer> move_path(const Roots& roots, const TransferRequest& request, const Stop& stop);
 
 struct RemoveAnswer {
   std::uint64_t removed = 0;

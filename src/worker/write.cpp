@@ -91,8 +91,8 @@ Result<WriteAnswer> write_file(const Roots& roots, const WriteRequest& request, 
     TRY(replace_file(roots, place, content, options, nullptr));
   }
   found.keep();
-  if (request.fill) return WriteAnswer();
-  return WriteAnswer{request.content.size(), sha256_hex(request.content)};
+  if (request.fill) return WriteAnswer{.sha256 = {}, .is_scratch = roots.is_scratch(place)};
+  return WriteAnswer{request.content.size(), sha256_hex(request.content), roots.is_scratch(place)};
 }
 
 Result<EditAnswer> edit_file(const Roots& roots, const EditRequest& request, const Stop& stop) {

@@ -28,6 +28,7 @@ struct WriteRequest {
 struct WriteAnswer {
   std::size_t bytes_written = 0;
   std::string sha256;
+  bool is_scratch = false;  // see Roots
 };
 Result<WriteAnswer> write_file(const Roots& roots, const WriteRequest& request, const Stop& stop = Stop());
 

@@ -274,10 +274,33 @@ net.allow = ["example.com:443"]
             result = answers[number]["result"]
             self.assertFalse(result["isError"], (number, result))
             self.assertEqual(vanishes in result["structuredContent"].get("note", ""), number <= 5, (number, result))
+            self.assertNotIn("scratch", result["structuredContent"])
             self.assertEqual(json.loads(text(answers[number])), result["structuredContent"])
         tools = self.pipe({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})[1]["result"]["tools"]
         (description,) = (tool["description"] for tool in tools if tool["name"] == "move")
         self.assertIn("/tmp", description)
+
+    def test_also_behind_a_link_of_the_workspace_that_leads_out_of_it(self):
+        (self.project / "out").symlink_to("/tmp/build-out")
+        (self.project / "alone").symlink_to("/tmp/alone")
+        (self.project / "a").write_text("a")
+        answers = self.pipe(call(1, "write", path="/tmp/build-out/x", content=""),
+                            call(2, "move", **{"from": "a", "to": "out/a"}),
+                            call(3, "write", path="alone", content="long" * 100_000),
+                            call(4, "write", path="kept", content="long" * 100_000))
+        for number in range(1, 5):
+            result = answers[number]["result"]
+            self.assertFalse(result["isError"], (number, result))
+            self.assertEqual("goes away with the sandbox" in result["structuredContent"].get("note", ""), number <= 3,
+                             (number, result))
+
+    def test_commands_that_flood_and_run_out_of_time_leave_nothing_behind(self):
+        floods = [call(i, "exec", command="yes", timeout_ms=60) for i in range(1, 41)]
+        answers = self.pipe(*floods, *(call(i, "exec", command="echo ok") for i in range(41, 57)))
+        for number in range(1, 41):
+            self.assertTrue(answers[number]["result"]["structuredContent"]["timed_out"], answers[number])
+        for number in range(41, 57):
+            self.assertEqual(answers[number]["result"].get("structuredContent", {}).get("stdout"), "ok\n", answers[number])
 
     def test_a_command_without_network_is_told_why(self):
         note = "This sandbox has no network: its profile 'mcp' allows none."

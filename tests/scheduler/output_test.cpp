@@ -60,6 +60,17 @@ TEST(StructuredOutput, RefusesALineAboveTheCap) {
   EXPECT_EQ(take(line(fits + "x")).malformed, 1U);
 }
 
+TEST(LogRing, TakesNoMoreMemoryThanForWhatItKeepsOnceNothingMoreComes) {
+  LogRing ring;
+  for (int i = 0; i < 2000; ++i) ring.append(std::string(1000, static_cast<char>('a' + i % 26)));
+  const std::string before(ring.tail());
+  EXPECT_GT(ring.capacity(), LogRing::kMostBytes);
+  ring.settle();
+  EXPECT_EQ(ring.tail(), before);
+  EXPECT_EQ(ring.capacity(), LogRing::kMostBytes);
+  EXPECT_EQ(ring.total(), 2'000'000U);
+}
+
 TEST(StructuredOutput, SaysWhatTheRingLost) {
   LogRing ring;
   const std::string line = "{\"type\":\"message\",\"text\":\"" + std::string(1000, 'x') + "\"}\n";
