@@ -61,12 +61,14 @@ void apply_environment(policy::Profile& profile, const std::vector<std::string>&
   }
 }
 
-// A profile may name what only some machines have; who names a path here means it.
+// A profile may name what only some machines have; who names a path here means it, and where a link there leads.
 Status add_paths(std::vector<std::string>& to, const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     to.push_back(absolute(path));
-    const bool is_pattern = path.find_first_of("*?[") != std::string::npos;
-    if (!is_pattern && ::access(to.back().c_str(), F_OK) != 0) return Error::from_errno("cannot allow", errno, path);
+    if (path.find_first_of("*?[") != std::string::npos) continue;
+    const auto real = os::real_path(to.back());
+    if (!real) return Error::from_errno("cannot allow", errno, path);
+    if (*real != to.back()) to.push_back(*real);
   }
   return ok();
 }

@@ -175,6 +175,12 @@ void tell_of(const wire::Message& event) {
 Result<std::unique_ptr<Client>> connect_warden(const os::Paths& paths) {
   auto client = Client::connect_unix(paths.control_socket());
   if (client) {
+    // A sandbox that could write there may have put a socket of its own in the warden's place.
+    TRY(const os::Peer warden, os::identify_peer((*client)->fd()));
+    if (const Status own = os::require_own_namespaces(warden); !own) {
+      return Error::make(own.error().code, "what answers at " + paths.control_socket() + " is no warden of this host",
+                         own.error().describe());
+    }
     (*client)->on_event(tell_of);
     return client;
   }

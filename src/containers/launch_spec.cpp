@@ -12,7 +12,9 @@
 #include <map>
 
 #include "containers/container.h"
+#include "os/files.h"
 #include "os/paths.h"
+#include "policy/net_lists.h"
 
 namespace sallyport::containers {
 namespace {
@@ -118,15 +120,45 @@ std::string without_stars(const std::string& path) {
 }
 
 // Our own: what decides and what records. No command may get at it, whatever it is given.
-std::vector<std::string> own_places() {
-  std::vector<std::string> places;
-  const auto paths = os::paths_from_environment();
-  if (!paths) return places;
-  for (const std::string& path : {paths->state_dir, paths->runtime_dir, paths->profiles_dir(), paths->config_file}) {
-    if (auto real = os::real_path(path)) places.push_back(std::move(*real));
+struct OwnPlaces {
+  std::vector<std::string> directories, files;  // which may not be there yet
+
+  static OwnPlaces find() {
+    OwnPlaces own;
+    const auto paths = os::paths_from_environment();
+    if (!paths) return own;
+    const std::string lists = policy::net_lists_dir(paths->profiles_dir());
+    own.directories = {paths->state_dir, paths->runtime_dir, paths->profiles_dir(), lists};
+    own.files = {paths->config_file, lists.substr(0, lists.rfind('/')) + "/platform.json"};
+    // With all that will be in it; elsewhere the file may lie beside anything.
+    const std::string directory = paths->config_file.substr(0, paths->config_file.rfind('/'));
+    if (directory.ends_with("/sallyport")) own.directories.push_back(directory);
+    return own;
   }
-  return places;
-}
+
+  std::vector<std::string> existing() const {
+    std::vector<std::string> places;
+    for (const auto* paths : {&directories, &files}) {
+      for (const std::string& path : *paths) {
+        if (auto real = os::real_path(path)) places.push_back(std::move(*real));
+      }
+    }
+    return places;
+  }
+
+  // What a sandbox could make in our place: made now, so that it can be hidden.
+  void make_missing(const std::vector<std::string>& writable) const {
+    for (const std::string& path : directories) {
+      if (os::real_path(path)) continue;
+      std::error_code failed;
+      const std::string would_be = std::filesystem::weakly_canonical(path, failed);
+      const bool is_in_reach = std::any_of(writable.begin(), writable.end(),
+                                           [&](const std::string& place) { return os::is_within(would_be, place); });
+      if (!failed && is_in_reach) [[maybe_unused]]
+        const auto made = os::open_private_directory(path);
+    }
+  }
+};
 
 Result<std::string> check_workspace(const LaunchContext& context, const std::vector<std::string>& own) {
   const auto workspace = os::real_path(context.workspace);
@@ -166,9 +198,9 @@ std::string search_path(const sandbox::Spec& spec, const std::string& of_caller)
     const std::string directory = of_caller.substr(at, end - at);
     at = end + 1;
     const bool is_new = (":" + path + ":").find(":" + directory + ":") == std::string::npos;
-    if (directory.starts_with('/') && is_new && holds(spec.exec, directory) && !holds(writable, directory)) {
-      path += ":" + directory;
-    }
+    const auto real = directory.starts_with('/') && is_new ? os::real_path(directory) : std::nullopt;
+    if (!real || holds(writable, directory) || holds(writable, *real)) continue;
+    if (holds(spec.exec, directory)) path += ":" + directory;
   }
   return path;
 }
@@ -244,13 +276,23 @@ bool names_loopback(const std::vector<std::string>& rules) {
   });
 }
 
+// Where what is granted really is; what is not there is not granted either.
+std::vector<std::string> real_paths(const std::vector<std::string>& paths, const std::string& workspace) {
+  std::vector<std::string> real;
+  if (!workspace.empty()) real.push_back(workspace);
+  for (const std::string& path : paths) {
+    if (auto found = os::real_path(path)) real.push_back(std::move(*found));
+  }
+  return real;
+}
+
 }  // namespace
 
 Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchContext& given) {
   LaunchContext context = given;
-  const std::vector<std::string> own = own_places();
+  const OwnPlaces own = OwnPlaces::find();
   if (!context.workspace.empty()) {
-    TRY(context.workspace, check_workspace(given, own));
+    TRY(context.workspace, check_workspace(given, own.existing()));
   }
   sandbox::Spec spec;
   Expander expander(context);
@@ -265,10 +307,12 @@ Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchCont
   for (const std::string& path : profile.fs_deny) {
     expander.deny(spec, path);
   }
-  for (const std::string& place : own) {
+  const std::vector<std::string> written = real_paths(spec.write, spec.is_workspace_writable ? spec.workspace : "");
+  const std::vector<std::string> seen = real_paths(spec.read, spec.workspace);
+  own.make_missing(written);
+  for (const std::string& place : own.existing()) {
     const auto shows = [&](const std::string& granted) { return os::is_within(place, granted); };
-    if ((!spec.workspace.empty() && shows(spec.workspace)) || std::any_of(spec.read.begin(), spec.read.end(), shows) ||
-        std::any_of(spec.write.begin(), spec.write.end(), shows)) {
+    if (std::any_of(seen.begin(), seen.end(), shows) || std::any_of(written.begin(), written.end(), shows)) {
       spec.deny.push_back(place);
     }
   }

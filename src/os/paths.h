@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -43,6 +44,9 @@ inline bool is_below(std::string_view path, std::string_view directory) {
 
 // As realpath(3); nothing, and errno, if it leads nowhere.
 std::optional<std::string> real_path(const std::string& path);
+
+// The real directories in which the links lie that real_path() follows for this path.
+std::vector<std::string> link_directories(const std::string& path);
 
 // $HOME, else what /etc/passwd says; empty if neither does.
 std::string home_directory();

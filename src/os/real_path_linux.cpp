@@ -3,7 +3,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <memory>
 
@@ -37,6 +40,35 @@ std::optional<std::string> real_path(const std::string& path) {
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
   if (!real) return std::nullopt;
   return std::string(real.get());
+}
+
+std::vector<std::string> link_directories(const std::string& path) {
+  constexpr std::size_t kMaxLinks = 40;  // as the kernel
+  std::vector<std::string> directories;
+  std::string done, rest = path;  // what was walked, without links; what is left
+  while (directories.size() <= kMaxLinks) {
+    const std::size_t begin = rest.find_first_not_of('/');
+    if (begin == std::string::npos) break;
+    const std::size_t end = std::min(rest.find('/', begin), rest.size());
+    const std::string name = rest.substr(begin, end - begin);
+    rest.erase(0, end);
+    if (name == ".") continue;
+    if (name == "..") {
+      done.resize(done.empty() ? 0 : done.rfind('/'));
+      continue;
+    }
+    const std::string here = done + "/" + name;
+    std::array<char, PATH_MAX> text;
+    const ssize_t length = ::readlink(here.c_str(), text.data(), text.size());
+    if (length <= 0) {
+      done = here;
+      continue;
+    }
+    directories.push_back(done.empty() ? "/" : done);
+    rest.insert(0, text.data(), static_cast<std::size_t>(length));
+    if (text[0] == '/') done.clear();
+  }
+  return directories;
 }
 
 }  // namespace sallyport::os

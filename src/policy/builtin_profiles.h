@@ -69,8 +69,8 @@ limits   = { memory = "8GiB", pids = 2048 }
 # what is installed in a home, by whichever manager of versions, runs.
 [profile.agent]
 fs.read   = ["/usr", "/etc", "/opt", "~/.gitconfig", "~/.config/git", "~/.local/bin", "~/.local/share/claude", "~/.local/share/fnm", "~/.local/share/mise", "~/.local/share/pnpm", "~/.local/share/uv", "~/.asdf", "~/.bun", "~/.cargo/bin", "~/.deno", "~/.npm-global", "~/.nvm", "~/.pyenv", "~/.rustup", "~/.volta"]
-fs.write  = ["${workspace}", "~/.claude", "~/.claude.json", "~/.codex", "~/.gemini", "~/.config/opencode", "~/.local/share/opencode", "~/.cache/pip", "~/.npm", "~/.cargo/registry"]
-fs.deny   = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*_key", "/etc/ssl/private", "/etc/krb5.keytab"]
+fs.write  = ["${workspace}", "~/.claude", "~/.claude.json", "~/.codex", "~/.gemini", "~/.config/opencode", "~/.local/share/opencode", "~/.cache/pip", "~/.npm/_cacache", "~/.npm/_logs", "~/.cargo/registry"]
+fs.deny   = ["/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/etc/ssh/ssh_host_*_key", "/etc/ssl/private", "/etc/krb5.keytab", "~/.config/git/credentials", "~/.local/share/uv/credentials", "~/.npm-global/etc/npmrc", "~/.nvm/versions/node/*/etc/npmrc", "~/.local/share/fnm/node-versions/*/installation/etc/npmrc", "~/.local/share/mise/installs/node/*/etc/npmrc", "~/.volta/tools/image/node/*/etc/npmrc"]
 exec      = ["/usr/**", "/opt/**", "${workspace}/**", "~/.local/bin/**", "~/.local/share/claude/**", "~/.local/share/fnm/**", "~/.local/share/mise/**", "~/.local/share/pnpm/**", "~/.local/share/uv/**", "~/.asdf/**", "~/.bun/**", "~/.cargo/bin/**", "~/.deno/**", "~/.npm-global/**", "~/.nvm/**", "~/.pyenv/**", "~/.rustup/**", "~/.volta/**"]
 net.allow = ["@anthropic", "@openai", "@github", "@npm", "@pypi", "@crates"]
 methods   = ["test.*", "warden.hello", "fs.*", "env.get"]

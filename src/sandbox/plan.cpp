@@ -90,19 +90,43 @@ bool is_led_out(const Spec& spec, const std::string& path, const std::string& re
   });
 }
 
-Status add_paths(const Spec& spec, const std::vector<std::string>& paths, bool is_writable, RootTree& tree) {
+// An earlier sandbox may also have had another profile or workspace, and so have made any link in a place that this user
+// can write. In the home itself it has made none, because that is never a workspace. Root can write everywhere: outside
+// of its home links are the system's.
+bool is_link_doubtful(const Spec& spec, std::string path) {
+  const std::string home = os::real_path(spec.home).value_or(spec.home);
+  if (os::is_within(path, spec.home)) path.replace(0, spec.home.size(), home);
+  const std::vector<std::string> directories = os::link_directories(path);
+  return std::any_of(directories.begin(), directories.end(), [&](const std::string& directory) {
+    if (os::is_within(directory, home)) return directory != home;
+    return ::geteuid() != 0 && ::faccessat(AT_FDCWD, directory.c_str(), W_OK, AT_EACCESS) == 0;
+  });
+}
+
+// Inside it must not mean another path.
+bool is_tidy(const std::string& path) {
+  const std::string parts = path + "/";
+  return path.starts_with('/') && parts.find("/./") == std::string::npos && parts.find("/../") == std::string::npos;
+}
+
+Status add_paths(const Spec& spec, const std::vector<std::string>& paths, bool is_writable, RootTree& tree,
+                 std::vector<std::pair<std::string, std::string>>& left_out) {
   for (const std::string& path : paths) {
     const std::optional<std::string> real = os::real_path(path);
     if (!real) continue;
     if (is_led_out(spec, path, *real)) {
       return Error::make(Code::policy_denied, "a link in a writable place leads out of it: " + path, "to " + *real);
     }
+    if (*real != path && is_link_doubtful(spec, path)) {
+      left_out.emplace_back(path, *real);
+      continue;
+    }
     if (is_reserved(*real)) {
       return Error::make(Code::invalid_params, "a profile may not mount " + path, "resolves to " + *real);
     }
     tree.bind(*real, *real, is_writable, 0);
     // The name that was asked for must work too when a link led elsewhere.
-    if (*real != path && !tree.is_visible(path) && path.starts_with('/') && path.find("/.") == std::string::npos) {
+    if (*real != path && !tree.is_visible(path) && is_tidy(path)) {
       tree.link(path, *real);
     }
   }
@@ -371,9 +395,11 @@ Status fill_plan(const Spec& spec, const Machine& machine, Plan& plan) {
   if (!spec.home.empty()) {
     if (const auto home = os::real_path(spec.home); home && !is_reserved(*home)) tree.scratch(*home, 0700, 0);
   }
-  TRY(add_paths(spec, spec.read, false, tree));
-  TRY(add_paths(spec, spec.write, true, tree));
+  std::vector<std::pair<std::string, std::string>> left_out;
+  TRY(add_paths(spec, spec.read, false, tree, left_out));
+  TRY(add_paths(spec, spec.write, true, tree, left_out));
   TRY(add_workspace(spec, machine, tree, plan));
+  plan.findings.left_out = std::move(left_out);
   TRY(add_denied(spec, tree, plan));
   for (const Bind& bind : spec.binds) {
     const auto source = os::real_path(bind.source);

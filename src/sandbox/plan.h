@@ -72,9 +72,7 @@ struct Plan {
   std::vector<std::string> command, environment;
   std::vector<char*> argv, envp;  // into the two above, with a null at the end
 
-  // For the report.
-  std::vector<std::string> notes;
-  Findings findings;
+  Findings findings;  // for the report
 };
 
 // What the machine offers, probed once per process; tests hand in other answers.

@@ -221,6 +221,10 @@ std::vector<std::string> remarks(const Findings& findings) {
     lines.push_back(path +
                     "/index could not be read: what looks like a secret was hidden there, even where git tracks it");
   }
+  for (const auto& [path, real] : findings.left_out) {
+    lines.push_back(path + " is behind a link that a sandbox may have made, and was left out; if it is yours, let a " +
+                    "profile name where it leads: " + real);
+  }
   return lines;
 }
 

@@ -49,6 +49,8 @@ struct Findings {
   std::vector<std::string> changed_secrets;
   std::vector<std::string> unread_indexes;  // of repositories where everything that looks like a secret is masked
   std::vector<std::string> repositories;    // git directories found, the top one first
+  // Paths that were to be shown, and where the link leads that an earlier sandbox may have made there.
+  std::vector<std::pair<std::string, std::string>> left_out;
   std::vector<Configured> configured;
   std::map<std::string, Link> links;
   // Of the directories that hold a pin. A pin cannot be moved, but a directory above it can; where it

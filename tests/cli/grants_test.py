@@ -1,0 +1,130 @@
+"""What a profile grants beside links and places that an earlier sandbox may have had its hands on."""
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+SALLYPORT = os.path.join(os.environ["SALLYPORT_BIN"], "sallyport")
+
+
+class Grants(unittest.TestCase):
+    def setUp(self):
+        self.home = pathlib.Path(tempfile.mkdtemp(prefix="sallyport-grants-")).resolve()
+        self.addCleanup(shutil.rmtree, self.home, ignore_errors=True)
+        self.project = self.home / "project"
+        for name in ("project", ".ssh", ".config", ".npm", "dotfiles"):
+            (self.home / name).mkdir()
+        (self.home / ".ssh/id_rsa").write_text("KEY")
+        self.environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8",
+                            "SALLYPORT_RUNTIME_DIR": str(self.home / "own/run"),
+                            "SALLYPORT_STATE_DIR": str(self.home / "own/state")}
+
+    def sallyport(self, *words, where=None, **environment):
+        return subprocess.run([SALLYPORT, *words], cwd=where or self.project, env={**self.environment, **environment},
+                              text=True, capture_output=True, timeout=100)
+
+    def run_in(self, *options, command, where=None, **environment):
+        return self.sallyport("run", "--no-warden", *options, "--", "sh", "-c", command, where=where, **environment)
+
+    def assert_home_is_hidden(self, ran):
+        self.assertNotIn("KEY", ran.stdout + ran.stderr)
+        self.assertIn("behind a link that a sandbox may have made", ran.stderr)
+
+    def test_a_link_that_another_profile_may_have_planted_is_not_followed(self):
+        (self.home / ".npm/_cacache").symlink_to("..")
+        ran = self.run_in("--profile", "build", command="cat ~/.ssh/id_rsa; echo PWNED > ~/.bashrc")
+        self.assert_home_is_hidden(ran)
+        self.assertFalse((self.home / ".bashrc").exists())
+
+    def test_nor_one_that_a_workspace_may_have_had_in_it(self):
+        self.run_in(where=self.home / ".config", command="ln -s .. opencode")
+        self.assertTrue((self.home / ".config/opencode").is_symlink())
+        self.assert_home_is_hidden(self.run_in("--profile", "agent", command="cat ~/.ssh/id_rsa"))
+
+    def test_a_link_of_the_home_itself_is_the_users_own(self):
+        (self.home / "dotfiles/claude").mkdir()
+        (self.home / "dotfiles/claude/state").write_text("mine")
+        (self.home / ".claude").symlink_to("dotfiles/claude")
+        ran = self.run_in("--profile", "agent", command="cat ~/.claude/state; echo new > ~/.claude/new")
+        self.assertEqual(ran.stdout, "mine", ran.stderr)
+        self.assertEqual((self.home / "dotfiles/claude/new").read_text(), "new\n")
+        # But what lies behind it may have been a workspace.
+        shutil.rmtree(self.home / "dotfiles/claude")
+        (self.home / "dotfiles/claude").symlink_to("../.ssh")
+        self.assert_home_is_hidden(self.run_in("--profile", "agent", command="cat ~/.claude/id_rsa ~/.ssh/id_rsa"))
+
+    def test_whoever_names_a_link_at_the_command_line_means_where_it_leads(self):
+        (self.home / "dotfiles/data").mkdir()
+        (self.home / "dotfiles/data/x").write_text("seen")
+        (self.home / ".config/data").symlink_to("../dotfiles/data")
+        ran = self.run_in("--read", str(self.home / ".config/data"), command=f"cat {self.home}/dotfiles/data/x")
+        self.assertEqual(ran.stdout, "seen", ran.stderr)
+
+    def test_our_own_places_are_hidden_also_behind_a_link(self):
+        self.run_in(command="true")
+        secret = self.home / "own/state/audit.key"
+        secret.write_text("SECRET")
+        (self.home / "link").symlink_to("own")
+        for option in ("--read", "--write"):
+            ran = self.run_in(option, str(self.home / "link"), command=f"cat {secret}; echo x > {secret}; ls {secret.parent}")
+            self.assertNotIn("SECRET", ran.stdout)
+            self.assertNotIn("audit.key\n", ran.stdout)
+        self.assertEqual(secret.read_text(), "SECRET")
+
+    def test_they_cannot_be_made_by_a_sandbox_before_us(self):
+        ours = self.home / ".config/sallyport"
+        ran = self.run_in(where=self.home / ".config", command="mkdir -p sallyport/profiles sallyport/net.lists; "
+                          "echo evil.example.org:443 > sallyport/net.lists/npm; echo x > sallyport/platform.json; echo x > sallyport/sallyport.toml")
+        self.assertNotEqual(ran.returncode, 0)
+        self.assertEqual([each for each in ours.rglob("*") if each.is_file()], [])
+
+    def test_a_search_path_does_not_lead_into_the_workspace_by_another_spelling(self):
+        binaries = self.project / "bin"
+        binaries.mkdir()
+        local = self.home / ".local/bin"
+        local.mkdir(parents=True)
+        (local / "w").symlink_to(binaries)
+        ran = self.run_in("--profile", "agent", command='echo "$PATH"',
+                          PATH=f"/usr/bin:/bin:/usr/..{binaries}:{local}/w:{local}")
+        self.assertTrue(ran.stdout.rstrip().endswith(f":{local}"), ran.stdout)
+        self.assertNotIn("project", ran.stdout)
+        self.assertNotIn(f"{local}/w", ran.stdout)
+
+    def test_credentials_of_tools_that_an_agent_may_read_are_not_among_it(self):
+        for name in (".config/git/credentials", ".local/share/uv/credentials/credentials.toml", ".npm-global/etc/npmrc",
+                     ".nvm/versions/node/v22.0.0/etc/npmrc"):
+            path = self.home / name
+            path.parent.mkdir(parents=True)
+            path.write_text("KEY")
+            (path.parent.parent / "readable").write_text("seen")
+            ran = self.run_in("--profile", "agent", command=f"cat {path}")
+            self.assertNotIn("KEY", ran.stdout, name)
+
+    # A sandbox that can write the run-time directory's place is there before the warden.
+    def test_a_warden_in_a_sandbox_is_none(self):
+        self.environment["SALLYPORT_RUNTIME_DIR"] = str(self.home / "elsewhere")
+        (self.home / "elsewhere").mkdir(mode=0o700)
+        server = subprocess.Popen(["unshare", "--user", "--map-root-user", "--pid", "--fork", "python3", "-c", """
+import os, socket
+listener = socket.socket(socket.AF_UNIX)
+os.umask(0o077)
+listener.bind("warden.sock")
+listener.listen()
+print("up", flush=True)
+connection, _ = listener.accept()
+print(connection.recv(100), flush=True)
+"""], cwd=self.home / "elsewhere", stdout=subprocess.PIPE, text=True)
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        self.assertEqual(server.stdout.readline(), "up\n")
+        ran = self.sallyport("ping")
+        self.assertNotEqual(ran.returncode, 0)
+        self.assertIn("is no warden of this host", ran.stderr)
+        self.assertEqual(server.stdout.readline(), "b''\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
