@@ -29,9 +29,7 @@ namespace {
 constexpr long kPidfsMagic = 0x50494446;
 
 Error unidentified(const char* what, int error_number) {
-  // One that has just gone is no intruder.
-  const Code code = error_number == ESRCH ? Code::unavailable : Code::unauthenticated;
-  return Error::make(code, "peer identity cannot be verified",
+  return Error::make(Code::unauthenticated, "peer identity cannot be verified",
                      std::string(what) + ": " + errno_name(error_number));
 }
 

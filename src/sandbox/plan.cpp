@@ -98,7 +98,7 @@ bool is_link_doubtful(const Spec& spec, std::string path) {
   if (os::is_within(path, spec.home)) path.replace(0, spec.home.size(), home);
   const std::vector<std::string> directories = os::link_directories(path);
   return std::any_of(directories.begin(), directories.end(), [&](const std::string& directory) {
-    if (os::is_within(directory, home)) return directory != home;
+    if (home != "/" && os::is_within(directory, home)) return directory != home;
     return ::geteuid() != 0 && ::faccessat(AT_FDCWD, directory.c_str(), W_OK, AT_EACCESS) == 0;
   });
 }
