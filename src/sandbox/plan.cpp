@@ -90,9 +90,9 @@ bool is_led_out(const Spec& spec, const std::string& path, const std::string& re
   });
 }
 
-// An earlier sandbox may also have had another profile or workspace, and so have made any link in a place that this user
-// can write. In the home itself it has made none, because that is never a workspace. Root can write everywhere: outside
-// of its home links are the system's.
+// An earlier sandbox may also have had another profile or workspace, and so have made any link in a place that this
+// user can write. In the home itself it has made none, because that is never a workspace. Root can write everywhere:
+// outside of its home links are the system's.
 bool is_link_doubtful(const Spec& spec, std::string path) {
   const std::string home = os::real_path(spec.home).value_or(spec.home);
   if (os::is_within(path, spec.home)) path.replace(0, spec.home.size(), home);
