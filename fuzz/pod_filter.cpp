@@ -35,8 +35,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   demand(filtered(as_bytes(whole), SIZE_MAX) == whole.substr(0, filtered(as_bytes(whole), SIZE_MAX).size()));
   demand(whole.size() <= 3 * size + 8);
   // No string that passes commands through, no answerback, no 8-bit control outside a character.
-  for (const char* never :
-       {"\x1bP", "\x1b_", "\x1b^", "\x1bX", "\x05", "\x1b[21t", "\x1b[c", "\x1b[6n", "\xc2\x9d", "\xc2\x9b"}) {
+  for (const char* never : {"\x1bP", "\x1bk", "\x1b[?2048h", "\x1b_", "\x1b^", "\x1bX", "\x05", "\x1b[21t", "\x1b[c",
+                            "\x1b[6n", "\xc2\x9d", "\xc2\x9b"}) {
     demand(whole.find(never) == std::string::npos);
   }
   for (std::size_t at = whole.find("\x1b]52;"); at != std::string::npos; at = whole.find("\x1b]52;", at + 1)) {

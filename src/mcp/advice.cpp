@@ -42,13 +42,20 @@ std::string for_errno(std::string_view name, std::string_view tool) {
   return "";
 }
 
-std::string for_reason(std::string_view reason) {
+std::string for_stale(Value details) {
+  if (details.get("wanted").as_string() == "absent")
+    return "Read it, then decide: without if_match it would be replaced.";
+  if (details.get("sha256").as_string() == "absent") return "Somebody removed it: look with list, then decide.";
+  return "Somebody changed the file: read it again, then decide.";
+}
+
+std::string for_reason(std::string_view reason, Value details) {
   if (reason == "not_found") return "Read that part of the file again and copy old_string exactly, with its spaces.";
   if (reason == "not_unique") return "Nothing was changed.";
-  if (reason == "stale") return "Somebody changed the file: read it again, then decide.";
+  if (reason == "stale") return for_stale(details);
   if (reason == "changed") return "The file changed meanwhile: call again.";
   if (reason == "not_regular")
-    return "It is a FIFO, a socket or a device (see stat): only exec can do something with it.";
+    return "It is a FIFO, a socket or a device (see stat), which the file tools leave alone.";
   if (reason == "root") return "Name something in the directory; the directory itself stays.";
   if (reason == "protected") return "It is protected in this sandbox. Do not try other ways; tell the user.";
   if (reason == "no_sandbox") return "No tool works until the user has mended this: tell them, and do not try again.";
@@ -56,6 +63,9 @@ std::string for_reason(std::string_view reason) {
     return "A human reviews this, and must see all of it: at most " + std::to_string(kMaxInlineBytes) +
            " bytes at once. Write less: a first part, and then more of it with edit.";
   }
+  if (reason == "no_parent") return "Set create_dirs to have it made, or find the right path with glob or list.";
+  if (reason == "exists" && details.get("replaceable").as_bool() == false)
+    return "Choose another name, or remove what is there first if it may go; overwrite does not replace it.";
   if (reason == "exists") return "Choose another name, or set overwrite if it may be replaced.";
   return "";
 }
@@ -102,7 +112,7 @@ std::string explain(const Error& error, std::string_view tool, std::string_view 
   if (!text.empty() && text.back() != '.') text += '.';
   const std::string near = nearest(details);
   text += near;
-  std::string next = for_reason(reason);
+  std::string next = for_reason(reason, details);
   if (next.empty()) next = for_errno(details.get("errno").as_string().value_or(""), tool);
   if (next.empty()) next = for_code(error.code, tool, workspace);
   if (!next.empty()) text += (near.empty() ? " " : "\n") + next;

@@ -1,5 +1,7 @@
 #include "mcp/arguments.h"
 
+#include <cmath>
+#include <optional>
 #include <vector>
 
 namespace sallyport::mcp {
@@ -75,13 +77,7 @@ Status check_words(const Argument& argument, Value value) {
   return Error::invalid_param(argument.field.name, "must be one of " + std::string(argument.words));
 }
 
-}  // namespace
-
-std::string input_schema(Arguments arguments) {
-  return wire::to_json([&](JsonWriter& json) { write_object(json, arguments); });
-}
-
-Status check_arguments(Arguments arguments, Value given) {
+Status check(Arguments arguments, Value given) {
   std::vector<wire::Field> fields;
   for (const Argument& argument : arguments) fields.push_back(argument.field);
   if (Status checked = wire::check_params(fields, given); !checked) {
@@ -95,8 +91,8 @@ Status check_arguments(Arguments arguments, Value given) {
     TRY(check_words(argument, value));
     std::size_t index = 0;
     for (const Value item : argument.items.empty() ? Value().items() : value.items()) {
-      Status checked = item.is_object() ? check_arguments(argument.items, item)
-                                        : Error::make(Code::invalid_params, "must be an object");
+      Status checked =
+          item.is_object() ? check(argument.items, item) : Error::make(Code::invalid_params, "must be an object");
       if (!checked) {
         Error error = std::move(checked).error();
         error.message.insert(0, std::string(argument.field.name) + "[" + std::to_string(index) + "]: ");
@@ -106,6 +102,42 @@ Status check_arguments(Arguments arguments, Value given) {
     }
   }
   return ok();
+}
+
+// The integer that a number with a fraction of zero is.
+std::optional<std::int64_t> whole(Arguments arguments, std::string_view name, Value value) {
+  const auto number = value.as_double();
+  if (!number || value.as_int() || std::trunc(*number) != *number || std::abs(*number) > 0x1p53) return std::nullopt;
+  for (const Argument& argument : arguments) {
+    if (argument.field.name == name && argument.field.type == Type::integer) return static_cast<std::int64_t>(*number);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string input_schema(Arguments arguments) {
+  return wire::to_json([&](JsonWriter& json) { write_object(json, arguments); });
+}
+
+Status check_arguments(Arguments arguments, ToolCall& call) {
+  bool has_whole = false;
+  for (const auto& [name, value] : call.arguments().members()) has_whole |= whole(arguments, name, value).has_value();
+  if (has_whole) {
+    TRY(wire::Document changed, wire::Decoder().parse(wire::to_json([&](JsonWriter& json) {
+      json.begin_object();
+      for (const auto& [name, value] : call.arguments().members()) {
+        if (const auto number = whole(arguments, name, value)) {
+          json.member(name, *number);
+        } else {
+          json.member(name, value);
+        }
+      }
+      json.end_object();
+    })));
+    call.set_arguments(std::move(changed));
+  }
+  return check(arguments, call.arguments());
 }
 
 }  // namespace sallyport::mcp

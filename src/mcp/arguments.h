@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "mcp/server.h"
 #include "wire/schema.h"
 
 namespace sallyport::mcp {
@@ -20,7 +21,8 @@ using Arguments = std::span<const Argument>;
 
 std::string input_schema(Arguments arguments);
 
-// INVALID_PARAMS with a sentence for the model.
-Status check_arguments(Arguments arguments, wire::Value given);
+// Checks what the call was given: INVALID_PARAMS with a sentence for the model. For JSON Schema 1.0 is an integer, too:
+// such numbers become integers.
+Status check_arguments(Arguments arguments, ToolCall& call);
 
 }  // namespace sallyport::mcp

@@ -55,7 +55,7 @@ void Bridge::call(std::shared_ptr<ToolCall> call) {
   const auto tools = file_tools();
   const auto tool =
       std::find_if(tools.begin(), tools.end(), [&](const auto& each) { return each.name == call->name(); });
-  if (const Status checked = check_arguments(tool->arguments, call->arguments()); !checked) {
+  if (const Status checked = check_arguments(tool->arguments, *call); !checked) {
     return call->finish_text(true, explain(checked.error(), call->name(), workspace_));
   }
   if (auto operation = start_file_tool(*tool, std::move(call), place_, workspace_)) {

@@ -233,7 +233,7 @@ Tool exec_tool(const PlaceOptions& place) {
 }
 
 std::shared_ptr<Operation> start_exec(std::shared_ptr<ToolCall> call, Place& place, const std::string& workspace) {
-  if (const Status checked = check_arguments(kArguments, call->arguments()); !checked) {
+  if (const Status checked = check_arguments(kArguments, *call); !checked) {
     call->finish_text(true, explain(checked.error(), call->name(), workspace));
     return nullptr;
   }

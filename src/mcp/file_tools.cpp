@@ -188,8 +188,8 @@ constexpr std::array kTools = {
     FileTool{.name = "grep",
              .title = "Search in files",
              .method = "fs.grep",
-             .description = "Lines that match a regular expression, as path:line:text. Fast: prefer it to exec with "
-                            "grep or find.",
+             .description = "Lines that match a regular expression, as path:line:text. Fast: prefer it to commands "
+                            "such as grep and find.",
              .arguments = kGrep,
              .render = render_grep,
              .is_read_only = true,

@@ -31,13 +31,17 @@ std::string more(Value result) {
   return "[There is more. Call again with the same arguments and cursor: " + result.get("cursor").to_json() + "]";
 }
 
+// What was not looked at, and how it would be. What is hidden or ignored is skipped only where that was not asked for.
 std::string skipped(Value result) {
-  std::string list;
+  std::string list, options;
   for (const auto& [reason, count] : result.get("skipped").members()) {
     if (count.as_int().value_or(0) == 0) continue;
-    list += (list.empty() ? "" : ", ") + number(count) + " " + std::string(reason);
+    list += (list.empty() ? "" : ", ") + number(count) + " ";
+    list += reason == "masked" ? "that this sandbox hides" : std::string(reason);
+    if (reason == "hidden" || reason == "ignored") options += (options.empty() ? "" : " and ") + std::string(reason);
   }
-  return list.empty() ? "" : " Skipped: " + list + ". Set hidden or ignored to search those too.";
+  if (list.empty()) return "";
+  return " Skipped: " + list + "." + (options.empty() ? "" : " Set " + options + " to search those too.");
 }
 
 void finish_lines(ToolCall& call, std::string lines, Value result) {
@@ -53,9 +57,7 @@ void render_read(ToolCall& call, Value result) {
   const bool is_whole = !result.get("truncated").as_bool().value_or(false);
   const std::string_view content = result.get("content").as_string().value_or("");
   if (is_base64 && call.arguments().get("encoding").as_string() != "base64") {
-    return call.finish_text(true, "The file is binary (" + number(result.get("size")) +
-                                      " bytes). Set encoding to base64 if you need its bytes, or look at it with exec "
-                                      "(file, xxd, strings).");
+    return finish_binary(call, "The file is binary (" + number(result.get("size")) + " bytes).");
   }
   call.finish(false, [&](JsonWriter& json) {
     json.key("content").begin_array();
@@ -67,6 +69,11 @@ void render_read(ToolCall& call, Value result) {
     write_sha256(json, call, text(result.get("sha256")));
     json.end_array();
   });
+}
+
+void finish_binary(ToolCall& call, std::string why) {
+  why += " Set encoding to base64 if you need its bytes";
+  call.finish_text(true, why + (call.can_use("exec") ? ", or look at it with exec (file, xxd, strings)." : "."));
 }
 
 void render_glob(ToolCall& call, Value result) {

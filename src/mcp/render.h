@@ -10,6 +10,8 @@ using Render = void (*)(ToolCall& call, wire::Value result);
 
 // Text alone. Clients that see structured content show the model nothing else, and these are for reading.
 void render_read(ToolCall& call, wire::Value result);
+// Of bytes that nobody asked for; `why` is a sentence.
+void finish_binary(ToolCall& call, std::string why);
 void render_glob(ToolCall& call, wire::Value result);
 void render_grep(ToolCall& call, wire::Value result);
 // The result as structured content, and the same as text for clients that know no other.

@@ -37,6 +37,17 @@ ToolCall::ToolCall(Server& server, std::shared_ptr<wire::Document> document, con
   if (const Value token = request.params.get("_meta").get("progressToken")) progress_token_ = token.to_json();
 }
 
+void ToolCall::set_arguments(wire::Document document) {
+  document_ = std::make_shared<wire::Document>(std::move(document));
+  arguments_ = document_->root();
+}
+
+bool ToolCall::can_use(std::string_view tool) const {
+  if (is_over()) return false;
+  const std::vector<Tool>& tools = server_->tools_.list();
+  return std::any_of(tools.begin(), tools.end(), [&](const Tool& each) { return each.name == tool; });
+}
+
 void ToolCall::progress(double done, std::optional<double> total, std::string_view message) {
   if (is_over() || !wants_progress()) return;
   reported_at_ = std::chrono::steady_clock::now();
@@ -210,8 +221,10 @@ void Server::handle_notification(const RpcMessage& notification) {
 }
 
 void Server::initialize(const RpcMessage& request) {
-  const auto wanted = request.params.get("protocolVersion").as_string();
-  if (!wanted) return refuse(request.id, RpcCode::invalid_params, "Invalid params: protocolVersion is missing");
+  const Value version = request.params.get("protocolVersion");
+  if (!version) return refuse(request.id, RpcCode::invalid_params, "Invalid params: protocolVersion is missing");
+  const auto wanted = version.as_string();
+  if (!wanted) return refuse(request.id, RpcCode::invalid_params, "Invalid params: protocolVersion must be a string");
   if (!revision_.empty()) {
     return refuse(request.id, RpcCode::invalid_request, "Invalid request: the session is initialized already");
   }
@@ -245,9 +258,11 @@ void Server::list_tools(const RpcMessage& request) {
 }
 
 void Server::call_tool(const std::shared_ptr<wire::Document>& document, const RpcMessage& request) {
-  const auto name = request.params.get("name").as_string();
+  const Value named = request.params.get("name");
+  const auto name = named.as_string();
   const Value arguments = request.params.get("arguments"), token = request.params.get("_meta").get("progressToken");
-  if (!name) return refuse(request.id, RpcCode::invalid_params, "Invalid params: name is missing");
+  if (!named) return refuse(request.id, RpcCode::invalid_params, "Invalid params: name is missing");
+  if (!name) return refuse(request.id, RpcCode::invalid_params, "Invalid params: name must be a string");
   if (arguments && !arguments.is_object()) {
     return refuse(request.id, RpcCode::invalid_params, "Invalid params: arguments must be an object");
   }

@@ -39,6 +39,9 @@ class ToolCall {
 
   const std::string& name() const { return name_; }
   wire::Value arguments() const { return arguments_; }  // an object, or absent
+  void set_arguments(wire::Document document);
+  // Whether the caller has this tool, too: what it is told must not name others.
+  bool can_use(std::string_view tool) const;
 
   // Tells a client that asked for it; `done` must rise.
   bool wants_progress() const { return !progress_token_.empty(); }

@@ -23,11 +23,14 @@ namespace {
 
 // Before a repaint: out of any sequence, soft reset, plain colours, cleared.
 constexpr std::string_view kClear = "\x18\x1b[!p\x1b[0m\x1b[H\x1b[2J";
-// When the terminal goes back to its owner: main screen, visible cursor, no mouse, focus, paste, colour-scheme or
-// keyboard modes.
+// When the terminal goes back to its owner: main screen, visible cursor, no mouse, focus, paste, colour-scheme, size or
+// keyboard modes. Leaving the other screen puts the cursor where it was saved, also where there is no such screen to
+// leave: saved just before, it stays.
 constexpr std::string_view kGiveBack =
-    "\x18\x1b[?1049l\x1b[?47l\x1b[?9l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?1004l"
-    "\x1b[?2004l\x1b[?2031l\x1b[<99u\x1b[>4;0m\x1b[?25h\x1b[0m\x1b[!p\r\n";
+    "\x18\x1b"
+    "7\x1b[?1049l\x1b[?47l\x1b[?9l\x1b[?1000l\x1b[?1001l\x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1015l"
+    "\x1b[?1016l\x1b[?1004l\x1b[?2004l\x1b[?2031l\x1b[?2048l\x1b[?9001l\x1b[<99u\x1b[>4;0m\x1b[?25h\x1b[0m\x1b[!p";
+constexpr std::string_view kNewLine = "\r\n";
 constexpr std::string_view kHelp =
     "\r\n[escape, then: .  detach   t  take control   r  release it   ?  this help; twice: itself]\r\n";
 
@@ -80,6 +83,66 @@ std::uint32_t stream_in(wire::Value value) {
   return static_cast<std::uint32_t>(value.get("$stream").as_int().value_or(0));
 }
 
+// The terminal that a log is printed to: given back as it was, also by the signal with which people end one that they
+// follow.
+class LogTerminal {
+ public:
+  explicit LogTerminal(int out) : out_(out), is_terminal_(::isatty(out) != 0) {
+    if (!is_terminal_) return;
+    terminal_ = out;
+    struct sigaction action{};
+    action.sa_handler = [](int number) {
+      give_back(terminal_, true);
+      ::raise(number);  // as if it had not been caught, once this returns
+    };
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+      ::sigaction(kSignals[i], nullptr, &before_[i]);
+      if (before_[i].sa_handler != SIG_IGN) ::sigaction(kSignals[i], &action, nullptr);
+    }
+  }
+  ~LogTerminal() {
+    if (!is_terminal_) return;
+    give_back(out_, !is_at_line_start_);
+    for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
+  }
+  LogTerminal(const LogTerminal&) = delete;
+  LogTerminal& operator=(const LogTerminal&) = delete;
+
+  Status write(ByteView log) {
+    Bytes filtered;
+    if (is_terminal_) filter_.feed(log, filtered);
+    ByteView left = is_terminal_ ? filtered.view() : log;
+    if (!left.empty()) is_at_line_start_ = left.back() == '\n';
+    while (!left.empty()) {
+      const ssize_t count = ::write(out_, left.data(), left.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) return Error::from_errno("cannot write the log", errno);
+      left = left.subspan(static_cast<std::size_t>(count));
+    }
+    return ok();
+  }
+  // What follows a gap is another line than what was before it.
+  Status skip() {
+    filter_.reset();
+    return write(as_bytes("\n"));
+  }
+
+ private:
+  static constexpr std::array kSignals = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
+  static void give_back(int fd, bool with_new_line) {
+    [[maybe_unused]] ssize_t written = ::write(fd, kGiveBack.data(), kGiveBack.size());
+    if (with_new_line) written = ::write(fd, kNewLine.data(), kNewLine.size());
+  }
+  static inline int terminal_ = -1;  // for the handler
+
+  int out_;
+  bool is_terminal_;
+  bool is_at_line_start_ = true;
+  TerminalFilter filter_{TerminalFilter::Queries::drop};
+  std::array<struct sigaction, kSignals.size()> before_{};
+};
+
 class Attachment {
  public:
   Attachment(Client& client, const AttachOptions& options)
@@ -115,7 +178,8 @@ class Attachment {
       TRY(turn(raw));
       if (is_lost_) break;
     }
-    if (is_terminal_) say(kGiveBack);
+    say(kGiveBack);
+    say(kNewLine);
     return end_;
   }
 
@@ -382,31 +446,20 @@ Result<std::uint64_t> copy_log(Client& client, bool follows, int out) {
   });
   TRY(const Answer answer, client.call("pod.log", follows ? "{\"follow\":true}" : "{}"));
   std::uint32_t stream = stream_in(answer.value().get("output"));
-  const bool is_terminal = ::isatty(out) != 0;
-  TerminalFilter filter(TerminalFilter::Queries::drop);
+  LogTerminal terminal(out);
   while (stream != 0) {
     auto piece = client.read_stream(stream, Millis(60'000));
     if (!piece && piece.error().code == Code::timeout) continue;
     if (!piece) return std::move(piece).error();
-    if (piece->empty()) {
-      if (!follows && streams.empty()) return skipped;
-      while (streams.empty()) TRY(client.dispatch(Millis(60'000)));
-      stream = streams.front();
-      streams.pop_front();
-      filter.reset();
-      // What follows a gap is another line than what was before it.
-      if (stream != 0 && ::write(out, "\n", 1) < 0) return Error::from_errno("cannot write the log", errno);
+    if (!piece->empty()) {
+      TRY(terminal.write(piece->view()));
       continue;
     }
-    Bytes filtered;
-    if (is_terminal) filter.feed(piece->view(), filtered);
-    ByteView left = is_terminal ? filtered.view() : piece->view();
-    while (!left.empty()) {
-      const ssize_t count = ::write(out, left.data(), left.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) return Error::from_errno("cannot write the log", errno);
-      left = left.subspan(static_cast<std::size_t>(count));
-    }
+    if (!follows && streams.empty()) return skipped;
+    while (streams.empty()) TRY(client.dispatch(Millis(60'000)));
+    stream = streams.front();
+    streams.pop_front();
+    if (stream != 0) TRY(terminal.skip());
   }
   return skipped;
 }

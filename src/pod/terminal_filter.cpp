@@ -47,6 +47,18 @@ bool is_base64(std::uint8_t byte) {
   return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') || byte == '+' ||
          byte == '/' || byte == '=';
 }
+// Sizes that a terminal tells by itself, at once and whenever it is resized; the kernel tells a pod the same. No mode
+// has more than four digits: terminals disagree on what such a number is.
+bool has_talking_mode(std::string_view parameters) {
+  while (!parameters.empty()) {
+    const std::size_t end = std::min(parameters.find_first_of(";:"), parameters.size());
+    std::string_view digits = parameters.substr(0, end);
+    digits.remove_prefix(std::min(digits.find_first_not_of('0'), digits.size()));
+    if (digits.size() > 4 || digits == "2048") return true;
+    parameters.remove_prefix(std::min(end + 1, parameters.size()));
+  }
+  return false;
+}
 // Colours: a payload of "?" asks for them.
 bool is_colour(int command) { return command == 4 || command == 5 || (command >= 10 && command <= 19); }
 
@@ -174,6 +186,7 @@ void TerminalFilter::step_escape(std::uint8_t byte, Bytes& out) {
       case 'X':
       case '^':
       case '_':
+      case 'k':
         state_ = State::string_dropped;
         is_escape_in_string_ = false;
         return;
@@ -243,7 +256,8 @@ bool TerminalFilter::is_csi_allowed(char final_byte) const {
     case '?':
       if (final_byte == 'n') return parameters == "6" && passes_queries;
       if (final_byte == 'u') return parameters.empty() && passes_queries;
-      return is_one_of("hlrsJK");
+      if (final_byte == 'h' || final_byte == 'r') return !has_talking_mode(parameters);
+      return is_one_of("lsJK");
     case '>':
       if (final_byte == 'c') return is_default && passes_queries;
       return is_one_of("mnpu");

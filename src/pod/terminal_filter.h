@@ -5,7 +5,8 @@
 //   - reports of the title, of window and other settings, of the screen's content; printing;
 //   - queries of the clipboard and of colours (setting them is allowed);
 //   - every device control, application, privacy and start-of string (DCS, APC, PM, SOS): they pass commands
-//     through to the terminal, and some terminals read files by them;
+//     through to the terminal, and some terminals read files by them; so are titles for screen and tmux (ESC k);
+//   - the mode in which a terminal tells its size by itself (?2048), which it does at once;
 //   - operating system commands (OSC) that are not known to be harmless;
 //   - the 8-bit forms of controls, which terminals disagree about, and the answerback request.
 // Ordinary output, colours, cursor movement, titles, links and modes pass unchanged. Bytes that are no UTF-8

@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -84,12 +83,9 @@ class Scanner {
       return false;
     }
     if (name == "HEAD") in_directory(parent, [&](const HeldDirectory& directory) { check_bare(directory); });
-    const bool is_setting = is_beneath_skipped(parent)
-                                ? name == "hgrc" && parent.ends_with("/.hg")
-                                : std::any_of(kSettings.begin(), kSettings.end(), [&](const char* pattern) {
-                                    return ::fnmatch(pattern, name.c_str(), FNM_CASEFOLD) == 0;
-                                  });
-    if (is_setting) in_directory(parent, [&](const HeldDirectory& directory) { check_setting(directory, name); });
+    const bool is_reported =
+        is_beneath_skipped(parent) ? name == "hgrc" && parent.ends_with("/.hg") : is_setting(name.c_str());
+    if (is_reported) in_directory(parent, [&](const HeldDirectory& directory) { check_setting(directory, name); });
     if (!is_skipped(name)) return true;
     if (entry.type == DT_DIR) later_.push_back(entry.path);
     return false;

@@ -107,7 +107,7 @@ class Finder {
       return false;
     }
     if (repositories_ && (entry.type == DT_DIR || entry.type == DT_REG)) {
-      if (matches(kSettings, name)) found_.pins.push_back(entry.path);
+      if (is_setting(name)) found_.pins.push_back(entry.path);
       if (entry.name == ".hg") pin_if_there(entry.path + "/hgrc");
     }
     const bool is_secret = is_listed || (matches(kSecretFiles, name) && !matches(kNoSecrets, name));
@@ -191,6 +191,8 @@ FileId file_id(const std::string& path) {
   if (::lstat(path.c_str(), &info) != 0) return {};
   return {info.st_dev, info.st_ino};
 }
+
+bool is_setting(const char* name) { return matches(kSettings, name); }
 
 void drop_covers(Findings& findings) {
   for (auto* covers : {&findings.pin_writable, &findings.pins, &findings.masks, &findings.mask_directories,

@@ -65,6 +65,9 @@ struct Findings {
   std::uint64_t entries_seen = 0;
 };
 
+// Whether a file or directory of this name makes a host program run code (kSettings).
+bool is_setting(const char* name);
+
 // For a sandbox that can cover nothing: only what the scan at exit needs is left.
 void drop_covers(Findings& findings);
 

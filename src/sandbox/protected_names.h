@@ -7,12 +7,59 @@
 
 namespace sallyport::sandbox {
 
-// Settings that make an editor, an agent or a shell on the host run code: read-only where they
-// exist, reported at exit where they appear.
-inline constexpr std::array<const char*, 20> kSettings = {
-    ".vscode", ".idea",   ".claude",   ".cursor",       ".zed",     ".devcontainer", ".mcp.json",
-    ".envrc",  ".direnv", ".bashrc",   ".bash_profile", ".profile", ".zshrc",        ".zprofile",
-    ".zshenv", ".exrc",   ".nvim.lua", ".vimrc",        ".husky",   ".gdbinit",
+// Settings that make an editor, an agent, a shell or a debugger on the host run code when it is started there:
+// read-only where they exist, reported at exit where they appear. In lower case, like the lists below.
+inline constexpr std::array<const char*, 50> kSettings = {
+    ".vscode",
+    ".idea",
+    ".zed",
+    ".devcontainer",
+    ".exrc",
+    ".vimrc",
+    ".nvimrc",
+    ".nvim.lua",
+    ".mcp.json",
+    ".claude",
+    ".codex",
+    ".gemini",
+    ".qwen",
+    ".cursor",
+    ".windsurf",
+    ".kiro",
+    ".amazonq",
+    ".continue",
+    ".continuerc.json",
+    ".opencode",
+    "opencode.json",
+    "opencode.jsonc",
+    "crush.json",
+    ".crush.json",
+    "crushrc",
+    ".crushrc",
+    ".roo",
+    ".kilocode",
+    ".clinerules",
+    ".amp",
+    ".augment",
+    ".factory",
+    ".junie",
+    ".trae",
+    ".openhands",
+    ".aider.conf.yml",
+    ".envrc",
+    ".direnv",
+    ".bashrc",
+    ".bash_profile",
+    ".profile",
+    ".zshrc",
+    ".zprofile",
+    ".zshenv",
+    ".husky",
+    ".gdbinit",
+    ".lldbinit",
+    ".pdbrc",
+    ".irbrc",
+    ".pryrc",
 };
 
 // Secrets, matched without regard to case. Masked where git does not track them.

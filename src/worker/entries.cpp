@@ -26,15 +26,24 @@ class Copier {
     struct stat status{};
     if (::fstatat(from.dir.get(), from.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
       return path_error("copy", errno);
-    if (S_ISDIR(status.st_mode)) {
-      if (!options.recursive) return path_error("copy without recursive", EISDIR);
-      return copy_directory(from.dir.get(), from.name.c_str(), to.dir.get(), to.name.c_str(), 0);
-    }
+    const bool is_directory = S_ISDIR(status.st_mode);
+    if (is_directory && !options.recursive) return path_error("copy without recursive", EISDIR);
+    TRY(check_target(to, is_directory, options.overwrite));
+    if (is_directory) return copy_directory(from.dir.get(), from.name.c_str(), to.dir.get(), to.name.c_str(), 0);
     if (S_ISLNK(status.st_mode)) return copy_link(from.dir.get(), from.name.c_str(), to.dir.get(), to.name.c_str());
     return copy_file(from, to, options.overwrite);
   }
 
  private:
+  static Status check_target(const Place& to, bool is_directory, bool overwrite) {
+    struct stat target{};
+    if (::fstatat(to.dir.get(), to.name.c_str(), &target, AT_SYMLINK_NOFOLLOW) != 0) return ok();
+    if (is_directory || S_ISDIR(target.st_mode)) return exists_for_good(kDirectoriesStay);
+    if (!overwrite) return exists_already();
+    if (S_ISREG(target.st_mode)) return ok();
+    return exists_for_good("there is a symbolic link or another special file with this name, which no copy replaces");
+  }
+
   Status copy_file(const Place& from, const Place& to, bool overwrite) {
     TRY(const UniqueFd source, open_at(roots_, from, O_RDONLY));
     struct stat status{};
@@ -238,6 +247,12 @@ UniqueFd open_directory_at(int parent, const char* name) {
 Error exists_already() {
   Error error = Error::make(Code::conflict, "there is something with this name already");
   error.details_json = R"({"reason":"exists"})";
+  return error;
+}
+
+Error exists_for_good(std::string message) {
+  Error error = Error::make(Code::conflict, std::move(message));
+  error.details_json = R"({"reason":"exists","replaceable":false})";
   return error;
 }
 

@@ -26,6 +26,10 @@ UniqueFd open_directory_at(int parent, const char* name);
 bool are_same(const struct stat& a, const struct stat& b);  // one and the same file
 
 Error exists_already();
+// The same, of what `overwrite` does not replace: a directory, or anything by a directory.
+Error exists_for_good(std::string message);
+inline constexpr const char* kDirectoriesStay =
+    "there is something with this name already, and directories are neither replaced nor put in the place of something";
 // A mount point: all that lies above something protected is one.
 Error is_protected();
 Error is_too_deep();

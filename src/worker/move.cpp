@@ -149,7 +149,8 @@ Status move_entry(const Roots& roots, const Place& from, const Place& to, bool o
   struct stat source{}, target{}, from_dir{}, to_dir{};
   if (::fstatat(from.dir.get(), from.name.c_str(), &source, AT_SYMLINK_NOFOLLOW) != 0) return path_error("move", errno);
   const bool is_there = ::fstatat(to.dir.get(), to.name.c_str(), &target, AT_SYMLINK_NOFOLLOW) == 0;
-  if (is_there && (!overwrite || S_ISDIR(target.st_mode) || S_ISDIR(source.st_mode))) return exists_already();
+  if (is_there && (S_ISDIR(target.st_mode) || S_ISDIR(source.st_mode))) return exists_for_good(kDirectoriesStay);
+  if (is_there && !overwrite) return exists_already();
   if (::fstat(from.dir.get(), &from_dir) != 0 || ::fstat(to.dir.get(), &to_dir) != 0) return path_error("stat", errno);
   if (is_there && are_same(source, target)) {
     // The very same name, perhaps through another mount; or another name of one file, where a rename does nothing.

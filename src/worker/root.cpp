@@ -69,7 +69,11 @@ Status check_not_process(int fd) {
   const auto path = read_link(AT_FDCWD, "/proc/self/fd/" + std::to_string(fd));
   const std::string own = "/proc/" + std::to_string(::getpid());
   if (path && !os::is_within(*path, own) && !path->ends_with("/mem")) return ok();
-  return not_regular();
+  Error error = Error::make(Code::policy_denied,
+                            "what the kernel shows of the process that serves files, and the memory "
+                            "of a process, is not shown");
+  error.details_json = R"({"reason":"process"})";
+  return error;
 }
 
 bool is_link(int dir, const std::string& name) {

@@ -47,6 +47,11 @@ Status check_slash(const Place& from, const TransferRequest& request) {
 
 Result<NewPlace> place_for(const Roots& roots, const TransferRequest& request) {
   auto found = NewPlace::find(roots, request.to, Follow::no, request.create_dirs);
+  if (!found && !request.create_dirs && is_absent(found.error())) {
+    Error error = Error::make(Code::io_error, "its directory is not there");
+    error.details_json = R"({"errno":"ENOENT","reason":"no_parent"})";
+    return about(request.to, std::move(error), "to");
+  }
   if (!found) return about(request.to, std::move(found).error(), "to");
   TRY(about(request.to, check_not_root(found->place())));
   return found;

@@ -14,10 +14,12 @@
 namespace sallyport::worker {
 namespace {
 
-Error stale(std::string_view actual) {
-  Error error = Error::make(Code::conflict, "the file is not the version named by if_match");
+Error stale(std::string_view wanted, std::string_view actual) {
+  Error error = Error::make(Code::conflict, wanted == kAbsent   ? "there is a file, and if_match wants none"
+                                            : actual == kAbsent ? "there is no file, and if_match names a version of it"
+                                                                : "the file is not the version named by if_match");
   error.details_json = wire::to_json([&](wire::JsonWriter& json) {
-    json.begin_object().member("reason", "stale").member("sha256", actual).end_object();
+    json.begin_object().member("reason", "stale").member("wanted", wanted).member("sha256", actual).end_object();
   });
   return error;
 }
@@ -45,7 +47,8 @@ Result<std::string> hash_file(int fd, const Stop& stop) {
 Result<NewPlace> place_for_write(const Roots& roots, const WriteRequest& request) {
   const bool is_to_be_there = request.if_match && *request.if_match != kAbsent;
   auto found = NewPlace::find(roots, request.path, Follow::yes, request.create_dirs && !is_to_be_there);
-  if (!found && request.create_dirs && is_to_be_there && is_absent(found.error())) return stale(kAbsent);
+  if (!found && request.create_dirs && is_to_be_there && is_absent(found.error()))
+    return stale(*request.if_match, kAbsent);
   return found;
 }
 
@@ -63,13 +66,13 @@ Result<std::optional<struct stat>> expect(const Roots& roots, const Place& place
   const auto file = open_at(roots, place, O_RDONLY);
   if (!file && is_absent(file.error())) {
     if (wanted == kAbsent) return std::optional<struct stat>();
-    return stale(kAbsent);
+    return stale(wanted, kAbsent);
   }
   if (!file) return file.error();
   struct stat status{};
   if (::fstat(file->get(), &status) != 0) return path_error("stat", errno);
   TRY(const std::string actual, hash_file(file->get(), stop));
-  if (actual != wanted) return stale(actual);
+  if (actual != wanted) return stale(wanted, actual);
   return std::optional<struct stat>(status);
 }
 
@@ -102,7 +105,7 @@ Result<EditAnswer> edit_file(const Roots& roots, const EditRequest& request, con
   TRY(const Snapshot before, read_snapshot(file.get(), kMaxEditBytes));
   if (request.if_match) {
     const std::string actual = sha256_hex(before.content);
-    if (actual != *request.if_match) return stale(actual);
+    if (actual != *request.if_match) return stale(*request.if_match, actual);
   }
   TRY(const Edited edited, apply_edits(before.content, request.edits, stop));
   const std::optional<struct stat> expected = before.status;

@@ -119,8 +119,9 @@ TEST_F(PodsInTmux, LeaveTheTerminalUsableWhenTheirDaemonIsKilled) {
 
 class PodsOnATerminal : public Pods {
  protected:
-  // `sallyport pod attach NAME` with these as its standard descriptors.
-  pid_t start_attach(const std::string& name, int in, int out, bool is_terminal) {
+  // `sallyport pod attach NAME`, or another command, with these as its standard descriptors.
+  pid_t start_attach(const std::string& name, int in, int out, bool is_terminal,
+                     const std::string& subcommand = "attach ") {
     const pid_t child = ::fork();
     if (child == 0) {
       ::setsid();
@@ -128,7 +129,7 @@ class PodsOnATerminal : public Pods {
       ::dup2(out, 1);
       ::dup2(out, 2);
       if (is_terminal) ::ioctl(0, TIOCSCTTY, 0);
-      const std::string command = environment() + "exec " SALLYPORT_CLI " pod attach " + name;
+      const std::string command = environment() + "exec " SALLYPORT_CLI " pod " + subcommand + name;
       ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
       ::_exit(127);
     }
@@ -250,8 +251,8 @@ TEST_F(PodsOnATerminal, GiveBackEveryModeWhenTheyAreDetachedAndWhenTheyEnd) {
     ASSERT_EQ(::write(terminal->master.get(), keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
     // Not before all it writes is read: a terminal that is not read takes no end.
     output = read_all(terminal->master.get(), "\x1b[!p");
-    for (const char* mode : {"\x1b[?1049l", "\x1b[?1000l", "\x1b[?1002l", "\x1b[?1003l", "\x1b[?1006l", "\x1b[?1004l",
-                             "\x1b[?2004l", "\x1b[<99u", "\x1b[?25h"}) {
+    for (const char* mode : {"\x1b[?1049l", "\x1b[?1000l", "\x1b[?1002l", "\x1b[?1003l", "\x1b[?1006l", "\x1b[?1016l",
+                             "\x1b[?1004l", "\x1b[?2004l", "\x1b[?2031l", "\x1b[?2048l", "\x1b[<99u", "\x1b[?25h"}) {
       EXPECT_NE(output.find(mode), std::string::npos) << escape_for_display(mode) << " when it ends: " << ends;
     }
     int status = 0;
@@ -259,6 +260,39 @@ TEST_F(PodsOnATerminal, GiveBackEveryModeWhenTheyAreDetachedAndWhenTheyEnd) {
     EXPECT_EQ(WEXITSTATUS(status), ends ? 5 : 0);
     EXPECT_EQ(modes_of(terminal->slave.get()), before);
   }
+}
+
+TEST_F(PodsOnATerminal, GiveBackEveryModeWhenALogEndsOrIsInterrupted) {
+  make("colourful", "printf '\\033[?1049h\\033[?1000h\\033[31mred\\n'; while :; do sleep 0.1; done");
+  ASSERT_TRUE(attach("colourful", R"("role":"view")")->sees("red"));
+  for (const bool follows : {false, true}) {
+    auto terminal = pod::open_terminal({24, 80});
+    ASSERT_TRUE(terminal);
+    const pid_t child = start_attach("colourful", terminal->slave.get(), terminal->slave.get(), true,
+                                     follows ? "log --follow " : "log ");
+    terminal->slave.reset();
+    std::string output = read_all(terminal->master.get(), "red\r\r\n");
+    if (follows) {
+      ASSERT_EQ(::write(terminal->master.get(), "\x03", 1), 1);
+    }
+    output += read_all(terminal->master.get());
+    for (const char* mode : {"\x1b[?1049l", "\x1b[?1000l", "\x1b[?25h", "\x1b[0m", "\x1b[!p"}) {
+      EXPECT_NE(output.find(mode), std::string::npos) << escape_for_display(mode) << ": " << escape_for_display(output);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_TRUE(follows ? WIFSIGNALED(status) && WTERMSIG(status) == SIGINT : WIFEXITED(status)) << status;
+  }
+  EXPECT_EQ(sallyport("pod log colourful").output, "\x1b[?1049h\x1b[?1000h\x1b[31mred\r\n") << "into a pipe as it is";
+}
+
+TEST_F(PodsInTmux, ALogWithoutAnEndOfATitleHidesNothing) {
+  make("titled", "printf 'one\\033ktitle\\033\\\\two\\n\\033[31mred\\n'");
+  ASSERT_TRUE(attach("titled", R"("role":"view")")->sees("red"));
+  type("'clear; " SALLYPORT_CLI " pod log titled; echo after-$((4+4))' Enter");
+  ASSERT_TRUE(shows("after-8")) << screen();
+  // In their order, one below the other: the cursor stays where the log ends.
+  EXPECT_NE(screen().find("onetwo\nred\nafter-8\n"), std::string::npos) << screen();
 }
 
 TEST_F(PodsOnATerminal, ShowNoClipboardReadTitleReportOrPassThrough) {

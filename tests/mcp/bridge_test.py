@@ -1,4 +1,4 @@
-"""The bridge as a client meets it: what is piped into it, many commands at once, and what it says about what fails."""
+"""The bridge as a client meets it: what is piped into it, many commands at once, images, and how it ends."""
 import base64
 import json
 import os
@@ -6,66 +6,14 @@ import pathlib
 import pty
 import re
 import shlex
-import shutil
 import signal
 import subprocess
-import tempfile
 import unittest
 
-SALLYPORT = os.environ["SALLYPORT_BIN"] + "/sallyport"
-HELLO = {"jsonrpc": "2.0", "id": 0, "method": "initialize",
-         "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}
+from bridged import HELLO, SALLYPORT, Bridged, call, lines, text
 
 
-def call(number, tool, **arguments):
-    return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
-
-
-def lines(*messages):
-    return "".join(json.dumps(message) + "\n" for message in messages)
-
-
-def text(answer):
-    return "".join(part.get("text", "") for part in answer["result"]["content"])
-
-
-class Bridge(unittest.TestCase):
-    def setUp(self):
-        self.home = pathlib.Path(tempfile.mkdtemp(prefix="sallyport-mcp-"))
-        self.addCleanup(shutil.rmtree, self.home, ignore_errors=True)
-        self.project = self.home / "project"
-        self.project.mkdir()
-        self.environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8",
-                            "SALLYPORT_RUNTIME_DIR": str(self.home / "run"), "SALLYPORT_STATE_DIR": str(self.home / "state"),
-                            "SALLYPORT_CONFIG": str(self.home / "sallyport.toml")}
-        self.addCleanup(self.sallyport, "down")
-
-    def sallyport(self, *words, **options):
-        return subprocess.run([SALLYPORT, *words], cwd=self.project, env=self.environment, text=True, capture_output=True,
-                              **options)
-
-    # What a pipe of these messages is answered with, by id.
-    def pipe(self, *messages, status=0, options=()):
-        ran = self.sallyport("mcp", *options, input=lines(HELLO, *messages), timeout=100)
-        self.assertEqual(ran.returncode, status, ran.stderr)
-        return {answer["id"]: answer for answer in map(json.loads, ran.stdout.splitlines()) if "id" in answer}
-
-    # What one call says to its model.
-    def said(self, tool, **arguments):
-        answer = self.pipe(call(1, tool, **arguments))[1]
-        return answer["result"]["isError"], text(answer)
-
-    def start(self, *options):
-        server = subprocess.Popen([SALLYPORT, "mcp", *options], cwd=self.project, env=self.environment, text=True,
-                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.addCleanup(server.wait, 60)
-        self.addCleanup(server.stdout.close)
-        self.addCleanup(server.stdin.close)
-        server.stdin.write(lines(HELLO))
-        server.stdin.flush()
-        server.stdout.readline()
-        return server
-
+class Bridge(Bridged):
     # ---- the end of input ----
 
     def test_everything_that_was_piped_in_is_answered_however_long_it_takes(self):
@@ -228,6 +176,23 @@ class Bridge(unittest.TestCase):
             self.assertEqual((image["type"], image["mimeType"]), ("image", "image/png"))
             self.assertEqual(base64.b64decode(image["data"]), data, size)
 
+    def test_an_image_or_sound_is_told_by_its_bytes(self):
+        for name, data, mime in (("a.png", b"\xff\xd8\xff\xe0\0\0", "image/jpeg"), ("a.JPG", b"\xff\xd8\xff\xe0\0", "image/jpeg"),
+                                 ("a.gif", b"GIF89a\0", "image/gif"), ("a.webp", b"RIFF\1\0\0\0WEBPVP8 \0", "image/webp"),
+                                 ("a.bmp", b"BM\0\0\xff", "image/bmp"), ("a.mp3", b"ID3\4\0\0", "audio/mpeg"),
+                                 ("b.mp3", b"\xff\xfb\x90\0", "audio/mpeg"), ("a.wav", b"RIFF\1\0\0\0WAVEfmt \0", "audio/wav"),
+                                 ("a.ogg", b"OggS\0", "audio/ogg"), ("a.flac", b"fLaC\0", "audio/flac"),
+                                 ("a.m4a", b"\0\0\0 ftypM4A ", "audio/mp4"), ("a.aac", b"\xff\xf1\0", "audio/aac"),
+                                 ("wrong.png", b"\0\1\2\3not an image", None), ("wrong.jpg", b"\0\0\0 ftypheic", None),
+                                 ("wrong.wav", b"OggS\0", None), ("wrong.mp3", b"\0" * 20, None)):
+            (self.project / name).write_bytes(data)
+            result = self.pipe(call(1, "read", path=name))[1]["result"]
+            self.assertEqual(result["isError"], mime is None, name)
+            if mime:
+                self.assertEqual(result["content"][0].get("mimeType"), mime, name)
+            else:
+                self.assertIn("not the image or sound that its name says. Set encoding to base64", result["content"][0]["text"])
+
     def test_an_image_that_is_too_large_is_refused_with_what_to_do(self):
         with open(self.project / "picture.png", "wb") as picture:
             picture.write(b"\x89PNG\r\n\x1a\n\0\0")
@@ -259,171 +224,6 @@ net.allow = ["example.com:443"]
         self.assertEqual(self.exec_hints("--read-only"), [True, False, False])
         self.assertEqual(self.exec_hints("--profile", "net"), [False, True, True])
         self.assertEqual(self.exec_hints("--profile", "net", "--read-only"), [False, True, True])
-
-    # ---- what it says ----
-
-    def test_a_file_that_goes_away_with_the_sandbox_is_said_to(self):
-        for name in "ab":
-            (self.project / name).write_text(name)
-        vanishes = "goes away with the sandbox"
-        answers = self.pipe(call(1, "move", **{"from": "a", "to": "/tmp/a"}), call(2, "copy", **{"from": "b", "to": "/tmp/b"}),
-                            call(3, "write", path="/dev/shm/c", content=""), call(4, "write", path="../../../tmp/d", content=""),
-                            call(5, "write", path=f"{self.home}/e", content=""), call(6, "move", **{"from": "b", "to": "c"}),
-                            call(7, "write", path=str(self.project / "d"), content=""))
-        for number in range(1, 8):
-            result = answers[number]["result"]
-            self.assertFalse(result["isError"], (number, result))
-            self.assertEqual(vanishes in result["structuredContent"].get("note", ""), number <= 5, (number, result))
-            self.assertNotIn("scratch", result["structuredContent"])
-            self.assertEqual(json.loads(text(answers[number])), result["structuredContent"])
-        tools = self.pipe({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})[1]["result"]["tools"]
-        (description,) = (tool["description"] for tool in tools if tool["name"] == "move")
-        self.assertIn("/tmp", description)
-
-    def test_also_behind_a_link_of_the_workspace_that_leads_out_of_it(self):
-        (self.project / "out").symlink_to("/tmp/build-out")
-        (self.project / "alone").symlink_to("/tmp/alone")
-        (self.project / "a").write_text("a")
-        answers = self.pipe(call(1, "write", path="/tmp/build-out/x", content=""),
-                            call(2, "move", **{"from": "a", "to": "out/a"}),
-                            call(3, "write", path="alone", content="long" * 100_000),
-                            call(4, "write", path="kept", content="long" * 100_000))
-        for number in range(1, 5):
-            result = answers[number]["result"]
-            self.assertFalse(result["isError"], (number, result))
-            self.assertEqual("goes away with the sandbox" in result["structuredContent"].get("note", ""), number <= 3,
-                             (number, result))
-
-    def test_commands_that_flood_and_run_out_of_time_leave_nothing_behind(self):
-        floods = [call(i, "exec", command="yes", timeout_ms=60) for i in range(1, 41)]
-        answers = self.pipe(*floods, *(call(i, "exec", command="echo ok") for i in range(41, 57)))
-        for number in range(1, 41):
-            self.assertTrue(answers[number]["result"]["structuredContent"]["timed_out"], answers[number])
-        for number in range(41, 57):
-            self.assertEqual(answers[number]["result"].get("structuredContent", {}).get("stdout"), "ok\n", answers[number])
-
-    def test_a_command_without_network_is_told_why(self):
-        note = "This sandbox has no network: its profile 'mcp' allows none."
-        for command in ("echo 'curl: (6) Could not resolve host: example.com' >&2; exit 6",
-                        "python3 -c 'import socket; socket.create_connection((\"192.0.2.1\", 80))'"):
-            answer = self.pipe(call(1, "exec", command=command))[1]
-            self.assertIn(note, answer["result"]["structuredContent"].get("note", ""), command)
-            self.assertIn(note, text(answer))
-        for command in ("false", "echo Could not resolve host"):
-            self.assertNotIn("network", self.said("exec", command=command)[1])
-
-    def test_what_the_sandbox_hides_is_said_to_be_hidden(self):
-        (self.project / ".env").write_text("KEY=secret\n")
-        is_error, said = self.said("read", path=".env")
-        self.assertTrue(is_error)
-        self.assertIn("This sandbox hides what is in this file", said)
-        self.assertNotIn("secret\n", said)
-        self.assertIn("protected in this sandbox. Do not try other ways", self.said("remove", path=".env")[1])
-        (self.project / "empty").touch()
-        self.assertEqual(self.said("read", path="empty"), (False, "[The file is empty.]"))
-
-    def test_what_to_do_next(self):
-        (self.project / "directory").mkdir()
-        (self.project / "circle").symlink_to("circle")
-        for tool, arguments, advice in (
-                ("read", {"path": "directory"}, "use list"),
-                ("write", {"path": "directory", "content": ""}, "name a file in it"),
-                ("edit", {"path": "directory", "old_string": "a", "new_string": "b"}, "name a file in it"),
-                ("copy", {"from": "directory", "to": "other"}, "set recursive"),
-                ("read", {"path": "circle"}, "look at it with stat"),
-                ("write", {"path": "n" * 256, "content": ""}, "A name may have 255 bytes")):
-            is_error, said = self.said(tool, **arguments)
-            self.assertTrue(is_error)
-            self.assertIn(advice, said, tool)
-
-    def careful(self):
-        (self.home / "profiles").mkdir()
-        (self.home / "profiles/careful.toml").write_text("""
-[profile.careful]
-fs.read = ["/usr", "/etc"]
-fs.write = ["${workspace}"]
-exec = ["/usr/**"]
-methods = ["fs.*", "container.exec"]
-review = { "fs.write" = "human", "container.exec" = "human" }
-""")
-        return ["--profile", "careful"]
-
-    def test_what_is_too_much_to_be_reviewed(self):
-        said = text(self.pipe(call(1, "write", path="x", content="x" * (200 << 10)), options=self.careful())[1])
-        self.assertEqual(said, "It is too much to be reviewed. A human reviews this, and must see all of it: at most 131072 "
-                               "bytes at once. Write less: a first part, and then more of it with edit.")
-
-    def test_whoever_reviews_a_command_sees_the_command(self):
-        server = self.start(*self.careful())
-        asked = call(1, "exec", command='echo "to be seen"\nuntil [ -e go ]; do sleep 0.05; done')
-        asked["params"]["_meta"] = {"progressToken": 7}
-        server.stdin.write(lines(asked))
-        server.stdin.flush()
-        progress = ""
-        while "approvals approve" not in progress:
-            progress = json.loads(server.stdout.readline())["params"].get("message", "")
-        question = re.search(r"approvals approve (\S+)`", progress).group(1)
-        self.assertIn('\ncommand\necho "to be seen"\nuntil [ -e go ]', self.sallyport("approvals", "show", question).stdout)
-        self.assertIn('  echo \\"to be seen', self.sallyport("approvals").stdout)
-        self.assertEqual(self.sallyport("approvals", "approve", question).returncode, 0)
-        # It runs now, and waits for nobody.
-        while "to be seen" not in progress:
-            progress = json.loads(server.stdout.readline())["params"].get("message", "")
-        self.assertNotIn("message", json.loads(server.stdout.readline())["params"])
-        (self.project / "go").touch()
-
-    def test_a_workspace_that_is_none_is_said_before_anything_is_served(self):
-        (self.project / "file").touch()
-        for workspace, why in (("file", "is no directory"), ("nowhere", "is not there"), ("", "is not there")):
-            ran = self.sallyport("mcp", "--workspace", workspace, input=lines(HELLO))
-            self.assertEqual((ran.returncode, ran.stdout), (1, ""))
-            self.assertIn(f"the workspace '{workspace}' {why}; name one with --workspace", ran.stderr)
-
-    def test_where_no_sandbox_can_be_made_the_model_is_not_told_to_try_again(self):
-        answer = self.pipe(call(1, "list"), options=["--workspace", "/"], status=1)[1]
-        self.assertTrue(answer["result"]["isError"])
-        self.assertIn("No sandbox can be made here: a workspace must not be a whole home or system (/)", text(answer))
-        self.assertIn("No tool works until the user has mended this", text(answer))
-
-    def test_what_is_no_regular_file(self):
-        os.mkfifo(self.project / "fifo")
-        for tool, arguments in (("read", {}), ("edit", {"old_string": "a", "new_string": "b"}), ("write", {"content": "x"})):
-            is_error, said = self.said(tool, path="fifo", **arguments)
-            self.assertTrue(is_error)
-            self.assertEqual(said, "'fifo': not a regular file. It is a FIFO, a socket or a device (see stat): only exec can do "
-                                   "something with it.")
-
-    def test_the_workspace_itself_cannot_be_removed(self):
-        self.assertIn("Name something in the directory", self.said("remove", path=".", recursive=True)[1])
-
-    def test_base64_of_more_than_a_message_holds_is_written_all_the_same(self):
-        data = os.urandom(3 << 20)
-        is_error, said = self.said("write", path="blob", encoding="base64", content=base64.b64encode(data).decode())
-        self.assertFalse(is_error, said)
-        self.assertEqual((self.project / "blob").read_bytes(), data)
-        is_error, said = self.said("write", path="blob", encoding="base64", content="!" * (1 << 20))
-        self.assertEqual((is_error, said), (True, "content: is not base64. Correct the arguments of write and call it again."))
-        self.assertEqual((self.project / "blob").read_bytes(), data)
-
-    def test_nothing_read_is_explained(self):
-        (self.project / "two").write_text("a\nb\n")
-        (self.project / "empty").touch()
-        self.assertEqual(self.said("read", path="two", offset=9), (False, "[The file ends before that: it has 2 lines.]"))
-        self.assertEqual(self.said("read", path="empty"), (False, "[The file is empty.]"))
-        self.assertEqual(self.said("read", path="two", offset=2), (False, "b\n"))
-
-    def test_a_name_with_a_newline_stays_one_line(self):
-        (self.project / "a\nb").write_text("hit\n")
-        (self.project / "plain").write_text("hit\n")
-        self.assertEqual(self.said("glob", pattern="*"), (False, '"a\\nb"\nplain\n'))
-        self.assertEqual(self.said("grep", pattern="hit"), (False, '"a\\nb":1:hit\nplain:1:hit\n'))
-        self.assertEqual(self.said("read", path="a\nb"), (False, "hit\n"))
-
-    def test_a_command_in_no_directory(self):
-        self.assertIn("Check its directory with list.", self.said("exec", command="true", directory="nowhere")[1])
-
-    def test_an_argument_is_named_as_the_tool_names_it(self):
-        self.assertTrue(self.said("grep", pattern="(")[1].startswith("pattern: RE2 refuses it"))
 
 
 if __name__ == "__main__":

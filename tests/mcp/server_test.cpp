@@ -60,6 +60,12 @@ TEST_F(Mcp, AnUnknownRevisionIsAnsweredWithTheNewestItKnows) {
   EXPECT_TRUE(has(initialize("2099-01-01"), R"("protocolVersion":"2025-11-25")"));
 }
 
+TEST_F(Mcp, ARevisionThatIsNoStringIsSaidToBe) {
+  EXPECT_TRUE(has(say(R"({"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":3}})"),
+                  "protocolVersion must be a string"));
+  EXPECT_TRUE(has(say(R"({"jsonrpc":"2.0","id":0,"method":"initialize","params":{}})"), "protocolVersion is missing"));
+}
+
 TEST_F(Mcp, TheStatelessRevisionsDiscoveryIsNoMethod) {
   EXPECT_EQ(say(R"({"jsonrpc":"2.0","id":"x","method":"server/discover","params":{}})"),
             R"({"jsonrpc":"2.0","id":"x","error":{"code":-32601,"message":"Method not found"}})");

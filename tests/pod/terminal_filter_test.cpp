@@ -26,7 +26,7 @@ const Case kPassed[] = {
     {"utf8", "gr\xc3\xbc\xc3\x9f \xe2\x80\x9cquoted\xe2\x80\x9d \xf0\x9f\x98\x80 \xe6\x97\xa5", ""},
     {"colours", "\x1b[31;1mred\x1b[0m \x1b[38;2;1;2;3mrgb \x1b[4:3mcurly", ""},
     {"cursor", "\x1b[H\x1b[2J\x1b[10;20H\x1b[A\x1b[s\x1b[u\x1b[6 q\x1b[!p", ""},
-    {"modes", "\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b[?1000h\x1b[>4;1m\x1b[=1u\x1b[<u", ""},
+    {"modes", "\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b[?1000h\x1b[?2048l\x1b[>4;1m\x1b[=1u\x1b[<u", ""},
     {"charsets",
      "\x1b(0\x1b(B\x1b)0\x1b=\x1b>\x1b"
      "7\x1b"
@@ -63,6 +63,10 @@ const Case kDropped[] = {
     {"graphics that read files", "a\x1b_Gt=f;L2V0Yy9wYXNzd2Q=\x1b\\z", "az"},
     {"privacy message", "a\x1b^x\x1b\\z", "az"},
     {"start of string", "a\x1bXx\x1b\\z", "az"},
+    {"title of screen and tmux, with all of it", "a\x1bktitle\x1b\\z", "az"},
+    {"sizes told by themselves", "a\x1b[?2048hz", "az"},
+    {"the same among others and otherwise written", "a\x1b[?25;2048h\x1b[?002048h\x1b[?2048:1h\x1b[?67584h\x1b[?2048rz",
+     "az"},
     {"unknown command", "a\x1b]1337;ReportVariable=x\x07z", "az"},
     {"8-bit OSC",
      "a\x9d"

@@ -131,7 +131,10 @@ class Daemon(Warden):
             for deadline in (0, -1, float("nan"), float("-inf")):
                 with self.assertRaisesRegex(ValueError, "positive number of seconds"):
                     client.call("test.ping", deadline=deadline)
-            self.assertTrue(client.call("test.ping", deadline=float("inf"))["pong"])
+            for deadline in (float("inf"), None):
+                self.assertTrue(client.call("test.ping", deadline=deadline)["pong"])
+            # Only the peer's own limit counts, and the client waits for its answer.
+            self.assertEqual(client.call("test.sleep", {"ms": 100}, deadline=None), client.call("test.sleep", {"ms": 100}))
 
     def test_behind_a_fork_a_connection_is_refused_and_a_new_one_works(self):
         program = (
@@ -339,6 +342,9 @@ class Daemon(Warden):
             done = client.run_exec(self.container(client), ["sh", "-c", "seq 1 300000; echo bad >&2; exit 3"])
         self.assertEqual((done.exit_code, done.stderr), (3, b"bad\n"))
         self.assertTrue(done.stdout.startswith(b"1\n2\n") and done.stdout.endswith(b"300000\n"))
+        with sallyport.connect() as client:
+            done = client.run_exec(self.container(client), ["echo", "hi"], deadline=None)
+        self.assertEqual(repr(done), r"Completed(exit_code=0, stdout=b'hi\n', stderr=b'')")
 
     def test_files_of_a_container_also_large_ones(self):
         with sallyport.connect() as client:

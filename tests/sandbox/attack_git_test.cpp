@@ -281,15 +281,22 @@ TEST_P(GitAttack, LeavesMoreHooksThanTheScanHasTimeFor) {
 }
 
 TEST_P(GitAttack, WritesEditorAndAgentSettings) {
-  for (const char* path : {".vscode/tasks.json", ".idea/workspace.xml", ".claude/settings.json", ".envrc"}) {
+  for (const char* path :
+       {".vscode/tasks.json", ".idea/workspace.xml", ".claude/settings.json", ".envrc", ".gemini/settings.json",
+        ".codex/config.toml", ".opencode/plugin/p.ts", "sub/opencode.json", "opencode.jsonc", ".pdbrc",
+        ".aider.conf.yml", ".cursor/mcp.json", ".kiro/hooks/h", ".windsurf/hooks.json", ".continue/config.yaml"}) {
     const std::string settings = write(std::string("workspace/") + path, "{}");
     EXPECT_TRUE(is_refused(attack({"write", settings}))) << path;
   }
 }
 
 TEST_P(GitAttack, LeavesNewSettingsWhichAreReported) {
-  const Outcome outcome = shell("mkdir .vscode && echo '{}' > .vscode/tasks.json");
-  EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + "/.vscode"));
+  const Outcome outcome = shell(
+      "mkdir .vscode .codex .opencode && echo '{}' > .vscode/tasks.json && touch .codex/config.toml .pdbrc "
+      "opencode.json");
+  for (const char* name : {".vscode", ".codex", ".opencode", ".pdbrc", "opencode.json"}) {
+    EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + "/" + name)) << name;
+  }
 }
 
 TEST_P(GitAttack, MasksNoTrackedSecretButReportsIt) {

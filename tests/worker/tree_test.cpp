@@ -232,6 +232,27 @@ TEST(Move, OntoAnotherNameOfTheSameFileTheFirstNameGoes) {
   EXPECT_EQ(box.read("b"), "x");
 }
 
+TEST(Transfer, SaysOfTheNewNameWhatStandsInItsWay) {
+  SandboxDir box;
+  box.write("f", "x");
+  box.mkdir("d");
+  box.link("l", "f");
+  for (const char* to : {"d", "l"}) {
+    TransferRequest request = transfer("f", to);
+    request.overwrite = true;
+    const auto copied = copy_path(box.open(), request, Stop());
+    ASSERT_FALSE(copied);
+    EXPECT_TRUE(copied.error().message.starts_with("'" + std::string(to) + "': ")) << copied.error().message;
+    EXPECT_EQ(copied.error().details_json, R"({"reason":"exists","replaceable":false,"copied":0})");
+  }
+  TransferRequest onto = transfer("d", "f");
+  onto.overwrite = true;
+  EXPECT_EQ(move_path(box.open(), onto, Stop()).error().details_json, R"({"reason":"exists","replaceable":false})");
+  const Error missing = move_path(box.open(), transfer("f", "new/g"), Stop()).error();
+  EXPECT_EQ(missing.details_json, R"({"errno":"ENOENT","reason":"no_parent"})");
+  EXPECT_TRUE(missing.message.starts_with("'new/g': ")) << missing.message;
+}
+
 TEST(Transfer, ASlashBehindTheNewNameIsForDirectories) {
   SandboxDir box;
   box.write("f", "x");

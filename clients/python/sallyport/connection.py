@@ -5,6 +5,7 @@ import asyncio
 import inspect
 import os
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Awaitable, Callable, Dict, List, Optional, Union
 
 from . import wire
@@ -24,7 +25,7 @@ class PendingCall:
     """A request in flight. Await it for its result; `cancel()` asks the peer to end it. An error as its answer also ends
     the streams that it named: nobody reads them."""
 
-    def __init__(self, client: "Client", id: str, deadline: float, streams: List[int]):
+    def __init__(self, client: "Client", id: str, deadline: Optional[float], streams: List[int]):
         self.id = id
         self.events: "asyncio.Queue[wire.Message]" = asyncio.Queue()  # that belong to this request
         self._client = client
@@ -43,7 +44,8 @@ class PendingCall:
 
     async def _wait(self) -> Any:
         try:
-            answer = await asyncio.wait_for(asyncio.shield(self._answer), self._deadline + GRACE_S)
+            limit = None if self._deadline is None else self._deadline + GRACE_S
+            answer = await asyncio.wait_for(asyncio.shield(self._answer), limit)
         except asyncio.TimeoutError:
             self.cancel()
             self._client._pending.pop(self.id, None)
@@ -104,9 +106,11 @@ class Subscription:
                 self._loop.call_soon_threadsafe(self._client._unsubscribe, self._id)
 
 
+@dataclass(frozen=True)
 class Completed:
-    def __init__(self, exit_code: int, stdout: bytes, stderr: bytes):
-        self.exit_code, self.stdout, self.stderr = exit_code, stdout, stderr
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
 
 
 class Client:
@@ -179,19 +183,22 @@ class Client:
 
     # ---- calls ----
 
-    def start(self, method: str, params: Optional[Dict[str, Any]] = None, *, deadline: float = DEFAULT_DEADLINE_S,
+    def start(self, method: str, params: Optional[Dict[str, Any]] = None, *, deadline: Optional[float] = DEFAULT_DEADLINE_S,
               token: str = "") -> PendingCall:
-        """Sends a request without waiting. The deadline is in seconds, at most a day. ValueError or TypeError for what
+        """Sends a request without waiting. The deadline is in seconds, at most a day; with None only the peer's own limit
+        counts, which not every method has. ValueError or TypeError for what
         cannot be sent: that hurts no other call."""
         self._require_own()
         if self._failure is not None:
             raise self._failure
-        if not deadline > 0:
+        if deadline is not None and not deadline > 0:
             raise ValueError(f"a deadline is a positive number of seconds, not {deadline!r}")
         self._last_id += 1
         id = str(self._last_id)
-        deadline = min(deadline, wire.MAX_DEADLINE_MS / 1000)
-        deadline_ms = max(1, int(deadline * 1000))
+        deadline_ms = None
+        if deadline is not None:
+            deadline = min(deadline, wire.MAX_DEADLINE_MS / 1000)
+            deadline_ms = max(1, int(deadline * 1000))
         data = wire.encode_request(id, method, params, deadline_ms, token)
         streams = wire.streams_in(params) if self._out else []
         call = self._pending[id] = PendingCall(self, id, deadline, streams)
@@ -200,11 +207,11 @@ class Client:
         return call
 
     async def call(self, method: str, params: Optional[Dict[str, Any]] = None, *,
-                   deadline: float = DEFAULT_DEADLINE_S, token: str = "") -> Any:
+                   deadline: Optional[float] = DEFAULT_DEADLINE_S, token: str = "") -> Any:
         return await self.start(method, params, deadline=deadline, token=token)
 
     async def upload(self, method: str, params: Dict[str, Any], name: str, data: bytes, *,
-                     deadline: float = DEFAULT_DEADLINE_S) -> Any:
+                     deadline: Optional[float] = DEFAULT_DEADLINE_S) -> Any:
         """A call whose parameter `name` is sent as a stream. A peer that answers before it has read everything gets the
         rest all the same, as it takes it."""
         stream = self.open_stream()
@@ -221,7 +228,7 @@ class Client:
             stream.reset(problem if isinstance(problem, Error) else Error("CANCELLED", "the caller gave up"))
             raise
 
-    async def run_exec(self, container: Optional[str], command: List[str], *, deadline: float = 3600.0) -> "Completed":
+    async def run_exec(self, container: Optional[str], command: List[str], *, deadline: Optional[float] = 3600.0) -> "Completed":
         """container.exec from start to end, with all of its output. Without a container: in the one that we are in."""
         params: Dict[str, Any] = {"command": command}
         if container is not None:

@@ -114,11 +114,11 @@ class Client:
         return self.aio.is_open
 
     def call(self, method: str, params: Optional[Dict[str, Any]] = None, *,
-             deadline: float = DEFAULT_DEADLINE_S, token: str = "") -> Any:
+             deadline: Optional[float] = DEFAULT_DEADLINE_S, token: str = "") -> Any:
         return _loop.run(self.aio.call(method, params, deadline=deadline, token=token))
 
     def upload(self, method: str, params: Dict[str, Any], name: str, data: bytes, *,
-               deadline: float = DEFAULT_DEADLINE_S) -> Any:
+               deadline: Optional[float] = DEFAULT_DEADLINE_S) -> Any:
         """A call whose parameter `name` is sent as a stream."""
         return _loop.run(self.aio.upload(method, params, name, data, deadline=deadline))
 
@@ -181,7 +181,7 @@ class Client:
         """Serves until the peer ends the connection."""
         _loop.run(self.aio.wait_closed())
 
-    def run_exec(self, container: Optional[str], command: List[str], *, deadline: float = 3600.0) -> aio.Completed:
+    def run_exec(self, container: Optional[str], command: List[str], *, deadline: Optional[float] = 3600.0) -> aio.Completed:
         """container.exec from start to end, with all of its output. Without a container: in the one that we are in."""
         return _loop.run(self.aio.run_exec(container, command, deadline=deadline))
 
@@ -261,7 +261,7 @@ class Pool:
             client.close()
 
     def call(self, method: str, params: Optional[Dict[str, Any]] = None, *,
-             deadline: float = DEFAULT_DEADLINE_S) -> Any:
+             deadline: Optional[float] = DEFAULT_DEADLINE_S) -> Any:
         with self.take() as client:
             return client.call(method, params, deadline=deadline)
 
