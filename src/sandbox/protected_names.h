@@ -75,8 +75,8 @@ inline constexpr std::array<const char*, 23> kSecretFiles = {
 };
 inline constexpr std::array<const char*, 3> kSecretDirectories = {".ssh", ".aws", ".gnupg"};
 // The same where only the directory above makes them secrets: compared as written.
-inline constexpr std::array<std::string_view, 3> kSecretPaths = {".kube/config", ".docker/config.json",
-                                                                 ".config/gcloud"};
+inline constexpr std::array<std::string_view, 6> kSecretPaths = {
+    ".kube/config", ".docker/config.json", ".config/gcloud", ".aws/credentials", "gh/hosts.yml", "git/credentials"};
 
 // Look like secrets and are made to be shared.
 inline constexpr std::array<const char*, 6> kNoSecrets = {".env.example", ".env.sample",   ".env.template",

@@ -122,8 +122,8 @@ TEST_P(CoverAttack, DeniesADirectoryThatHoldsSecrets) {
 }
 
 TEST_P(CoverAttack, ReadsTheSecretsOfOtherTools) {
-  for (const char* path : {".npmrc", ".pypirc", ".kube/config", ".docker/config.json", ".config/gcloud/token", ".env~",
-                           "id_ed25519_sk", ".envrc"}) {
+  for (const char* path : {".npmrc", ".pypirc", ".kube/config", ".docker/config.json", ".config/gcloud/token",
+                           "gh/hosts.yml", "git/credentials", ".env~", "id_ed25519_sk", ".envrc"}) {
     write(std::string("workspace/tools/") + path, "TOKEN=2\n");
   }
   expect_hidden_after("true");
