@@ -69,23 +69,35 @@ TEST_P(PlatformEventsFlood, AttackSubscribersThatDoNotReadCostNobodyMemoryOrTime
   }
   // Who reads again is told how many it missed before the next.
   Client& reader = deaf[0];
+  deaf.erase(deaf.begin() + 1, deaf.end());
   std::map<std::string, std::int64_t> heard, lost;
+  std::set<std::string> up_to_date;
   const auto read_all = [&] {
     ASSERT_TRUE(reader.send_request("done", "test.ping"));
     for (auto message = reader.next_message(); message && message->id != "done"; message = reader.next_message()) {
       const std::string id(message->id);
-      if (message->method == "events.message") ++heard[id];
       if (message->method == "events.lost") lost[id] += message->params.get("count").as_int().value_or(0);
+      if (message->method != "events.message") continue;
+      ++heard[id];
+      if (message->params.get("payload").as_string() == "x") up_to_date.insert(id);
     }
   };
   read_all();
-  ASSERT_EQ(speakers[0].outcome("events.publish", publication(1)), "OK");
+  // Until nothing of the flood is on its way any more, and all hear the same.
   ASSERT_TRUE(eventually([&] {
+    up_to_date.clear();
+    published += speakers[0].outcome("events.publish", publication(1)) == "OK" ? 1 : 0;
     read_all();
-    return heard.size() == kSubscriptions;
+    return up_to_date.size() == kSubscriptions;
   }));
-  for (const auto& [id, count] : heard) EXPECT_EQ(count + lost[id], published + 1) << id;
   EXPECT_GE(lost.size(), kSubscriptions - 5U);
+  for (const auto& [id, count] : heard) {
+    EXPECT_LE(count + lost[id], published) << id;
+    // Redis may have sent some when nobody was there to hear.
+    if (std::string(GetParam()) == "memory") {
+      EXPECT_EQ(count + lost[id], published) << id;
+    }
+  }
 }
 
 TEST_P(PlatformEventsFlood, WhatDoesNotFitIsRefusedAndNotLost) {
