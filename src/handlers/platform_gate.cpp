@@ -96,7 +96,10 @@ std::optional<std::int64_t> tokens_of(const Operation& operation, const Platform
 
 // A subscription, which lasts, is answered with events.
 std::size_t answer_bytes_of(const Operation& operation, std::int64_t max_tokens) {
+  constexpr std::size_t kMostEscaped = 6;  // of one byte, in JSON
   if (operation.is_write || operation.timeout.count() == 0) return 0;
+  // A larger value is a stream, which waits for its reader.
+  if (operation.role == Role::cache || operation.method == "storage.read") return platform::kInlineBytes * kMostEscaped;
   if (max_tokens == 0) return wire::kMaxFrameBytes;
   return std::min(wire::kMaxFrameBytes, static_cast<std::size_t>(max_tokens) * kMostBytesPerToken);
 }
