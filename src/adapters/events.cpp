@@ -1,6 +1,7 @@
 #include "adapters/events.h"
 
 #include "adapters/redis.h"
+#include "platform/limits.h"
 #include "policy/tokens.h"
 
 namespace sallyport::adapters {
@@ -8,6 +9,12 @@ namespace sallyport::adapters {
 using ipc::Call;
 using ipc::Reply;
 using wire::JsonWriter;
+
+namespace {
+
+bool has_room_for_events(const ipc::Session& warden) { return warden.unsent_bytes() < platform::kMaxUnsentEvents; }
+
+}  // namespace
 
 Task<Reply> Subscriptions::subscribe(Call& call, const std::string& tenant) {
   Subscriber subscriber{&call, tenant, {}};
@@ -25,20 +32,34 @@ Task<Reply> Subscriptions::subscribe(Call& call, const std::string& tenant) {
 
 std::int64_t Subscriptions::publish(const std::string& tenant, const std::string& topic,
                                     std::string_view payload_json) {
-  const std::string params = wire::to_json([&](JsonWriter& json) {
-    json.begin_object().member("topic", topic).key("payload").raw(payload_json).end_object();
-  });
-  std::int64_t count = 0;
-  for (const Subscriber& subscriber : subscribers_) {
+  std::vector<Subscriber*> heard_by;
+  for (Subscriber& subscriber : subscribers_) {
     if (subscriber.tenant != tenant || !policy::matches_any(subscriber.topics, topic)) continue;
-    if (subscriber.call->is_answered()) continue;
-    subscriber.call->session().send_event(subscriber.call->message().id, "events.message", params);
-    ++count;
+    if (!subscriber.call->is_answered()) heard_by.push_back(&subscriber);
   }
-  return count;
+  if (heard_by.empty()) return 0;
+  ipc::Session& warden = heard_by[0]->call->session();
+  if (!has_room_for_events(warden)) {
+    for (Subscriber* subscriber : heard_by) ++subscriber->lost;
+    return 0;
+  }
+  for (Subscriber* subscriber : heard_by) {
+    const std::uint64_t lost = std::exchange(subscriber->lost, 0);
+    if (lost == 0) continue;
+    warden.send_event(subscriber->call->message().id, "events.lost", "{\"count\":" + std::to_string(lost) + "}");
+  }
+  warden.send_event({}, "events.message", wire::to_json([&](JsonWriter& json) {
+                      json.begin_object().key("to").begin_array();
+                      for (const Subscriber* subscriber : heard_by) json.value(subscriber->call->message().id);
+                      json.end_array().member("topic", topic).key("payload").raw(payload_json).end_object();
+                    }));
+  return static_cast<std::int64_t>(heard_by.size());
 }
 
 namespace {
+
+// A payload lies in the message's `params`.
+constexpr std::size_t kDepthInMessage = 2;
 
 Reply receivers(Call& call, std::int64_t count) {
   return call.result([&](JsonWriter& json) { json.begin_object().member("receivers", count).end_object(); });
@@ -47,7 +68,28 @@ Reply receivers(Call& call, std::int64_t count) {
 // Who subscribed would take a stream's name for one that follows.
 Result<std::string> payload_of(Call& call) {
   if (!call.message().streams.empty()) return Error::invalid_param("params.payload", "must not name a stream");
-  return call.params().get("payload").to_json();
+  std::string payload = call.params().get("payload").to_json();
+  if (payload.size() <= platform::kMaxEventBytes) return payload;
+  return Error::make(Code::payload_too_large, "an event's payload must have at most " +
+                                                  std::to_string(platform::kMaxEventBytes) + " bytes as JSON");
+}
+
+bool names_stream(wire::Value value) {
+  if (value.is_object() && value.size() == 1 && value.get("$stream")) return true;
+  for (const auto& [name, member] : value.members()) {
+    if (names_stream(member)) return true;
+  }
+  for (const wire::Value item : value.items()) {
+    if (names_stream(item)) return true;
+  }
+  return false;
+}
+
+// Of what others than us may have said: whether it can be told to who subscribed, inside of a message.
+bool can_be_told(wire::Decoder& decoder, const std::string& payload) {
+  if (payload.size() > platform::kMaxEventBytes) return false;
+  const auto parsed = decoder.parse(payload);
+  return parsed && parsed->root().depth() <= wire::kMaxDepth - kDepthInMessage && !names_stream(parsed->root());
 }
 
 class EventsInMemory final : public Adapter {
@@ -57,6 +99,11 @@ class EventsInMemory final : public Adapter {
     CO_TRY(const Scope scope, scope_of(call, "topic"));
     if (verb == "subscribe") co_return co_await subscriptions_.subscribe(call, scope.tenant);
     CO_TRY(const std::string payload, payload_of(call));
+    if (!has_room_for_events(call.session())) {
+      Error error = Error::make(Code::rate_limited, "more is published than can be passed on; try again");
+      error.retryable = true;
+      co_return error;
+    }
     co_return receivers(call, subscriptions_.publish(scope.tenant, scope.name, payload));
   }
 
@@ -125,8 +172,7 @@ class EventsInRedis final : public Adapter {
     channel.remove_prefix(kChannel.size());
     const std::size_t colon = channel.find(':');
     if (colon == std::string_view::npos) return;
-    // Others may speak on our channels: only what is JSON goes on.
-    if (!decoder_.parse(push.items[3].text)) return;
+    if (!can_be_told(decoder_, push.items[3].text)) return;  // others may speak on our channels
     subscriptions_.publish(std::string(channel.substr(0, colon)), std::string(channel.substr(colon + 1)),
                            push.items[3].text);
   }

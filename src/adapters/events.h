@@ -12,10 +12,13 @@ namespace sallyport::adapters {
 
 // Who listens to what. A subscription is a call that lasts until it is given up; what it hears are events with
 // its id, the first of them `events.subscribed`.
+//
+// What is published crosses to the warden once, as an event `events.message {to:[ids],topic,payload}`, however many
+// listen; the warden has a copy for each (see platform::AdaptersLink), and room for so many of them.
 class Subscriptions {
  public:
   Task<ipc::Reply> subscribe(ipc::Call& call, const std::string& tenant);
-  // How many were told.
+  // How many were told. None while too much waits for the warden: they are told later how many they missed.
   std::int64_t publish(const std::string& tenant, const std::string& topic, std::string_view payload_json);
   bool are_any() const { return !subscribers_.empty(); }
 
@@ -24,6 +27,7 @@ class Subscriptions {
     ipc::Call* call;
     std::string tenant;
     std::vector<std::string> topics;
+    std::uint64_t lost = 0;
   };
   std::list<Subscriber> subscribers_;
 };

@@ -44,7 +44,7 @@ void EventHub::publish(std::string_view name, std::string_view params) {
   std::vector<Delivery> deliveries;
   for (Subscriber& subscriber : subscribers_) {
     if (!policy::matches_any(subscriber.patterns, name)) continue;
-    if (subscriber.session->unsent_bytes() > kMaxQueuedBytes) {
+    if (!subscriber.session->takes_events(kMaxQueuedBytes)) {
       ++subscriber.lost;
     } else {
       deliveries.push_back({subscriber.session->shared_from_this(), subscriber.id, std::exchange(subscriber.lost, 0)});

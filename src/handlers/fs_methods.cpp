@@ -139,11 +139,24 @@ void explain(Error& error, std::string_view method, const RequestContext& contex
                    "', and in every workspace secrets and what the host would run (.env, .git/config) are protected";
 }
 
+// A turn, and room for the answer. Whoever has no room, because what it was answered before is not read, leaves its
+// turn to others, such as the host.
+Task<Result<Workers::Turn>> turn_with_room(Call& call, Host& host, std::shared_ptr<Container> container) {
+  {
+    auto turn = co_await host.workers.turn(call, container, pace_of(call));
+    if (!turn || call.take_room()) co_return std::move(turn);
+  }
+  const bool has_room = co_await call.await_room();
+  if (!has_room) co_return Error::make(Code::cancelled, "given up before there was room for its answer");
+  auto turn = co_await host.workers.turn(call, container, pace_of(call));
+  co_return std::move(turn);
+}
+
 Task<Reply> forward(const Permit& permit, Call& call, RequestContext& context, Host& host) {
   auto container = co_await choose(call, context, host);
   if (!container) co_return std::move(container).error();
   CO_TRY(check_hidden(call, context, **container));
-  auto turn = co_await host.workers.turn(call, *container, pace_of(call));
+  auto turn = co_await turn_with_room(call, host, *container);
   if (!turn) co_return std::move(turn).error();
   const std::shared_ptr<ipc::Session> session = turn->session();
   auto params = ipc::forward_params(call, *session, kNotForTheWorker);

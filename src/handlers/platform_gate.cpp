@@ -94,6 +94,16 @@ std::optional<std::int64_t> tokens_of(const Operation& operation, const Platform
   return std::max(*input + *output, static_cast<std::int64_t>(text / kMostBytesPerToken));
 }
 
+// A subscription, which lasts, is answered with events.
+std::size_t answer_bytes_of(const Operation& operation, std::int64_t max_tokens) {
+  constexpr std::size_t kMostEscaped = 6;  // of one byte, in JSON
+  if (operation.is_write || operation.timeout.count() == 0) return 0;
+  // A larger value is a stream, which waits for its reader.
+  if (operation.role == Role::cache || operation.method == "storage.read") return platform::kInlineBytes * kMostEscaped;
+  if (max_tokens == 0) return wire::kMaxFrameBytes;
+  return std::min(wire::kMaxFrameBytes, static_cast<std::size_t>(max_tokens) * kMostBytesPerToken);
+}
+
 // Names are matched as methods are. One that a profile does not name is denied.
 Status check_name(const Operation& operation, const PlatformTenant& tenant, const policy::AdapterGrant& grant,
                   const std::string& name) {
@@ -228,6 +238,7 @@ Result<PlatformAsk> check_platform_call(const Operation& operation, const Platfo
     }
   }
   ask.streams = message.streams.size();
+  ask.answer_bytes = answer_bytes_of(operation, ask.max_tokens);
   return ask;
 }
 

@@ -37,6 +37,7 @@ struct PlatformAsk {
   std::int64_t max_tokens = 0;  // of the answer; 0: no such thing
   std::size_t text_bytes = 0;   // of what a model reads
   std::size_t streams = 0;
+  std::size_t answer_bytes = 0;  // its answer may have; 0: a few numbers
   // What a program that did not come with us may claim to have freed; absent: what is counted is counted by ours.
   std::optional<std::int64_t> most_freed = {};
 };

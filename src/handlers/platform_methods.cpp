@@ -106,6 +106,8 @@ Task<Reply> operate(const Permit& permit, Call& call, RequestContext& context, H
   const Operation& operation = *platform::find_operation(permit.method());
   CO_TRY(const PlatformTenant tenant, platform_tenant(context, host));
   CO_TRY(const PlatformAsk asked, check_platform_call(operation, tenant, call.message(), host.adapters.config()));
+  const bool has_room = co_await call.await_room(asked.answer_bytes);
+  if (!has_room) co_return Error::make(Code::cancelled, "given up before there was room for its answer");
   CO_TRY(const auto share, host.adapters.admissions().admit(tenant.name, call.message().bytes, asked.streams));
   PlatformSpending spending(host.ledger, quota_key(tenant));
   CO_TRY(spending.reserve(operation, asked, tenant.quotas));

@@ -5,20 +5,42 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <list>
+#include <memory>
 #include <unordered_set>
+
+#include "ipc/oneshot.h"
 
 namespace sallyport::ipc {
 
+class Call;
+class Loop;
 class Session;
 
 struct Account {
-  // Answers that wait for their readers. From `most_unsent` on, no session of the account is read.
+  // Answers that wait for their readers. From `most_unsent` on, no session of the account is read and no stream sent.
   std::size_t most_unsent = SIZE_MAX;
   std::size_t unsent = 0;
-  std::unordered_set<Session*> waiting = {};  // until there is less
+  std::unordered_set<Session*> waiting = {};  // to read, until there is less
+  std::unordered_set<Session*> clogged = {};  // with streams to send then
+  bool is_full() const { return unsent >= most_unsent; }
+  // What events of all sessions may take of it, and answers to come of any one: a connection that is not read leaves
+  // the others something.
+  std::size_t share() const { return most_unsent / 4; }
 
-  // Streams that came with requests and are not used up. Each may hold all of its first credit, also after its end; a
-  // request that names one too many is refused.
+  // Answers still to come from others, who are asked only while there is room for them too (see Call::await_room).
+  std::size_t promised = 0;
+  struct Asking {
+    Call* call;
+    std::size_t bytes;
+    std::shared_ptr<OneShot<bool>> has_room;  // with false once it is given up: the call may be gone then
+  };
+  std::list<Asking> asking = {};
+  bool has_room_for(std::size_t bytes) const { return unsent + promised + bytes <= most_unsent; }
+  void give_room(Loop& loop);
+
+  // Streams that came with requests and are not used up, or that go out and have not ended. Each may hold all of its
+  // first credit, also after its end; one too many is refused.
   std::size_t most_streams = SIZE_MAX;
   std::size_t streams = 0;
 

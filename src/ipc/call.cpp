@@ -21,6 +21,7 @@ Call::~Call() {
   if (session_->newest_call_ == this) session_->newest_call_ = nullptr;
   --session_->open_calls_;
   session_->open_bytes_ -= message_.bytes;
+  leave_room();
   --session_->shared_.in_flight_;
   session_->shared_.decoder().recycle(std::move(message_.document));
   session_->wake_reader();

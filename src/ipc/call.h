@@ -76,12 +76,23 @@ class Call {
   // Runs after the reply was queued, unless that is an error: for chunks of a stream that the reply names.
   void after_reply(std::function<void()> work) { after_reply_ = std::move(work); }
 
+  // For an answer that others make, and that comes when it is ready: it counts with what the caller's principal has
+  // unsent, until the call ends. Waits until there is room for so many bytes; false if the call is given up meanwhile.
+  // Not more than once.
+  Task<bool> await_room(std::size_t bytes = wire::kMaxFrameBytes);
+  bool take_room(std::size_t bytes = wire::kMaxFrameBytes);  // without waiting: false if there is none
+
   // The stream that {"$stream":n} names. INVALID_PARAMS if it is none, or taken already.
   Result<std::shared_ptr<InStream>> take_stream(wire::Value named, std::string_view field);
   Result<std::shared_ptr<OutStream>> open_stream();
 
  private:
   friend class Session;
+  friend struct Account;
+  bool has_share_for(std::size_t bytes) const;
+  void hold_room(std::size_t bytes);
+  Task<bool> wait_for_room(std::size_t bytes);
+  void leave_room();
   void enter_flight();  // the turn is over and no answer is there: start the clock
   void start_timer();
   void give_up(const Error& error);  // by someone else than the handler
@@ -90,6 +101,7 @@ class Call {
   wire::Message message_;
   std::optional<wire::Document> replaced_;
   Millis timeout_{0};
+  std::size_t room_ = 0;
   SteadyTime started_;
   Loop::TimerId timer_ = 0;
   std::function<void()> on_cancel_, after_reply_;

@@ -41,7 +41,7 @@ Session::OnEvent relay_events(Call& call) {
   return [&call, lost = std::uint64_t{0}](const wire::Message& event) mutable {
     if (call.is_answered()) return;
     // A peer that does not read loses events rather than our memory.
-    if (call.session().unsent_bytes() > wire::kMaxUnsentBytes) {
+    if (!call.session().takes_events(wire::kMaxUnsentBytes)) {
       ++lost;
       return;
     }
@@ -142,7 +142,8 @@ Reply forward_result(Call& call, Session& from, const wire::Message& answer) {
       auto in = from.streams().take(number);
       auto out = call.open_stream();
       if (!in || !out) {
-        failure = Error::make(Code::internal_error, "a stream of the answer could not be passed on");
+        failure =
+            out ? Error::make(Code::internal_error, "a stream of the answer could not be passed on") : out.error();
         return 0;
       }
       flows.push_back({in, *out});

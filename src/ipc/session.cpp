@@ -61,9 +61,7 @@ Session::~Session() { close(); }
 // ---- reading ----
 
 bool Session::may_read() const {
-  if (account_ != nullptr && account_->unsent >= account_->most_unsent) return false;
-  return !is_held_ && open_calls_ < capacity_.calls && open_bytes_ < capacity_.call_bytes &&
-         unsent_bytes() < capacity_.unsent_bytes;
+  return !is_held_ && open_calls_ < capacity_.calls && open_bytes_ < capacity_.call_bytes && !is_full();
 }
 
 bool Session::has_turn() {
@@ -93,23 +91,6 @@ bool Session::is_turn_over() {
   if (account_ == nullptr || turn_bytes_ < kBytesPerLook) return false;
   turn_bytes_ = 0;
   return account_->spent + (std::chrono::steady_clock::now() - turn_begun_) >= kMaxTurnTime;
-}
-
-void Session::update_account() {
-  if (account_ == nullptr) return;
-  const std::size_t unsent = is_closed_ ? 0 : unsent_bytes();
-  const bool was_full = account_->unsent >= account_->most_unsent;
-  account_->unsent += unsent - charged_;
-  charged_ = unsent;
-  if (!was_full || account_->unsent >= account_->most_unsent) return;
-  // Who has reasons of its own to wait goes on waiting, for this too.
-  for (Session* session : account_->waiting) session->wake_reader();
-}
-
-void Session::hold_stream(bool is_held) {
-  const std::size_t change = is_held ? 1 : std::size_t{0} - 1;
-  held_streams_ += change;
-  if (account_ != nullptr) account_->streams += change;
 }
 
 Task<bool> Session::receive() {
@@ -323,6 +304,11 @@ void Session::accept_event(const wire::Message& event) {
   if (!status) slip({}, status.error());
 }
 
+void Session::deliver(std::string_view id, const wire::Message& event) {
+  const auto asked = asked_.find(id);
+  if (asked != asked_.end() && asked->second.on_event) asked->second.on_event(event);
+}
+
 void Session::accept_chunk(ByteView body) {
   const auto chunk = wire::parse_chunk(body);
   const Status status = chunk ? streams().arrive(*chunk) : Status(chunk.error());
@@ -417,12 +403,7 @@ void Session::close() {
   if (is_closed_) return;
   is_closed_ = true;
   update_account();
-  if (account_ != nullptr) {
-    account_->waiting.erase(this);
-    std::erase(account_->queue, this);
-    account_->streams -= held_streams_;
-    account_ = nullptr;
-  }
+  leave_account();
   while (!calls_.empty()) {
     Call* call = calls_.back();
     calls_.pop_back();

@@ -54,6 +54,10 @@ class Session : public std::enable_shared_from_this<Session> {
   bool may_hold_stream() const { return account_ == nullptr || account_->streams < account_->most_streams; }
   void hold_stream(bool is_held);
 
+  // Whether an event may wait here until its peer reads: otherwise it is lost, and the peer told how many were. Of what
+  // its account may have unsent, events take only a share.
+  bool takes_events(std::size_t most_unsent) const;
+
   // For a peer whose results are only passed on: they are kept as their text (wire::Keep::result).
   void keep_results() { keep_ = wire::Keep::result; }
 
@@ -70,6 +74,9 @@ class Session : public std::enable_shared_from_this<Session> {
   using OnEvent = std::function<void(const wire::Message&)>;
   Result<std::string> request(std::string_view method, std::string_view params,
                               std::optional<std::uint32_t> deadline_ms, OnAnswer on_answer, OnEvent on_event = {});
+
+  // An event to the listener of the request with this id, as if it had come with it.
+  void deliver(std::string_view id, const wire::Message& event);
 
   // Events beyond those of calls and streams, which are refused if nobody listens for them.
   void on_event(std::function<void(const wire::Message&)> handle) { on_event_ = std::move(handle); }
@@ -135,6 +142,10 @@ class Session : public std::enable_shared_from_this<Session> {
   void begin_turn();
   bool is_turn_over();
   void update_account();
+  void leave_account();
+  bool is_full() const;
+  bool may_send_streams();  // if not, send_streams() is called later
+  void send_streams();
   void wake_reader();
   void settle_newest_call();
   bool read_some();
@@ -185,6 +196,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Account* account_ = nullptr;
   std::size_t charged_ = 0;  // of unsent bytes, to the account
   std::size_t held_streams_ = 0;
+  std::size_t promised_ = 0;  // for answers to come
   SteadyTime turn_begun_;
   std::size_t turn_bytes_ = 0;  // since the clock was last asked
   std::uint8_t slips_ = 0;
@@ -195,7 +207,8 @@ class Session : public std::enable_shared_from_this<Session> {
   bool has_unread_frames_ = false;  // a turn ended early, with frames still in the reader
   bool is_draining_output_ = false;
   bool is_held_ = false;
-  bool is_over_ = false;  // the peer will send no more
+  bool has_clogged_streams_ = false;  // that wait until less is unsent
+  bool is_over_ = false;              // the peer will send no more
   bool is_draining_ = false;
   bool is_closed_ = false;
   bool is_never_idle_ = false;

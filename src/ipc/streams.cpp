@@ -69,19 +69,20 @@ void InStream::wake() {
 // ---- OutStream ----
 
 OutStream::OutStream(std::shared_ptr<Session> session, std::uint32_t number)
-    : session_(std::move(session)), number_(number) {}
+    : session_(std::move(session)), number_(number) {
+  session_->hold_stream(true);
+}
 
 OutStream::~OutStream() {
+  session_->hold_stream(false);
   if (!is_over_) reset(Error::make(Code::cancelled, "the stream was given up"));
 }
 
-bool OutStream::Credit::await_ready() const {
-  return stream.is_over_ || stream.session_->streams().book_.sendable(stream.number_) > 0;
-}
+bool OutStream::Credit::await_ready() const { return stream.is_over_ || stream.sendable() > 0; }
 
 Task<Status> OutStream::write(ByteView bytes) {
   while (!bytes.empty()) {
-    co_await Credit{*this};
+    while (!is_over_ && sendable() == 0) co_await Credit{*this};
     if (is_over_) co_return error_ ? Status(*error_) : Status(Error::make(Code::cancelled, "the stream is over"));
     const std::size_t size = std::min({bytes.size(), sendable(), kPieceBytes});
     session_->streams().send(number_, bytes.first(size));
@@ -90,7 +91,7 @@ Task<Status> OutStream::write(ByteView bytes) {
   co_return ok();
 }
 
-std::size_t OutStream::sendable() const { return is_over_ ? 0 : session_->streams().book_.sendable(number_); }
+std::size_t OutStream::sendable() const { return is_over_ ? 0 : session_->streams().sendable(number_); }
 
 void OutStream::send(ByteView bytes) { session_->streams().send(number_, bytes); }
 
@@ -160,6 +161,19 @@ void StreamHub::consumed(std::uint32_t stream, std::size_t bytes) {
   session_.send_event({}, "stream.credit", wire::to_json([&](wire::JsonWriter& json) {
                         json.begin_object().member("stream", stream).member("bytes", grant).end_object();
                       }));
+}
+
+// Credit is only the peer's word that it will read.
+std::size_t StreamHub::sendable(std::uint32_t stream) {
+  return session_.may_send_streams() ? book_.sendable(stream) : 0;
+}
+
+void StreamHub::send_on() {
+  std::vector<std::uint32_t> numbers;
+  for (const auto& [number, stream] : outbound_) numbers.push_back(number);
+  for (const std::uint32_t number : numbers) {
+    if (const auto found = outbound_.find(number); found != outbound_.end()) found->second->wake();
+  }
 }
 
 void StreamHub::send(std::uint32_t stream, ByteView bytes) {
@@ -234,6 +248,7 @@ std::shared_ptr<InStream> StreamHub::take(std::uint32_t stream) {
 }
 
 Result<std::shared_ptr<OutStream>> StreamHub::open() {
+  if (!session_.may_hold_stream()) return too_many_streams();
   TRY(const std::uint32_t number, book_.open());
   auto stream = std::make_shared<OutStream>(session_.shared_from_this(), number);
   outbound_.emplace(number, stream.get());

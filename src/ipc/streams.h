@@ -107,6 +107,7 @@ class StreamHub {
   void close_all(const Error& error);
   // Whether a stream with an end in sight is not sent yet, and can be: with the credit it has, or with more.
   bool has_more_to_send(bool may_get_credit) const;
+  void send_on();  // after the session had too much unsent
   // Streams that a request named and nobody took are refused to the peer.
   void drop_untaken(const std::vector<std::uint32_t>& streams);
 
@@ -117,6 +118,7 @@ class StreamHub {
   friend class InStream;
   friend class OutStream;
   void consumed(std::uint32_t stream, std::size_t bytes);  // grants credit for them
+  std::size_t sendable(std::uint32_t stream);
   void send(std::uint32_t stream, ByteView bytes);
   // Ends a stream and, unless the peer did it, tells the peer why.
   void end(std::uint32_t stream, const Error* tell_peer);

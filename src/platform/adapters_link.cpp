@@ -85,11 +85,25 @@ Status AdaptersLink::spawn() {
   // Answers must always be read, however much is on its way out: else both sides could wait for each other.
   session_->set_capacity({.unsent_bytes = SIZE_MAX, .streams = kLinkStreams});
   session_->keep_results();
-  session_->on_event([this](const wire::Message& event) {
+  session_->on_event([this, session = session_.get()](const wire::Message& event) {
     if (event.method == "adapters.connection" && place_.on_connection) place_.on_connection(event.params);
+    if (event.method == "events.message") tell_subscribers(*session, event);
   });
   listen(session_, std::move(spawned.child));
   return ok();
+}
+
+void AdaptersLink::tell_subscribers(ipc::Session& session, const wire::Message& event) {
+  const auto told = sessions_.decoder().parse(wire::to_json([&](wire::JsonWriter& json) {
+    json.begin_object().member("topic", event.params.get("topic"));
+    json.member("payload", event.params.get("payload")).end_object();
+  }));
+  if (!told) return;
+  wire::Message message;
+  message.type = wire::MessageType::event;
+  message.method = event.method;
+  message.params = told->root();
+  for (const wire::Value id : event.params.get("to").items()) session.deliver(id.as_string().value_or(""), message);
 }
 
 Task<Status> AdaptersLink::configure(std::shared_ptr<ipc::Session> session) {

@@ -45,6 +45,8 @@ class AdaptersLink {
  private:
   Task<Result<std::shared_ptr<ipc::Session>>> start();
   Status spawn();
+  // What was published crosses once, and is copied here for everybody who listens and has room for it.
+  void tell_subscribers(ipc::Session& session, const wire::Message& event);
   Task<Status> configure(std::shared_ptr<ipc::Session> session);
   // Asks now and then whether it still answers. One that does not is ended, and the next call starts another.
   void watch();

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "wire/limits.h"
+
 namespace sallyport::platform {
 
 // What worker and host must agree on. Another number is refused, not warned about.
@@ -42,6 +44,12 @@ inline constexpr std::size_t kMaxStreamsPerTenant = 16;
 inline constexpr std::size_t kLinkCalls = 65'536;
 inline constexpr std::size_t kLinkCallBytes = std::size_t{1} << 30;
 inline constexpr std::size_t kLinkStreams = 8'192;
+
+// Events wait on the link while less than this does; beyond it, publishing is refused and what came from elsewhere is
+// lost to who listens. Answers to other tenants are behind no more than this.
+inline constexpr std::size_t kMaxUnsentEvents = 16U << 20;
+// A payload as JSON: with whom it is for (kMaxCallsPerTenant of them) and its topic it still fits a frame.
+inline constexpr std::size_t kMaxEventBytes = wire::kMaxFrameBytes - (16U << 10);
 
 // How long a backend may take to say that it is there, and how often one that was not is asked again.
 inline constexpr std::chrono::milliseconds kProbeTimeout{2'000};

@@ -40,6 +40,26 @@ def call(s, method, params, **more):
     std::ofstream(workspace() + "/" + name) << kWire << script;
     return "python3 " + workspace() + "/" + name;
   }
+
+  // Starts a shell command, and reads what it prints until this is among it.
+  bool runs_until_it_says(Client& host, const std::string& id, const std::string& command, std::string_view word) {
+    const std::string params = wire::to_json([&](wire::JsonWriter& json) {
+      json.begin_object().member("container", id).key("command").begin_array();
+      json.value("sh").value("-c").value(command).end_array().end_object();
+    });
+    return host.send_request("exec", "container.exec", params) && says(host, word);
+  }
+  static bool says(Client& host, std::string_view word) {
+    while (const auto body = host.next_body()) {
+      const auto chunk = wire::parse_chunk(as_bytes(*body));
+      if (!chunk && decode(*body)->type == wire::MessageType::response) break;
+      if (!chunk) continue;
+      if (as_text(chunk->data).find(word) != std::string_view::npos) return true;
+      if (chunk->data.empty()) break;
+    }
+    return false;
+  }
+  std::int64_t memory_kib() { return status_number(daemon().socket_path(), {"memory_kib"}); }
 };
 
 TEST_F(DoorInside, BrokenFramesCostTheConnectionAndNothingElse) {
@@ -103,28 +123,70 @@ while left and time.monotonic() < until:
 print("holding", flush=True)
 time.sleep(600)
 )");
-  const std::string params = wire::to_json([&](wire::JsonWriter& json) {
-    json.begin_object().member("container", id).key("command").begin_array();
-    json.value("sh").value("-c").value(script).end_array().end_object();
-  });
-  ASSERT_TRUE(host.send_request("exec", "container.exec", params));
-  bool is_holding = false;
-  while (!is_holding) {
-    const auto body = host.next_body();
-    ASSERT_TRUE(body);
-    const auto chunk = wire::parse_chunk(as_bytes(*body));
-    if (!chunk) {
-      auto message = decode(*body);
-      ASSERT_FALSE(message->type == wire::MessageType::response) << *body;
-      continue;
-    }
-    ASSERT_NE(chunk->data.size(), 0U) << "it ended";
-    is_holding = as_text(chunk->data).find("holding") != std::string_view::npos;
-  }
+  ASSERT_TRUE(runs_until_it_says(host, id, script, "holding"));
   // 120 connections of 4 MiB each without a bound for all; 64 MiB and what one turn adds with it.
-  EXPECT_LT(status_number(daemon().socket_path(), {"memory_kib"}), kIsSanitized ? 1 << 20 : 200 << 10);
+  EXPECT_LT(memory_kib(), kIsSanitized ? 1 << 20 : 200 << 10);
   EXPECT_TRUE(connect().pings());
   EXPECT_EQ(connect().outcome("container.stop", named(id)), "OK");
+}
+
+TEST_F(DoorInside, AttackAnswersStillToComeAreBoundedWithThoseThatNobodyReads) {
+  Client host = connect();
+  const std::string id = create(host, "");
+  std::ofstream(workspace() + "/large") << std::string(900'000, 'x');
+  // All are asked before the first is answered.
+  const std::string script = write_script("hog.py", R"(
+held = [connect() for i in range(250)]
+for s in held:
+    s.sendall(b"".join(request("fs.read", {"path": "large", "max_bytes": 983040}, id=str(i)) for i in range(64)))
+time.sleep(3)
+print("holding", flush=True)
+while not os.path.exists("go"): time.sleep(0.05)
+for s in held[3:]: s.close()
+for s in held[:3]:
+    s.settimeout(20)
+    for i in range(64): assert answer(s)["type"] == "response"
+again = call(held[0], "fs.read", {"path": "large", "max_bytes": 983040})
+print(len(again["result"]["content"]), "read", flush=True)
+)");
+  ASSERT_TRUE(runs_until_it_says(host, id, "cd " + workspace() + " && " + script, "holding"));
+  // 64 MiB, and what the allocator keeps besides.
+  EXPECT_LT(memory_kib(), kIsSanitized ? 1 << 20 : 160 << 10);
+  // The host has the same worker, and answers of its own.
+  Client other = connect();
+  const auto read = other.call("fs.read", R"({"container":")" + id + R"(","path":"large","max_bytes":983040})");
+  EXPECT_EQ(code_of(read), "OK");
+  std::ofstream(workspace() + "/go") << "";
+  EXPECT_TRUE(says(host, "900000 read"));
+}
+
+TEST_F(DoorInside, AttackCreditIsNotTakenForReading) {
+  Client host = connect();
+  const std::string id = create(host, "");
+  std::ofstream(workspace() + "/huge") << "";
+  std::filesystem::resize_file(workspace() + "/huge", 400U << 20);
+  const std::string script = write_script("hog.py", R"(
+held = [connect() for i in range(4)]
+for s in held:
+    s.sendall(request("fs.read", {"path": "huge", "stream": True}))
+    number = answer(s)["result"]["content"]["$stream"]
+    credit = {"type": "event", "method": "stream.credit", "params": {"stream": number, "bytes": 2 ** 30}}
+    s.sendall(frame(json.dumps(credit).encode()))
+time.sleep(3)
+print("holding", flush=True)
+while not os.path.exists("go"): time.sleep(0.05)
+for s in held[1:]: s.close()
+left = 400 << 20
+while left > 0:
+    size = struct.unpack(">I", read_exactly(held[0], 4))[0]
+    read_exactly(held[0], size)
+    left -= size - 5
+print(left, "left", flush=True)
+)");
+  ASSERT_TRUE(runs_until_it_says(host, id, "cd " + workspace() + " && " + script, "holding"));
+  EXPECT_LT(memory_kib(), kIsSanitized ? 1 << 20 : 100 << 10);
+  std::ofstream(workspace() + "/go") << "";
+  EXPECT_TRUE(says(host, "0 left"));
 }
 
 TEST_F(DoorInside, AttackStreamsThatWaitAreBoundedForAllConnectionsTogether) {

@@ -313,5 +313,43 @@ TEST_F(Accounts, AnswersThatNobodyReadsStopAllConnectionsOfOneAndNoOther) {
   EXPECT_TRUE(hog.waiting.empty());
 }
 
+TEST_F(Accounts, AnswersToComeWaitForRoomAndGiveItBack) {
+  // For eight, and two of each connection.
+  Account account{.most_unsent = 8U << 20};
+  int at_once = 0, most = 0, given_up = 0;
+  std::map<std::string, int> own, most_own;
+  std::string order;
+  const auto later = [&](std::shared_ptr<Session> session, wire::Message message) -> Fire {
+    Call call(std::move(session), std::move(message));
+    const bool has_room = co_await call.await_room();
+    if (!has_room) {
+      ++given_up;
+      co_return;
+    }
+    const std::string method(call.message().method);
+    most = std::max(most, ++at_once);
+    most_own[method] = std::max(most_own[method], ++own[method]);
+    co_await loop_.sleep(Millis(20));
+    --at_once;
+    --own[method];
+    if (method == "first") order += call.message().id;
+    call.answer(call.result([](wire::JsonWriter& json) { json.raw("{}"); }));
+  };
+  std::vector<Client> clients;
+  for (const char* name : {"first", "b", "c", "d", "last"}) {
+    clients.push_back(open_on(account, std::ref(later)));
+    for (const char* id : {"1", "2", "3", "4", "5", "6"}) ASSERT_TRUE(clients.back().send_request(id, name));
+  }
+  loop_.after(Millis(5), [&] { clients.back().close(); });
+  for (Client& client : clients) client.half_close();
+  run_until_all_is_done();
+  EXPECT_EQ(most, 8);
+  EXPECT_EQ(most_own["first"], 2);
+  EXPECT_EQ(given_up, 6) << "of a connection that ended before there was room";
+  EXPECT_EQ(order, "123456");
+  EXPECT_EQ(account.promised, 0U);
+  EXPECT_TRUE(account.asking.empty());
+}
+
 }  // namespace
 }  // namespace sallyport::ipc

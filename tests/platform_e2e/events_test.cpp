@@ -1,0 +1,139 @@
+// Events between plugins: who hears them, and what those cost who do not listen to what they subscribed.
+#include "platform_e2e/fixture.h"
+
+namespace sallyport::testing {
+namespace {
+
+class PlatformEventsFlood : public PlatformDoor, public ::testing::WithParamInterface<const char*> {
+ protected:
+  static constexpr int kSubscriptions = 50;
+
+  void start_events(const std::string& kind) {
+    if (kind == "redis") {
+      ASSERT_TRUE(redis_.start());
+    }
+    start_platform("[platform.adapters]\ncache = \"memory\"\nevents = \"" + kind +
+                   "\"\n[platform.adapter_options.redis]\nurl = \"" + redis_.url() + "\"\n");
+  }
+  Client subscribed_often(const std::string& container) {
+    Client client = as_container(container);
+    for (int i = 0; i < kSubscriptions; ++i) {
+      EXPECT_TRUE(client.send_request("s" + std::to_string(i), "events.subscribe", R"({"topics":["*"]})"));
+    }
+    for (int i = 0; i < kSubscriptions; ++i) EXPECT_EQ(client.next_message()->method, "events.subscribed");
+    return client;
+  }
+  static std::string publication(std::size_t bytes) {
+    return R"({"topic":"t","payload":")" + std::string(bytes, 'x') + "\"}";
+  }
+  static std::int64_t peak_kib(pid_t pid) {
+    std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("VmHWM:")) return std::atoll(line.c_str() + 6);
+    }
+    return 0;
+  }
+
+  const TemporaryDirectory directory_;
+  RedisServer redis_{directory_.path()};
+};
+
+TEST_P(PlatformEventsFlood, AttackSubscribersThatDoNotReadCostNobodyMemoryOrTime) {
+  start_events(GetParam());
+  const std::string container = make_container();
+  std::vector<Client> deaf;
+  for (int i = 0; i < 4; ++i) deaf.push_back(subscribed_often(container));
+  Client host = connect();
+  ASSERT_EQ(host.outcome("cache.set", R"({"key":"k","value":"v"})"), "OK");
+  const std::int64_t before = peak_kib(daemon().pid());
+  std::vector<Client> speakers;
+  for (int i = 0; i < 20; ++i) speakers.push_back(as_container(container));
+  for (Client& speaker : speakers) {
+    ASSERT_TRUE(speaker.send_request("p", "events.publish", publication(900'000)));
+  }
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_EQ(member(host, "cache.get", R"({"key":"k"})", "value"), "\"v\"");
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(kIsSanitized ? 20 : 3));
+  std::int64_t published = 0;
+  for (Client& speaker : speakers) {
+    // More than a tenant may have under way is refused.
+    const std::string code = code_of(speaker.next_message());
+    EXPECT_TRUE(code == "OK" || code == "RATE_LIMITED") << code;
+    published += code == "OK" ? 1 : 0;
+  }
+  EXPECT_GE(published, 10);
+  // 200 copies of 20 would be 3.6 GB.
+  if (!kIsSanitized) {
+    EXPECT_LT(peak_kib(adapters_pid()), 100 << 10);
+    EXPECT_LT(peak_kib(daemon().pid()) - before, 160 << 10);
+  }
+  // Who reads again is told how many it missed before the next.
+  Client& reader = deaf[0];
+  deaf.erase(deaf.begin() + 1, deaf.end());
+  std::map<std::string, std::int64_t> heard, lost;
+  std::set<std::string> up_to_date;
+  const auto read_all = [&] {
+    ASSERT_TRUE(reader.send_request("done", "test.ping"));
+    for (auto message = reader.next_message(); message && message->id != "done"; message = reader.next_message()) {
+      const std::string id(message->id);
+      if (message->method == "events.lost") lost[id] += message->params.get("count").as_int().value_or(0);
+      if (message->method != "events.message") continue;
+      ++heard[id];
+      if (message->params.get("payload").as_string() == "x") up_to_date.insert(id);
+    }
+  };
+  read_all();
+  // Until nothing of the flood is on its way any more, and all hear the same.
+  ASSERT_TRUE(eventually([&] {
+    up_to_date.clear();
+    published += speakers[0].outcome("events.publish", publication(1)) == "OK" ? 1 : 0;
+    read_all();
+    return up_to_date.size() == kSubscriptions;
+  }));
+  EXPECT_GE(lost.size(), kSubscriptions - 5U);
+  for (const auto& [id, count] : heard) {
+    EXPECT_LE(count + lost[id], published) << id;
+    // Redis may have sent some when nobody was there to hear.
+    if (std::string(GetParam()) == "memory") {
+      EXPECT_EQ(count + lost[id], published) << id;
+    }
+  }
+}
+
+TEST_P(PlatformEventsFlood, WhatDoesNotFitIsRefusedAndNotLost) {
+  start_events(GetParam());
+  const std::string container = make_container();
+  Client listener = subscribed_often(container), speaker = as_container(container);
+  EXPECT_EQ(speaker.outcome("events.publish", publication(1'040'000)), "PAYLOAD_TOO_LARGE");
+  ASSERT_EQ(speaker.outcome("events.publish", publication(1'030'000)), "OK");
+  for (int i = 0; i < 3; ++i) {
+    const auto message = listener.next_message();
+    ASSERT_TRUE(message);
+    EXPECT_EQ(message->method, "events.message");
+    EXPECT_EQ(message->params.to_json(), publication(1'030'000));
+  }
+}
+
+TEST_P(PlatformEventsFlood, WhatOthersSayOnItsChannelsDoesNotHarmTheAdapters) {
+  if (std::string(GetParam()) != "redis") return;
+  start_events("redis");
+  Client listener = subscribed_often(make_container());
+  const pid_t pid = adapters_pid();
+  const std::string deep = std::string(31, '[') + std::string(31, ']');
+  for (int i = 0; i < 10; ++i) {
+    for (const std::string& said :
+         {deep, std::string(R"({"$stream":7})"), std::string(R"([{"$stream":9}])"), std::string("no JSON")}) {
+      redis_.ask("PUBLISH sallyport-events:profile.plugin:t '" + said + "'");
+    }
+  }
+  redis_.ask("PUBLISH sallyport-events:profile.plugin:t 1");
+  const auto message = listener.next_message();
+  ASSERT_TRUE(message);
+  EXPECT_EQ(message->params.to_json(), R"({"topic":"t","payload":1})");
+  EXPECT_EQ(adapters_pid(), pid);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, PlatformEventsFlood, ::testing::Values("memory", "redis"));
+
+}  // namespace
+}  // namespace sallyport::testing
