@@ -176,16 +176,10 @@ Result<std::unique_ptr<Client>> connect_warden(const os::Paths& paths) {
   auto client = Client::connect_unix(paths.control_socket());
   if (client) {
     // A sandbox that could write there may have put a socket of its own in the warden's place.
-    const auto warden = os::identify_peer((*client)->fd());
-    const Status own = warden ? os::require_own_namespaces(*warden) : Status(warden.error());
-    // One that was killed a moment ago is not asked what it was.
-    pollfd ended{warden ? warden->process_fd.get() : -1, POLLIN, 0};
-    const bool is_gone = !warden || ::poll(&ended, 1, 0) > 0;
-    if (!own && !is_gone) {
+    if (const Status own = os::require_server_beside_us((*client)->fd()); !own) {
       return Error::make(own.error().code, "what answers at " + paths.control_socket() + " is no warden of this host",
                          own.error().describe());
     }
-    if (!own) return Error::make(Code::unavailable, "the warden has just ended; try again", own.error().describe());
     (*client)->on_event(tell_of);
     return client;
   }

@@ -46,6 +46,9 @@ Result<uid_t> peer_uid(int socket);
 // host. Also fails when the kernel will not say (the peer is gone, or not dumpable).
 Status require_own_namespaces(const Peer& peer);
 
+// The same of who listens, for the side that connected. UNAVAILABLE: it has just ended.
+Status require_server_beside_us(int socket);
+
 // Which namespace a descriptor of one names. No other has the same numbers while this one lives.
 struct NamespaceId {
   std::uint64_t device = 0, inode = 0;

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -127,6 +128,18 @@ Status require_own_namespaces(const Peer& peer) {
     if (!is_same) return Error::make(Code::unauthenticated, "peer is not in the host's namespaces", kind.name);
   }
   return ok();
+}
+
+Status require_server_beside_us(int socket) {
+  TRY(const ucred credentials, credentials_of(socket));
+  // In a pid namespace that ours cannot see into.
+  if (credentials.pid <= 0) return Error::make(Code::unauthenticated, "peer is not in the host's namespaces", "pid");
+  const auto server = identify_peer(socket);
+  Status own = server ? require_own_namespaces(*server) : Status(server.error());
+  if (own) return own;
+  pollfd ended{server ? server->process_fd.get() : -1, POLLIN, 0};
+  const bool is_gone = !server || ::poll(&ended, 1, 0) > 0;
+  return is_gone ? Error::make(Code::unavailable, "it has just ended", own.error().describe()) : std::move(own).error();
 }
 
 Result<NamespaceId> namespace_id(int fd) {
