@@ -2,6 +2,7 @@
 // a `sallyport run` would wait for more than a hundred. Here they are null pointers; CLI::Range and the like are there.
 #pragma once
 
+// NOLINTBEGIN(readability-identifier-naming): the library's own names
 #define ExistingFile *const kNoExistingFile = nullptr
 #define ExistingDirectory *const kNoExistingDirectory = nullptr
 #define ExistingPath *const kNoExistingPath = nullptr
@@ -10,6 +11,7 @@
 #define Number(...) *const kNoNumber = nullptr
 #define NonNegativeNumber(...) *const kNoNonNegativeNumber = nullptr
 #define PositiveNumber(...) *const kNoPositiveNumber = nullptr
+// NOLINTEND(readability-identifier-naming)
 #include <CLI/CLI.hpp>  // IWYU pragma: export
 #undef ExistingFile
 #undef ExistingDirectory

@@ -156,7 +156,7 @@ std::string describe(const sandbox::Violation& violation) {
 
 // The error that the caller got, and what it means here.
 std::string explain(const sandbox::Violation& refusal) {
-  const std::string text = describe(refusal) + ": " + errno_name(refusal.error);
+  std::string text = describe(refusal) + ": " + errno_name(refusal.error);
   if (refusal.error == ENOENT) return text + ", the host has it and this sandbox does not (--read shows it)";
   if (refusal.error == EROFS) return text + ", it is not for this sandbox to change (--write allows it)";
   return text;

@@ -108,7 +108,7 @@ Status start_warden(const os::Paths& paths) {
   UniqueFd write_end{ends[1]};
   TRY(const pid_t pid, spawn_daemon(program, log, write_end.get()));
   write_end.reset();
-  const Status ready = wait_until_ready(read_end.get(), log);
+  Status ready = wait_until_ready(read_end.get(), log);
   int status = 0;
   const bool is_over = !ready && ready.error().code == Code::unavailable;
   if (is_over && ::waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == kExitPlaceTaken) {

@@ -10,7 +10,6 @@
 namespace sallyport::mcp {
 namespace {
 
-using wire::Field;
 using wire::JsonWriter;
 using wire::Type;
 using wire::Value;

@@ -122,7 +122,7 @@ void Place::cancel(Request& request) {
   const auto found =
       std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& each) { return &*each == &request; });
   if (found == waiting_.end()) return;
-  const std::shared_ptr<Request> held = *found;
+  const std::shared_ptr<Request> held = std::move(*found);
   waiting_.erase(found);
   held->is_over = true;
   held->on_answer(Error::make(Code::cancelled, "cancelled before it was sent"));

@@ -44,8 +44,8 @@ class Params {
     std::string_view text;
     T value;
   };
-  template <typename T, std::size_t N>
-  Result<T> word(std::string_view name, const std::array<Word<T>, N>& words) const {
+  template <typename T, std::size_t kCount>
+  Result<T> word(std::string_view name, const std::array<Word<T>, kCount>& words) const {
     const auto given = params_.get(name).as_string();
     if (!given) return words[0].value;
     std::string known;
