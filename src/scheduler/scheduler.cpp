@@ -124,7 +124,7 @@ void Scheduler::close() {
 std::vector<ScheduledTask> Scheduler::all() const {
   std::vector<ScheduledTask> tasks;
   tasks.reserve(slots_.size());
-  for (const auto& [id, slot] : slots_) tasks.push_back(slot->task);
+  for (const auto& [id, slot] : slots_) tasks.push_back(slot->recorded.value_or(slot->task));
   std::sort(tasks.begin(), tasks.end(), [](const ScheduledTask& a, const ScheduledTask& b) {
     return std::tie(a.created_ms, a.id) < std::tie(b.created_ms, b.id);
   });
@@ -352,6 +352,7 @@ Fire Scheduler::run(std::shared_ptr<Slot> slot, std::int64_t now) {
   slot->container.reset();
   --running_;
   if (is_closed_) co_return;  // the next warden records it as lost
+  slot->recorded = slot->task;
   slot->task.started_ms = 0;
   slot->task.last_ms = parts_.clock.unix_millis();
   slot->task.last_outcome = outcome.word;
@@ -373,6 +374,7 @@ Fire Scheduler::run(std::shared_ptr<Slot> slot, std::int64_t now) {
     parts_.log.error("cannot record a task's outcome",
                      {{"task", slot->task.id}, {"error", recorded.error().describe()}});
   }
+  slot->recorded.reset();
   fault_point("run_recorded");
   slot->is_busy = false;
   finish(slot, outcome, late_ms);

@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/base.h"
@@ -88,8 +89,9 @@ class Scheduler {
  private:
   struct Slot {
     ScheduledTask task;
-    bool is_busy = false;     // a run, or a write about it, is under way
-    bool is_removed = false;  // meanwhile
+    std::optional<ScheduledTask> recorded;  // what is told of it while its outcome is being written
+    bool is_busy = false;                   // a run, or a write about it, is under way
+    bool is_removed = false;                // meanwhile
     std::shared_ptr<Container> container;
     std::shared_ptr<ipc::OneShot<bool>> over;  // true: it ended; false: nobody waits any more
   };
