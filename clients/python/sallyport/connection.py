@@ -393,9 +393,9 @@ class Client:
         elif event.method == "stream.reset":
             error = Error.from_json(params.get("error"))
             if number in self._out:
-                self._out.pop(number)._fail(error)  # type: ignore[arg-type]
+                self._out.pop(number)._fail(error)
             if number in self._in:
-                self._in[number]._fail(error)  # type: ignore[index]
+                self._in[number]._fail(error)
         elif event.method == "cancel":
             task = self._serving.get(event.id or "")
             if task is not None:
