@@ -157,7 +157,7 @@ Task<Reply> container_exec(const Permit&, Call& call, RequestContext& context, H
     }
   });
   if (Status started = co_await job->started; !started) co_return std::move(started).error();
-  if (call.is_given_up()) co_return Error::make(Code::cancelled, "the request ended before the command began");
+  if (call.is_given_up()) co_return Error::make(Code::cancelled, "cancelled while the command started");
   call.session().send_event(call.message().id, "container.started", wire::to_json([&](JsonWriter& json) {
                               json.begin_object().member("job", job->number);
                               json.key("stdout").begin_object().member("$stream", plumbing->streams[0]->number());

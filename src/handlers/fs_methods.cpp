@@ -158,6 +158,8 @@ Task<Reply> forward(const Permit& permit, Call& call, RequestContext& context, H
   CO_TRY(check_hidden(call, context, **container));
   auto turn = co_await turn_with_room(call, host, *container);
   if (!turn) co_return std::move(turn).error();
+  // Whoever was told that it is too late must not find it done.
+  if (call.is_given_up()) co_return Error::make(Code::cancelled, "given up before it began");
   const std::shared_ptr<ipc::Session> session = turn->session();
   auto params = ipc::forward_params(call, *session, kNotForTheWorker);
   if (!params) co_return std::move(params).error();

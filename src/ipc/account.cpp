@@ -7,16 +7,14 @@ namespace sallyport::ipc {
 
 void Account::give_room(Loop& loop) {
   for (auto each = asking.begin(); each != asking.end();) {
-    if (!each->has_room->is_resolved()) {
-      if (!has_room_for(each->bytes)) return;
-      if (!each->call->has_share_for(each->bytes)) {
-        ++each;
-        continue;
-      }
-      each->call->hold_room(each->bytes);
-      // Not from here: a line of calls that all fail at once would become as deep a stack.
-      loop.post([has_room = each->has_room] { has_room->resolve(true); });
+    if (!has_room_for(each->bytes)) return;
+    if (!each->call->has_share_for(each->bytes)) {
+      ++each;
+      continue;
     }
+    each->call->hold_room(each->bytes);
+    // Not from here: a line of calls that all fail at once would become as deep a stack.
+    loop.post([has_room = each->has_room] { has_room->resolve(true); });
     each = asking.erase(each);
   }
 }
@@ -38,7 +36,8 @@ bool Call::has_share_for(std::size_t bytes) const {
 bool Call::take_room(std::size_t bytes) {
   const Account* account = session_->account_;
   if (account == nullptr || bytes == 0) return true;
-  if (!account->has_room_for(bytes) || !has_share_for(bytes)) return false;
+  // Whoever asked before has it first.
+  if (!account->asking.empty() || !account->has_room_for(bytes) || !has_share_for(bytes)) return false;
   hold_room(bytes);
   return true;
 }
@@ -52,9 +51,13 @@ Task<bool> Call::await_room(std::size_t bytes) {
 Task<bool> Call::wait_for_room(std::size_t bytes) {
   const auto has_room = std::make_shared<OneShot<bool>>();
   session_->account_->asking.push_back({this, bytes, has_room});
+  session_->account_->give_room(session_->shared_.loop());
   on_cancel([has_room] { has_room->resolve(false); });
   const bool is_given = co_await *has_room;
   on_cancel(nullptr);
+  if (Account* account = session_->account_) {
+    account->asking.remove_if([&](const Account::Asking& each) { return each.has_room == has_room; });
+  }
   co_return is_given && !is_given_up();
 }
 
@@ -90,9 +93,26 @@ void Session::leave_account() {
   account.waiting.erase(this);
   account.clogged.erase(this);
   std::erase(account.queue, this);
+  account.asking.remove_if([this](const Account::Asking& each) { return each.call->session_.get() == this; });
   account.streams -= held_streams_;
+  account.unread -= held_unread_;
+  for (Session* session : account.waiting) session->wake_reader();
   account.promised -= promised_;
   account.give_room(shared_.loop());
+}
+
+bool Session::has_room_to_read() const {
+  return account_ == nullptr || unread_ <= held_unread_ ||
+         account_->unread + (unread_ - held_unread_) <= account_->most_unread;
+}
+
+void Session::hold_unread(std::size_t bytes) {
+  if (account_ == nullptr || bytes == held_unread_) return;
+  const bool is_less = bytes < held_unread_;
+  account_->unread += bytes - held_unread_;
+  held_unread_ = bytes;
+  if (!is_less) return;
+  for (Session* session : account_->waiting) session->wake_reader();
 }
 
 void Session::hold_stream(bool is_held) {

@@ -33,11 +33,16 @@ struct Account {
   struct Asking {
     Call* call;
     std::size_t bytes;
-    std::shared_ptr<OneShot<bool>> has_room;  // with false once it is given up: the call may be gone then
+    std::shared_ptr<OneShot<bool>> has_room;  // false: the call is given up
   };
-  std::list<Asking> asking = {};
+  std::list<Asking> asking = {};  // in the order in which they get it
   bool has_room_for(std::size_t bytes) const { return unsent + promised + bytes <= most_unsent; }
   void give_room(Loop& loop);
+
+  // What has come of requests that wait or are not complete, and what the rest of a large one will take. Read on is
+  // only while there is room for that.
+  std::size_t most_unread = SIZE_MAX;
+  std::size_t unread = 0;
 
   // Streams that came with requests and are not used up, or that go out and have not ended. Each may hold all of its
   // first credit, also after its end; one too many is refused.

@@ -61,7 +61,8 @@ Session::~Session() { close(); }
 // ---- reading ----
 
 bool Session::may_read() const {
-  return !is_held_ && open_calls_ < capacity_.calls && open_bytes_ < capacity_.call_bytes && !is_full();
+  return !is_held_ && open_calls_ < capacity_.calls && open_bytes_ < capacity_.call_bytes && !is_full() &&
+         has_room_to_read();
 }
 
 bool Session::has_turn() {
@@ -112,6 +113,7 @@ Task<bool> Session::receive() {
       if (account_ != nullptr) account_->waiting.erase(this);
       continue;
     }
+    hold_unread(unread_);
     const bool has_frames = std::exchange(has_unread_frames_, false);
     if (!has_frames && !co_await in_->readable()) co_return false;
     while (!has_turn() && !is_closed_ && !is_over_) co_await shared_.loop().sleep(Millis(0));
@@ -343,12 +345,17 @@ void Session::end_turn() {
   is_in_turn_ = false;
   flush();
   if (account_ != nullptr) account_->spent += std::chrono::steady_clock::now() - turn_begun_;
+  unread_ = 0;
   if (reader_.is_between_frames()) {
     shared_.give_buffer(reader_.surrender());
-  } else if (!has_unread_frames_) {
-    if (!frame_begun_) frame_begun_ = last_activity_;
-    if (reader_.buffered() < kSmallRemainder) reader_.trim();
+  } else {
+    if (!has_unread_frames_) {
+      if (!frame_begun_) frame_begun_ = last_activity_;
+      if (reader_.buffered() < kSmallRemainder) reader_.trim();
+    }
+    unread_ = std::max(reader_.buffered(), reader_.wanted());
   }
+  hold_unread(std::min(unread_, held_unread_));
   maybe_done();
 }
 

@@ -143,6 +143,8 @@ class Session : public std::enable_shared_from_this<Session> {
   bool is_turn_over();
   void update_account();
   void leave_account();
+  bool has_room_to_read() const;
+  void hold_unread(std::size_t bytes);  // of the account, instead of what was held before
   bool is_full() const;
   bool may_send_streams();  // if not, send_streams() is called later
   void send_streams();
@@ -196,7 +198,9 @@ class Session : public std::enable_shared_from_this<Session> {
   Account* account_ = nullptr;
   std::size_t charged_ = 0;  // of unsent bytes, to the account
   std::size_t held_streams_ = 0;
-  std::size_t promised_ = 0;  // for answers to come
+  std::size_t unread_ = 0,
+              held_unread_ = 0;  // what the reader needs for what it has begun; what of it the account knows
+  std::size_t promised_ = 0;     // for answers to come
   SteadyTime turn_begun_;
   std::size_t turn_bytes_ = 0;  // since the clock was last asked
   std::uint8_t slips_ = 0;

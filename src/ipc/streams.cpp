@@ -105,7 +105,9 @@ void OutStream::finish() {
 void OutStream::reset(const Error& error) {
   if (is_over_) return;
   is_over_ = true;
+  error_ = error;
   session_->streams().end(number_, &error);
+  if (waiter_) std::exchange(waiter_, nullptr).resume();
 }
 
 void OutStream::wake() {
@@ -120,22 +122,26 @@ void OutStream::wake() {
 Status StreamHub::announce(const std::vector<std::uint32_t>& streams,
                            const std::function<void(const Error&)>& refused) {
   for (auto named = streams.begin(); named != streams.end(); ++named) {
-    const std::uint32_t stream = *named;
-    Status announced = session_.may_hold_stream() ? book_.announce(stream) : Status(too_many_streams());
+    Status announced = book_.announce(*named);
+    if (announced && !session_.may_hold_stream()) announced = too_many_streams();
     if (!announced) {
-      const bool are_too_many = announced.error().code == Code::rate_limited;
-      if (are_too_many && refused) refused(announced.error());
+      const auto are_too_many = [](const Status& status) {
+        return !status && status.error().code == Code::rate_limited;
+      };
+      if (are_too_many(announced) && refused) refused(announced.error());
       // The request will not run: nobody would ever take those before it.
       drop_untaken({streams.begin(), named});
-      for (; are_too_many && named != streams.end(); ++named) {
-        [[maybe_unused]] const Status known = book_.announce(*named);
-        end(*named, &announced.error());
+      if (!are_too_many(announced)) return announced;
+      end(*named, &announced.error());
+      while (++named != streams.end()) {
+        // A number that is not the peer's to give may be somebody else's stream.
+        if (const Status known = book_.announce(*named); known || are_too_many(known)) end(*named, &announced.error());
       }
       return announced;
     }
-    auto inbound = std::make_shared<InStream>(session_.shared_from_this(), stream);
-    inbound_.emplace(stream, inbound.get());
-    untaken_.emplace(stream, std::move(inbound));
+    auto inbound = std::make_shared<InStream>(session_.shared_from_this(), *named);
+    inbound_.emplace(*named, inbound.get());
+    untaken_.emplace(*named, std::move(inbound));
   }
   return ok();
 }

@@ -69,6 +69,7 @@ class OutStream {
   // Runs whenever the peer granted more, and when the stream is over.
   void on_credit(std::function<void()> work) { on_credit_ = std::move(work); }
   bool is_over() const { return is_over_; }
+  // Ends it from this side: the peer is told why, and so is a write that waits.
   void reset(const Error& error);
   // One that goes on until somebody has enough of it: a session that ends does not wait for it.
   void set_endless(bool is_endless) { is_endless_ = is_endless; }

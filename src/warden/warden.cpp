@@ -395,8 +395,8 @@ void Warden::apply(const Config& config) {
 void Warden::limit(Door& door, const Config& config) {
   const bool is_host = door.principal.is_host();
   door.max_connections = is_host ? config.max_connections : std::min(config.max_connections, kContainerConnections);
-  // Answers that nobody reads cost the same memory as requests.
-  door.account.most_unsent = door.max_in_flight_bytes;
+  // Answers that nobody reads cost the same memory as requests, and requests that are not complete too.
+  door.account.most_unsent = door.account.most_unread = door.max_in_flight_bytes;
   if (!is_host) door.account.most_streams = kContainerStreams;
   door.max_in_flight = is_host ? config.max_in_flight : std::min(config.max_in_flight, kContainerRequests);
 }
@@ -421,6 +421,9 @@ Status Warden::reload() {
     if (Status known = check_names(*config, *profiles, options_.more_signals); !known)
       config = std::move(known).error();
   }
+  if (config) {
+    if (Status read = read_groups(); !read) config = std::move(read).error();
+  }
   if (!config) {
     host_.config_error = config.error().message;
     record_policy(config.error());
@@ -439,8 +442,6 @@ Status Warden::reload() {
   config_ = std::move(*config);
   profiles_ = std::move(*profiles);
   apply(config_);
-  if (const Status read = read_groups(); !read)
-    log_.error("the groups stay as they were", {{"error", read.error().describe()}});
   apply_net_policies();
   record_policy(ok());
   gate_.policy_changed();

@@ -40,6 +40,7 @@ class FrameReader {
 
   bool is_between_frames() const { return begin_ == end_; }
   std::size_t buffered() const { return end_ - begin_; }
+  std::size_t wanted() const;  // bytes of the frame that comes next, header included, as far as is known
 
   // Gives memory back that a waiting connection does not need: all of it between frames, all but
   // the bytes that came inside one.
@@ -50,8 +51,6 @@ class FrameReader {
   Bytes surrender();
 
  private:
-  std::size_t wanted() const;  // bytes of the frame that begins at begin_, header included
-
   Bytes buffer_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;

@@ -142,6 +142,27 @@ TEST_F(Containers, ACancelledCommandIsKilled) {
   EXPECT_TRUE(eventually([&] { return exec(other, id, "pgrep -c sleep || true").out == "0\n"; }));
 }
 
+// Nobody grants credit for what it says any more: it ends all the same, and is recorded.
+TEST_F(Containers, ACancelledCommandWhoseOutputNobodyReadsLeavesNoRequestBehind) {
+  Client client = connect(), other = connect();
+  const std::string id = create(client, "");
+  const auto in_flight = [&] { return other.call("warden.status")->result.get("in_flight").as_int(); };
+  const auto before = in_flight();
+  ASSERT_TRUE(before);
+  ASSERT_TRUE(client.send_request("x", "container.exec", R"({"container":")" + id + R"(","command":["yes"]})"));
+  for (std::size_t came = 0; came < wire::kInitialCredit;) {
+    const auto body = client.next_body();
+    ASSERT_TRUE(body);
+    if (body->front() != '{') came += body->size() - wire::kChunkHeaderBytes;
+  }
+  ASSERT_TRUE(client.send(frame_of(R"({"id":"x","type":"event","method":"cancel"})")));
+  EXPECT_TRUE(eventually([&] { return in_flight() == before; }));
+  EXPECT_TRUE(eventually([&] {
+    const auto records = other.call("audit.query", R"({"method":"container.exec"})");
+    return records && records->result.to_json().find("outcome") != std::string::npos;
+  }));
+}
+
 TEST_F(Containers, MayOnlyBeNarrowedByTheirMaker) {
   Client client = connect();
   EXPECT_NE(create(client, R"(,"profile":{"limits":{"memory":"64MiB"},"methods":["test.ping"]})").find("default-"),
