@@ -95,13 +95,17 @@ std::optional<std::int64_t> tokens_of(const Operation& operation, const Platform
 }
 
 // A subscription, which lasts, is answered with events.
-std::size_t answer_bytes_of(const Operation& operation, std::int64_t max_tokens) {
+std::size_t answer_bytes_of(const Operation& operation, std::int64_t max_tokens, const platform::Config& config) {
   constexpr std::size_t kMostEscaped = 6;  // of one byte, in JSON
-  if (operation.is_write || operation.timeout.count() == 0) return 0;
+  constexpr std::size_t kAroundText = 4096;
+  if (operation.timeout.count() == 0) return 0;
+  if (may_be_third_party(operation.role, config)) return wire::kMaxFrameBytes;
+  if (operation.is_write) return 0;
   // A larger value is a stream, which waits for its reader.
   if (operation.role == Role::cache || operation.method == "storage.read") return platform::kInlineBytes * kMostEscaped;
   if (max_tokens == 0) return wire::kMaxFrameBytes;
-  return std::min(wire::kMaxFrameBytes, static_cast<std::size_t>(max_tokens) * kMostBytesPerToken);
+  return std::min(wire::kMaxFrameBytes,
+                  kAroundText + static_cast<std::size_t>(max_tokens) * kMostBytesPerToken * kMostEscaped);
 }
 
 // Names are matched as methods are. One that a profile does not name is denied.
@@ -238,7 +242,7 @@ Result<PlatformAsk> check_platform_call(const Operation& operation, const Platfo
     }
   }
   ask.streams = message.streams.size();
-  ask.answer_bytes = answer_bytes_of(operation, ask.max_tokens);
+  ask.answer_bytes = answer_bytes_of(operation, ask.max_tokens, config);
   return ask;
 }
 

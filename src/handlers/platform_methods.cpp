@@ -176,9 +176,10 @@ Task<Reply> log_line(const Permit&, Call& call, RequestContext& context, Host& h
 
 // ---- init and status ----
 
-Task<Result<wire::Message>> ask_state(Call& call, Host& host, bool probes) {
+// What the adapters say about themselves or a tenant; what went wrong there is an error here.
+Task<Result<wire::Message>> ask_adapters(Call& call, Host& host, std::string_view method, std::string_view params) {
   CO_TRY(const std::shared_ptr<ipc::Session> session, co_await host.adapters.session());
-  ipc::Asking asking(call, session, "adapters.state", probes ? R"({"probe":true})" : "{}");
+  ipc::Asking asking(call, session, method, params);
   auto answer = co_await asking;
   if (answer && answer->error) co_return *answer->error;
   co_return answer;
@@ -228,7 +229,6 @@ constexpr Field kInit[] = {{.name = "protocol", .type = Type::integer, .required
                            {.name = "config_hash", .type = Type::string, .most = 64}};
 
 Task<Reply> init(const Permit&, Call& call, RequestContext& context, Host& host) {
-  CO_TRY(const PlatformTenant tenant, platform_tenant(context, host));
   if (call.params().get("protocol").as_int() != platform::kProtocolVersion) {
     co_return Error::make(Code::conflict, "this host speaks version " + std::to_string(platform::kProtocolVersion) +
                                               " of the platform's protocol, the worker another");
@@ -237,7 +237,9 @@ Task<Reply> init(const Permit&, Call& call, RequestContext& context, Host& host)
   if (const wire::Value known = call.params().get("config_hash"); known && text(known) != hash) {
     co_return Error::make(Code::conflict, "the platform's configuration has changed; initialise again");
   }
-  CO_TRY(const wire::Message answer, co_await ask_state(call, host, false));
+  CO_TRY(const wire::Message answer, co_await ask_adapters(call, host, "adapters.state", "{}"));
+  // Not before: profiles may be read anew while we wait.
+  CO_TRY(const PlatformTenant tenant, platform_tenant(context, host));
   const OpenedResult state(answer, host.sessions.decoder());
   co_return call.result([&](JsonWriter& json) {
     json.begin_object().member("protocol", platform::kProtocolVersion).member("config_hash", hash);
@@ -292,10 +294,11 @@ std::vector<PlatformTenant> tenants_for(const RequestContext& context, Host& hos
 }
 
 Task<Reply> status(const Permit&, Call& call, RequestContext& context, Host& host) {
-  CO_TRY(const PlatformTenant own, platform_tenant(context, host));
   const bool is_host = context.principal.is_host();
   const bool probes = is_host && call.params().get("probe").as_bool().value_or(false);
-  CO_TRY(const wire::Message answer, co_await ask_state(call, host, probes));
+  const std::string_view params = probes ? R"({"probe":true})" : "{}";
+  CO_TRY(const wire::Message answer, co_await ask_adapters(call, host, "adapters.state", params));
+  CO_TRY(const PlatformTenant own, platform_tenant(context, host));
   const OpenedResult state(answer, host.sessions.decoder());
   co_return call.result([&](JsonWriter& json) {
     json.begin_object().member("config_hash", host.adapters.config_hash()).key("adapters");
@@ -315,15 +318,8 @@ Task<Reply> status(const Permit&, Call& call, RequestContext& context, Host& hos
   });
 }
 
-// The adapters' answer about one tenant; what went wrong there is an error here.
-Task<Result<wire::Message>> ask_about(Call& call, Host& host, std::string_view method, const std::string& tenant) {
-  CO_TRY(const std::shared_ptr<ipc::Session> session, co_await host.adapters.session());
-  const std::string params =
-      wire::to_json([&](JsonWriter& json) { json.begin_object().member("$tenant", tenant).end_object(); });
-  ipc::Asking asking(call, session, method, params);
-  auto answer = co_await asking;
-  if (answer && answer->error) co_return *answer->error;
-  co_return answer;
+std::string about(const std::string& tenant) {
+  return wire::to_json([&](JsonWriter& json) { json.begin_object().member("$tenant", tenant).end_object(); });
 }
 
 constexpr Field kTenant[] = {{.name = "tenant", .type = Type::string, .required = true, .least = 1, .most = 128}};
@@ -335,7 +331,8 @@ Task<Reply> recount(const Permit&, Call& call, RequestContext& context, Host& ho
   const std::string key = quota_key({.name = tenant, .quotas = {}});
   ledger::Quotas& quotas = host.ledger.quotas();
   const ledger::QuotaState before = quotas.state(key, kStorageBytes);
-  const auto answer = co_await ask_about(call, host, "adapters.stored", tenant);
+  const std::string params = about(tenant);
+  const auto answer = co_await ask_adapters(call, host, "adapters.stored", params);
   if (!answer) co_return answer.error();
   const OpenedResult result(*answer, host.sessions.decoder());
   const auto stored = result.value().get("stored_bytes").as_int();
@@ -361,7 +358,8 @@ Task<Reply> forget(const Permit&, Call& call, RequestContext& context, Host& hos
   if (host.containers.find(tenant.substr(kContainerTenant.size()))) {
     co_return Error::make(Code::conflict, "its container is still there; remove it first");
   }
-  const auto answer = co_await ask_about(call, host, "adapters.forget", tenant);
+  const std::string params = about(tenant);
+  const auto answer = co_await ask_adapters(call, host, "adapters.forget", params);
   if (!answer) co_return answer.error();
   host.ledger.quotas().forget(quota_key({.name = tenant, .quotas = {}}));
   co_return call.result([&](JsonWriter& json) { json.begin_object().member("tenant", tenant).end_object(); });
