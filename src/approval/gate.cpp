@@ -71,7 +71,7 @@ Fire Gate::watch_open_ones() {
       co_await insist<std::vector<Question>>([&now](ledger::Transaction& transaction) -> Result<std::vector<Question>> {
         TRY(create_questions_table(transaction.database()));
         now = transaction.now_ms();
-        return open_questions(transaction.database(), INT64_MAX);
+        return open_questions(transaction.database());
       });
   if (!found) co_return;
   for (const Question& question : *found) set_timer(question.id, Millis(question.expires_ms - now));
@@ -214,10 +214,9 @@ void Gate::publish(std::string_view event, const Question& question) {
 
 // ---- looking ----
 
-Task<Result<std::vector<Question>>> Gate::list(std::string after) {
-  std::optional<Result<std::vector<Question>>> found;
-  CO_TRY(
-      co_await look(ledger_, [&](ledger::Database& database) { found = open_questions(database, kMaxListed, after); }));
+Task<Result<QuestionPage>> Gate::list(std::string after) {
+  std::optional<Result<QuestionPage>> found;
+  CO_TRY(co_await look(ledger_, [&](ledger::Database& database) { found = page_of_questions(database, after); }));
   co_return std::move(*found);
 }
 

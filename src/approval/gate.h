@@ -59,7 +59,7 @@ class Gate final : public Reviewer {
   // The question as it ended: approved or denied; expired or voided if the answer came too late. CONFLICT if
   // it was over already, or if the payload is not the one with this hash (unless none is given).
   Task<Result<Question>> answer(std::string id, bool is_approved, std::string by, std::string why, std::string sha256);
-  Task<Result<std::vector<Question>>> list(std::string after = {});
+  Task<Result<QuestionPage>> list(std::string after = {});
   Task<Result<Question>> find(std::string id);
 
  private:

@@ -20,8 +20,8 @@ inline constexpr std::int64_t kMaxOpenPerContainer = 64;
 // and goes, again and again, fills neither the ledger nor a human's day.
 inline constexpr std::int64_t kMaxWithdrawn = 64;
 inline constexpr std::chrono::milliseconds kWithdrawnCounts{60'000};
-// One page of the list; see also wire::kPageBytes.
-inline constexpr std::int64_t kMaxListed = 256;
+// What a question in a list has beside its payload; see wire::kPageBytes.
+inline constexpr std::size_t kQuestionOverhead = 1024;
 // What a human can be asked about: all of it is shown, twice and with what it was before, in one frame.
 inline constexpr std::size_t kMaxReviewedBytes = 128U << 10;
 // Of a text made of it, with an indentation for each level: beyond this it is shown as it is.

@@ -6,6 +6,7 @@
 #include "approval/limits.h"
 #include "approval/payload_diff.h"
 #include "permit/permit.h"
+#include "wire/limits.h"
 
 namespace sallyport::approval {
 namespace {
@@ -242,17 +243,35 @@ Result<std::optional<Question>> find_question(Database& database, const std::str
   return std::optional<Question>(read_row(select));
 }
 
-Result<std::vector<Question>> open_questions(Database& database, std::int64_t limit, const std::string& after) {
+Result<std::vector<Question>> open_questions(Database& database) {
   TRY(Statement select, database.prepare("SELECT " SALLYPORT_QUESTION_COLUMNS
-                                         " FROM approvals WHERE state = 'open' AND (?1 = '' OR (asked_ms, id) >"
-                                         " (SELECT asked_ms, id FROM approvals WHERE id = ?1))"
-                                         " ORDER BY asked_ms, id LIMIT ?2"));
-  select.bind(after).bind(limit);
+                                         " FROM approvals WHERE state = 'open' ORDER BY asked_ms, id"));
   std::vector<Question> all;
   for (;;) {
     TRY(const bool has_row, select.step());
     if (!has_row) return all;
     all.push_back(read_row(select));
+  }
+}
+
+Result<QuestionPage> page_of_questions(Database& database, const std::string& after) {
+  std::int64_t after_ms = INT64_MIN;
+  if (!after.empty()) {
+    TRY(const auto last, find_question(database, after));
+    if (!last) return Error::make(Code::not_found, "the question to go on after is gone");
+    after_ms = last->asked_ms;
+  }
+  TRY(Statement select, database.prepare("SELECT " SALLYPORT_QUESTION_COLUMNS
+                                         " FROM approvals WHERE state = 'open' AND (asked_ms, id) > (?, ?)"
+                                         " ORDER BY asked_ms, id"));
+  select.bind(after_ms).bind(after);
+  QuestionPage page;
+  for (std::size_t bytes = 0;;) {
+    TRY(const bool has_row, select.step());
+    page.has_more = has_row && bytes >= wire::kPageBytes;
+    if (!has_row || page.has_more) return page;
+    const Matter& matter = page.questions.emplace_back(read_row(select)).matter;
+    bytes += kQuestionOverhead + matter.payload.size() + (matter.original ? matter.original->size() : 0);
   }
 }
 

@@ -61,9 +61,14 @@ Result<std::vector<Question>> settle_all(ledger::Transaction& transaction, Quest
                                          Condition&& condition);
 
 Result<std::optional<Question>> find_question(ledger::Database& database, const std::string& id);
-// Those that are open, the oldest first; of those asked after the one with the id `after`, if that is given.
-Result<std::vector<Question>> open_questions(ledger::Database& database, std::int64_t limit,
-                                             const std::string& after = {});
+// Those that are open, the oldest first.
+Result<std::vector<Question>> open_questions(ledger::Database& database);
+// As many of them as are shown at once, of those asked after the one with the id `after`, if that is given.
+struct QuestionPage {
+  std::vector<Question> questions;
+  bool has_more = false;
+};
+Result<QuestionPage> page_of_questions(ledger::Database& database, const std::string& after);
 
 // Its members, into an object that is open. With everything that will run if `in_full`.
 void write_question(wire::JsonWriter& json, const Question& question, bool in_full);
@@ -71,7 +76,7 @@ void write_question(wire::JsonWriter& json, const Question& question, bool in_fu
 template <typename Condition>
 Result<std::vector<Question>> settle_all(ledger::Transaction& transaction, QuestionState to, const std::string& why,
                                          Condition&& condition) {
-  TRY(const auto open, open_questions(transaction.database(), INT64_MAX));
+  TRY(const auto open, open_questions(transaction.database()));
   std::vector<Question> settled;
   for (const Question& question : open) {
     if (!condition(question)) continue;

@@ -30,12 +30,13 @@ Result<Answer> ask(const Context& context, const char* method, const std::string
 }
 
 Status list_tasks(const Context& context) {
-  TRY(const Answer answer, ask(context, "schedule.list", "{}"));
+  TRY(const Started warden, ensure_warden(context.paths));
+  TRY(const wire::Document all, call_for_all(*warden.client, "schedule.list", "tasks", "task"));
   if (context.wants_json) {
-    print(answer.json());
+    print(all.root().to_json());
   } else {
-    print_rows(answer.value().get("tasks"),
-               {{"task", 20}, {"state", 9}, {"next_run", 21}, {"owner", 24}, {"schedule", 20}}, "name");
+    print_rows(all.root().get("tasks"), {{"task", 20}, {"state", 9}, {"next_run", 21}, {"owner", 24}, {"schedule", 20}},
+               "name");
   }
   return ok();
 }

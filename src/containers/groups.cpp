@@ -150,7 +150,9 @@ Status Groups::refresh() {
   std::map<std::string, Group, std::less<>> groups;
   std::vector<std::string> faults;
   std::error_code fault;
-  for (const auto& entry : std::filesystem::directory_iterator(directory(), fault)) {
+  for (std::filesystem::directory_iterator next(directory(), fault), end; !fault && next != end;
+       next.increment(fault)) {
+    const auto& entry = *next;
     const std::string file = entry.path().filename();
     if (!file.ends_with(kSuffix) || file.starts_with(".")) continue;
     if (groups.size() == kMaxGroups) {

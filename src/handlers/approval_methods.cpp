@@ -21,21 +21,16 @@ Status check_place(const Permit& permit, const RequestContext& context) {
 Task<Reply> list(const Permit& permit, Call& call, RequestContext& context, Host& host) {
   CO_TRY(check_place(permit, context));
   const std::string after = text(call.params().get("after"));
-  const auto questions = co_await host.gate.list(after);
-  if (!questions) co_return questions.error();
+  const auto page = co_await host.gate.list(after);
+  if (!page) co_return page.error();
   co_return call.result([&](JsonWriter& json) {
     json.begin_object().key("approvals").begin_array();
-    std::size_t listed = 0;
-    for (const Question& question : *questions) {
-      if (json.out().size() > wire::kPageBytes) break;
+    for (const Question& question : page->questions) {
       json.begin_object();
       approval::write_question(json, question, false);
       json.end_object();
-      ++listed;
     }
-    json.end_array()
-        .member("has_more", listed < questions->size() || std::ssize(*questions) == approval::kMaxListed)
-        .end_object();
+    json.end_array().member("has_more", page->has_more).end_object();
   });
 }
 

@@ -1,6 +1,7 @@
 // signal.raise, mailbox.status, mailbox.resolve
 #include "handlers/method.h"
 #include "mailbox/mailbox.h"
+#include "wire/page.h"
 
 namespace sallyport::handlers {
 namespace {
@@ -48,8 +49,7 @@ Task<Reply> raise(const Permit&, Call& call, RequestContext& context, Host& host
   co_return call.result([&](JsonWriter& json) { json.value(response->root().get("result")); });
 }
 
-constexpr Field kStatus[] = {{.name = "container", .type = Type::string, .most = 64},
-                             {.name = "after", .type = Type::string, .most = 256}};
+constexpr Field kStatus[] = {{.name = "container", .type = Type::string, .most = 64}, wire::kAfter};
 
 Task<Reply> status(const Permit&, Call& call, RequestContext& context, Host& host) {
   std::string container = text(call.params().get("container"));
@@ -59,6 +59,9 @@ Task<Reply> status(const Permit&, Call& call, RequestContext& context, Host& hos
   }
   if (!container.empty() && !host.mailbox.has(container)) {
     return now(Error::make(Code::not_found, "no such container"));
+  }
+  if (!container.empty() && call.params().get("after")) {
+    return now(Error::invalid_param("params.after", "is for the list of all mailboxes"));
   }
   const std::string json = host.mailbox.status(container, text(call.params().get("after")));
   return now(call.result([&](JsonWriter& writer) { writer.raw(json); }));

@@ -6,6 +6,7 @@
 #include "handlers/method.h"
 #include "handlers/pod_containers.h"
 #include "pod/methods.h"
+#include "wire/page.h"
 
 namespace sallyport::handlers {
 namespace {
@@ -139,9 +140,13 @@ Task<Reply> create(const Permit&, Call& call, RequestContext& context, Host& hos
 
 Task<Reply> list(const Permit&, Call& call, RequestContext&, Host& host) {
   return now(call.result([&](JsonWriter& json) {
-    json.begin_object().key("pods").begin_array();
-    for (const auto& [name, seen] : pod::look_at_all(host.pods.pods_dir())) pod::describe(json, name, seen);
-    json.end_array().end_object();
+    json.begin_object();
+    const std::string after = text(call.params().get("after"));
+    const auto all = pod::look_at_all(host.pods.pods_dir());
+    const auto next = std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.first > after; });
+    wire::write_page(json, "pods", next, all.end(),
+                     [&](const auto& each) { pod::describe(json, each.first, each.second); });
+    json.end_object();
   }));
 }
 
@@ -195,7 +200,7 @@ std::span<const Method> pod_methods() {
              .params = kCreate,
              .timeout = Millis(60'000),
              .audit = Audit::durable},
-      Method{.name = "pod.list", .handle = list},
+      Method{.name = "pod.list", .handle = list, .params = wire::kPageFields},
       forwarded("pod.attach", Millis(30'000), Audit::durable),
       forwarded("pod.log", Millis(30'000), Audit::durable),
       forwarded("pod.resize", Millis(30'000), Audit::buffered),

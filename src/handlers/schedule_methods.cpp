@@ -1,5 +1,8 @@
 // schedule.list remove
+#include <algorithm>
+
 #include "handlers/method.h"
+#include "wire/page.h"
 
 namespace sallyport::handlers {
 namespace {
@@ -10,14 +13,22 @@ using wire::JsonWriter;
 
 Task<Reply> list(const Permit&, Call& call, RequestContext& context, Host& host) {
   if (Status status = require_host(context); !status) return now(std::move(status).error());
+  const std::string after = text(call.params().get("after"));
+  const auto tasks = host.scheduler.all();
+  auto next = tasks.begin();
+  if (!after.empty()) {
+    next = std::find_if(tasks.begin(), tasks.end(), [&](const auto* task) { return task->id == after; });
+    if (next == tasks.end()) return now(Error::make(Code::not_found, "the task to go on after is gone"));
+    ++next;
+  }
   return now(call.result([&](JsonWriter& json) {
-    json.begin_object().key("tasks").begin_array();
-    for (const scheduler::ScheduledTask& task : host.scheduler.all()) {
+    json.begin_object();
+    wire::write_page(json, "tasks", next, tasks.end(), [&](const scheduler::ScheduledTask* task) {
       json.begin_object();
-      scheduler::describe(json, task);
+      scheduler::describe(json, *task);
       json.end_object();
-    }
-    json.end_array().end_object();
+    });
+    json.end_object();
   }));
 }
 
@@ -31,7 +42,7 @@ Task<Reply> remove(const Permit&, Call& call, RequestContext& context, Host& hos
 }
 
 constexpr Method kMethods[] = {
-    {.name = "schedule.list", .handle = list},
+    {.name = "schedule.list", .handle = list, .params = wire::kPageFields},
     {.name = "schedule.remove", .handle = remove, .params = kRemove, .audit = Audit::durable},
 };
 

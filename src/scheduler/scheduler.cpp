@@ -121,12 +121,12 @@ void Scheduler::close() {
   }
 }
 
-std::vector<ScheduledTask> Scheduler::all() const {
-  std::vector<ScheduledTask> tasks;
+std::vector<const ScheduledTask*> Scheduler::all() const {
+  std::vector<const ScheduledTask*> tasks;
   tasks.reserve(slots_.size());
-  for (const auto& [id, slot] : slots_) tasks.push_back(slot->recorded.value_or(slot->task));
-  std::sort(tasks.begin(), tasks.end(), [](const ScheduledTask& a, const ScheduledTask& b) {
-    return std::tie(a.created_ms, a.id) < std::tie(b.created_ms, b.id);
+  for (const auto& [id, slot] : slots_) tasks.push_back(slot->recorded ? &*slot->recorded : &slot->task);
+  std::sort(tasks.begin(), tasks.end(), [](const ScheduledTask* a, const ScheduledTask* b) {
+    return std::tie(a->created_ms, a->id) < std::tie(b->created_ms, b->id);
   });
   return tasks;
 }

@@ -82,7 +82,8 @@ class Scheduler {
   // A run under way is stopped.
   Task<Status> remove(std::string id, std::string principal);
 
-  std::vector<ScheduledTask> all() const;
+  // The oldest first; until something is added or removed.
+  std::vector<const ScheduledTask*> all() const;
   // Looks at the clock and begins what is due. Called by a timer of its own, and by tests.
   void tick();
 

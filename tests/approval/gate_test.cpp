@@ -97,7 +97,7 @@ class HumanGate : public ::testing::Test {
   std::vector<Question> open_list() {
     auto listed = wait_for(gate_->list());
     EXPECT_TRUE(listed) << listed.error().describe();
-    return listed ? *listed : std::vector<Question>();
+    return listed ? listed->questions : std::vector<Question>();
   }
   std::string only_open() {
     const auto listed = open_list();
@@ -410,6 +410,27 @@ TEST_F(HumanGate, OneContainerCannotAskWithoutEnd) {
   other.container = "c2";
   ask(other);
   EXPECT_EQ(open_list().size(), static_cast<std::size_t>(kMaxOpenPerContainer) + 1);
+}
+
+TEST_F(HumanGate, TheListComesInPagesThatFitAFrame) {
+  const std::string large = R"({"prompt":")" + std::string(100'000, 'x') + "\"}";
+  for (int i = 0; i < 9; ++i) ask(matter("r" + std::to_string(i), large));
+  std::vector<std::string> seen;
+  std::string after;
+  for (bool has_more = true; has_more;) {
+    const auto page = wait_for(gate_->list(after));
+    ASSERT_TRUE(page) << page.error().describe();
+    ASSERT_FALSE(page->questions.empty());
+    EXPECT_LE(page->questions.size(), 4U) << "no more is read than is shown";
+    for (const Question& question : page->questions) seen.push_back(question.matter.request_id);
+    after = page->questions.back().id;
+    has_more = page->has_more;
+  }
+  std::sort(seen.begin(), seen.end());
+  EXPECT_EQ(seen, (std::vector<std::string>{"r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8"}));
+  const auto unknown = wait_for(gate_->list("a-0000"));
+  ASSERT_FALSE(unknown) << "a list that goes on after nothing is not empty";
+  EXPECT_EQ(unknown.error().code, Code::not_found);
 }
 
 TEST_F(HumanGate, EveryChangeIsInTheAuditChain) {

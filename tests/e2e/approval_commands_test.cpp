@@ -159,5 +159,16 @@ TEST_F(ApprovalCommands, AReloadWithAFaultKeepsTheOldPolicyAndSaysSoEverywhere) 
   EXPECT_NE(cli("policy explain --container " + container() + " fs.mkdir").find("review"), std::string::npos);
 }
 
+TEST_F(ApprovalCommands, AReloadThatCannotReadTheGroupsSaysSoAndChangesNothing) {
+  const std::string groups = daemon().root() + "/state/groups";
+  std::filesystem::remove_all(groups);
+  std::ofstream(groups) << "no directory";
+  Client client = connect();
+  EXPECT_NE(code_of(client.call("warden.reload")), "OK");
+  EXPECT_NE(cli("status").find("groups"), std::string::npos) << cli("status");
+  std::filesystem::remove(groups);
+  EXPECT_EQ(client.outcome("warden.reload"), "OK");
+}
+
 }  // namespace
 }  // namespace sallyport::testing

@@ -159,9 +159,11 @@ TEST_F(SignalsDoor, TasksAreListedAndRemovedAtTheControlDoorOnly) {
   ASSERT_TRUE(has(answer, R"("next_run":")")) << answer;
   const std::string id = answer.substr(answer.find("t-"), 18);
   EXPECT_TRUE(has(sallyport("schedule ls").output, "reporter"));
+  EXPECT_EQ(result("schedule.list", R"({"after":")" + id + "\"}"), R"({"tasks":[],"has_more":false})");
   EXPECT_EQ(sallyport("schedule rm t-0000000000000000").status, 1);
   EXPECT_EQ(sallyport("schedule rm " + id).output, "removed\n");
-  EXPECT_EQ(result("schedule.list"), R"({"tasks":[]})");
+  EXPECT_EQ(result("schedule.list"), R"({"tasks":[],"has_more":false})");
+  EXPECT_EQ(connect().outcome("schedule.list", R"({"after":")" + id + "\"}"), "NOT_FOUND");
   // Whatever a profile allows.
   Client client = connect();
   const auto made = client.call("container.create", R"({"template":"worker","config":{}})");

@@ -46,7 +46,7 @@ TEST_F(SchedulerTest, RunsAPromptAtItsTimeInAFreshContainerAndRoutesItsOutput) {
   EXPECT_EQ(message.find(sender()->id), std::string::npos) << "it must be a container of its own";
   pass(5 * kMinute);
   EXPECT_TRUE(finishes(2));
-  EXPECT_EQ(scheduler().all()[0].runs, 2);
+  EXPECT_EQ(scheduler().all()[0]->runs, 2);
 }
 
 TEST_F(SchedulerTest, RunsOnceAtATime) {
@@ -55,7 +55,7 @@ TEST_F(SchedulerTest, RunsOnceAtATime) {
   ASSERT_TRUE(finishes(1));
   pass(24 * kHour - kMinute);
   ASSERT_EQ(scheduler().all().size(), 1U);
-  EXPECT_EQ(scheduler().all()[0].next_ms, 0);
+  EXPECT_EQ(scheduler().all()[0]->next_ms, 0);
   pass(48 * kHour);
   EXPECT_TRUE(until([&] { return scheduler().all().empty(); }));
   EXPECT_EQ(count("schedule.started"), 1U);
@@ -134,7 +134,7 @@ TEST_F(SchedulerTest, SkipsWhatIsDueWhileARunIsStillGoing) {
   EXPECT_EQ(count("schedule.started"), 1U);
   std::ofstream(path("/desk/go")) << "x";
   ASSERT_TRUE(finishes(1));
-  EXPECT_EQ(scheduler().all()[0].skipped, 2);
+  EXPECT_EQ(scheduler().all()[0]->skipped, 2);
   EXPECT_EQ(audited("schedule.skipped"), 2U);
 }
 
@@ -170,13 +170,13 @@ TEST_F(SchedulerTest, AfterADowntimeItRunsOnceLateAndSaysSo) {
 TEST_F(SchedulerTest, ARunThatTheEndOfTheWardenCutShortIsLostAndNotRepeated) {
   task("exec sleep 1000", "2026-01-05T00:10:00Z");
   pass(kHour);
-  ASSERT_TRUE(until([&] { return scheduler().all()[0].started_ms != 0 && life_->registry.all().size() == 2; }));
+  ASSERT_TRUE(until([&] { return scheduler().all()[0]->started_ms != 0 && life_->registry.all().size() == 2; }));
   sender_.reset();
   shut_down();
   start();
   ASSERT_EQ(scheduler().all().size(), 1U);
-  EXPECT_EQ(scheduler().all()[0].last_outcome, "lost");
-  EXPECT_EQ(scheduler().all()[0].started_ms, 0);
+  EXPECT_EQ(scheduler().all()[0]->last_outcome, "lost");
+  EXPECT_EQ(scheduler().all()[0]->started_ms, 0);
   scheduler().tick();
   EXPECT_EQ(count("schedule.started"), 1U);
 }
@@ -186,17 +186,17 @@ TEST_F(SchedulerTest, AClockSetForwardRunsOnceAndOneSetBackFindsTheNextTimeAgain
   clock_.wall_ms += 10LL * 365 * 24 * 3'600'000;
   scheduler().tick();
   ASSERT_TRUE(finishes(1));
-  EXPECT_GT(scheduler().all()[0].next_ms, *calendar::parse_rfc3339("2035-01-01T00:00:00Z"));
+  EXPECT_GT(scheduler().all()[0]->next_ms, *calendar::parse_rfc3339("2035-01-01T00:00:00Z"));
   clock_.wall_ms -= 10LL * 365 * 24 * 3'600'000;
   scheduler().tick();
-  EXPECT_EQ(calendar::format_rfc3339(scheduler().all()[0].next_ms), "2026-01-05T01:00:00Z");
+  EXPECT_EQ(calendar::format_rfc3339(scheduler().all()[0]->next_ms), "2026-01-05T01:00:00Z");
   // A small step back does not run the same minute again.
   pass(kHour);
   ASSERT_TRUE(finishes(2));
   clock_.wall_ms -= 120'000;
   scheduler().tick();
   pass(2 * kMinute);
-  EXPECT_EQ(calendar::format_rfc3339(scheduler().all()[0].next_ms), "2026-01-05T02:00:00Z");
+  EXPECT_EQ(calendar::format_rfc3339(scheduler().all()[0]->next_ms), "2026-01-05T02:00:00Z");
   EXPECT_EQ(count("schedule.started"), 2U);
 }
 
@@ -204,7 +204,7 @@ TEST_F(SchedulerTest, RemovingStopsARunAndForgetsTheTask) {
   task("exec sleep 1000", "* * * * *");
   pass(kMinute);
   ASSERT_TRUE(until([&] { return life_->registry.all().size() == 2; }));
-  const std::string id = scheduler().all()[0].id;
+  const std::string id = scheduler().all()[0]->id;
   EXPECT_TRUE(wait(scheduler().remove(id, "host")));
   EXPECT_TRUE(finishes(1));
   EXPECT_EQ(scheduler().all().size(), 0U);
@@ -251,7 +251,7 @@ TEST_F(SchedulerTest, EveryChangeIsInAChainThatVerifies) {
   task("true", "@hourly");
   pass(kHour);
   ASSERT_TRUE(finishes(1));
-  EXPECT_TRUE(wait(scheduler().remove(scheduler().all()[0].id, "host")));
+  EXPECT_TRUE(wait(scheduler().remove(scheduler().all()[0]->id, "host")));
   sender_.reset();
   shut_down();
   for (const char* method : {"schedule.add", "schedule.run", "schedule.finished", "schedule.remove"}) {
