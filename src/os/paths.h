@@ -45,8 +45,13 @@ inline bool is_below(std::string_view path, std::string_view directory) {
 // As realpath(3); nothing, and errno, if it leads nowhere.
 std::optional<std::string> real_path(const std::string& path);
 
-// The real directories in which the links lie that real_path() follows for this path.
-std::vector<std::string> link_directories(const std::string& path);
+// What real_path() does, step by step: where it leads, and the real directories in which the links lie that were
+// followed. What changes meanwhile may be seen as it never was at once: then it is not what real_path() says.
+struct Walk {
+  std::string reached;
+  std::vector<std::string> link_directories;
+};
+Walk follow_links(const std::string& path);
 
 // $HOME, else what /etc/passwd says; empty if neither does.
 std::string home_directory();

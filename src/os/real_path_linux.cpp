@@ -9,6 +9,7 @@
 #include <climits>
 #include <cstdlib>
 #include <memory>
+#include <utility>
 
 #include "base/unique_fd.h"
 #include "os/paths.h"
@@ -42,7 +43,7 @@ std::optional<std::string> real_path(const std::string& path) {
   return std::string(real.get());
 }
 
-std::vector<std::string> link_directories(const std::string& path) {
+Walk follow_links(const std::string& path) {
   constexpr std::size_t kMaxLinks = 40;  // as the kernel
   std::vector<std::string> directories;
   std::string done, rest = path;  // what was walked, without links; what is left
@@ -68,7 +69,7 @@ std::vector<std::string> link_directories(const std::string& path) {
     rest.insert(0, text.data(), static_cast<std::size_t>(length));
     if (text[0] == '/') done.clear();
   }
-  return directories;
+  return {done.empty() ? "/" : done, std::move(directories)};
 }
 
 }  // namespace sallyport::os
