@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 
 #include "cli/allow_net.h"
 #include "cli/cli11.h"
@@ -25,6 +26,9 @@ namespace {
 struct RunArguments {
   std::string profile = "default", workspace;
   std::vector<std::string> command, read, write, exec, env, limits, allow_net;
+
+  // What is named here is meant, wherever links on the way lead. What a wildcard finds was not named.
+  std::vector<std::string> named_paths() const;
   bool allow_weak = false, no_warden = false, explain = false;
 };
 
@@ -36,7 +40,9 @@ std::optional<std::string> variable(const std::string& name) {
 
 std::string absolute(const std::string& path) {
   std::error_code ignored;
-  return std::filesystem::absolute(path, ignored).lexically_normal().string();
+  std::string normal = std::filesystem::absolute(path, ignored).lexically_normal().string();
+  if (normal.size() > 1 && normal.ends_with('/')) normal.pop_back();
+  return normal;
 }
 
 Status apply_limits(policy::Profile& profile, const std::vector<std::string>& limits) {
@@ -59,6 +65,14 @@ void apply_environment(policy::Profile& profile, const std::vector<std::string>&
       profile.env[item.substr(0, equals)] = item.substr(equals + 1);
     }
   }
+}
+
+std::vector<std::string> RunArguments::named_paths() const {
+  std::vector<std::string> paths;
+  for (const auto* option : {&read, &write, &exec}) {
+    std::transform(option->begin(), option->end(), std::back_inserter(paths), absolute);
+  }
+  return paths;
 }
 
 // A profile may name what only some machines have; who names a path here means it, and where a link there leads.
@@ -99,6 +113,7 @@ Result<Prepared> prepare(Context& context, const RunArguments& arguments) {
   TRY(spec, containers::make_spec(profile, {arguments.workspace.empty() ? here : absolute(arguments.workspace),
                                             containers::host_home(), variable}));
   spec.command = arguments.command;
+  spec.meant = arguments.named_paths();
   spec.explain = arguments.explain;
   spec.scan_records = context.paths.scan_records();
   // A profile that does not name the workspace has none, and then this directory is not there either.

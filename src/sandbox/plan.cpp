@@ -139,7 +139,8 @@ Status add_paths(const Spec& spec, const std::vector<std::string>& paths, bool i
     if (is_led_out(spec, path, *real)) {
       return Error::make(Code::policy_denied, "a link in a writable place leads out of it: " + path, "to " + *real);
     }
-    if (*real != path && is_link_doubtful(spec, path, *real)) {
+    const bool is_meant = std::find(spec.meant.begin(), spec.meant.end(), path) != spec.meant.end();
+    if (*real != path && !is_meant && is_link_doubtful(spec, path, *real)) {
       left_out.emplace_back(path, *real);
       continue;
     }

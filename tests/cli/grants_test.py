@@ -58,9 +58,18 @@ class Grants(unittest.TestCase):
     def test_whoever_names_a_link_at_the_command_line_means_where_it_leads(self):
         (self.home / "dotfiles/data").mkdir()
         (self.home / "dotfiles/data/x").write_text("seen")
-        (self.home / ".config/data").symlink_to("../dotfiles/data")
-        ran = self.run_in("--read", str(self.home / ".config/data"), command=f"cat {self.home}/dotfiles/data/x")
-        self.assertEqual(ran.stdout, "seen", ran.stderr)
+        program = self.home / "dotfiles/data/tool"
+        program.write_text("#!/bin/sh\necho ran\n")
+        program.chmod(0o755)
+        link = self.home / ".config/data"
+        link.symlink_to("../dotfiles/data")
+        for name in (link, f"{link}/", "../.config/data"):
+            ran = self.run_in("--read", str(name), command=f"cat {link}/x {self.home}/dotfiles/data/x")
+            self.assertEqual((ran.stdout, ran.stderr), ("seenseen", ""), name)
+        ran = self.run_in("--exec", str(link), command=f"{link}/tool; tool", PATH=f"{self.environment['PATH']}:{link}")
+        self.assertEqual((ran.stdout, ran.stderr), ("ran\nran\n", ""))
+        ran = self.run_in("--write", str(link), command=f"echo new > {link}/new")
+        self.assertEqual((self.home / "dotfiles/data/new").read_text(), "new\n", ran.stderr)
 
     def test_our_own_places_are_hidden_also_behind_a_link(self):
         self.run_in(command="true")
