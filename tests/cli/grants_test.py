@@ -101,6 +101,17 @@ class Grants(unittest.TestCase):
         self.assertNotIn("project", ran.stdout)
         self.assertNotIn(f"{local}/w", ran.stdout)
 
+    def test_a_search_path_that_is_longer_than_a_pod_takes_is_cut_between_its_places(self):
+        local = self.home / ".local/bin"
+        local.mkdir(parents=True)
+        far = [f"/nix/store/{each:064}/bin" for each in range(200)]
+        self.addCleanup(self.sallyport, "down")
+        ran = self.sallyport("pod", "new", "--profile", "agent", "--name", "p", "--", "sh", "-c", 'echo "$PATH" > path',
+                             PATH=":".join([self.environment["PATH"], str(local), *far]))
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.sallyport("pod", "wait", "p")
+        self.assertIn(f":{local}:", (self.project / "path").read_text())
+
     def test_credentials_of_tools_that_an_agent_may_read_are_not_among_it(self):
         for name in (".config/git/credentials", ".local/share/uv/credentials/credentials.toml", ".npm-global/etc/npmrc",
                      ".nvm/versions/node/v22.0.0/etc/npmrc"):
