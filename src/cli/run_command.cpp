@@ -244,6 +244,11 @@ void print_report(const sandbox::ExitReport& report, const RunEgress& egress, co
     strings("tracked_secrets", report.findings.tracked_secrets);
     strings("changed_secrets", report.findings.changed_secrets);
     strings("unread_indexes", report.findings.unread_indexes);
+    writer.key("left_out").begin_array();
+    for (const auto& [path, real] : report.findings.left_out) {
+      writer.begin_object().member("path", path).member("leads_to", real).end_object();
+    }
+    writer.end_array();
     egress.tally().write(writer.key("net"));
     writer.member("net_fault", egress.fault()).member("unrecorded", adoption.unrecorded()).end_object();
   });

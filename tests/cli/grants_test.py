@@ -1,9 +1,11 @@
 """What a profile grants beside links and places that an earlier sandbox may have had its hands on."""
+import json
 import os
 import pathlib
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 
 SALLYPORT = os.path.join(os.environ["SALLYPORT_BIN"], "sallyport")
@@ -37,6 +39,22 @@ class Grants(unittest.TestCase):
         ran = self.run_in("--profile", "build", command="cat ~/.ssh/id_rsa; echo PWNED > ~/.bashrc")
         self.assert_home_is_hidden(ran)
         self.assertFalse((self.home / ".bashrc").exists())
+
+    def test_what_was_left_out_is_told_in_json_and_of_a_pod_too(self):
+        link = self.home / ".npm/_cacache"
+        link.symlink_to("..")
+        ran = self.sallyport("--json", "run", "--no-warden", "--profile", "build", "--", "true")
+        self.assertEqual(json.loads(ran.stderr)["left_out"], [{"path": str(link), "leads_to": str(self.home)}])
+        self.addCleanup(self.sallyport, "down")
+        ran = self.sallyport("pod", "new", "--profile", "build", "--name", "p", "--", "true")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.sallyport("pod", "wait", "p")
+        for _ in range(100):
+            found = self.sallyport("audit", "query", "--method", "container.finding").stdout
+            if found:
+                break
+            time.sleep(0.1)
+        self.assertIn(f"{link} is behind a link that a sandbox may have made", found)
 
     def test_nor_one_that_a_workspace_may_have_had_in_it(self):
         self.run_in(where=self.home / ".config", command="ln -s .. opencode")
