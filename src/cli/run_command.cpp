@@ -277,13 +277,18 @@ std::string place_of(const std::string& name) {
 
 // The sandbox could not execute what the host has: where it is, and what would let it run.
 Error with_remedy(Error error, const sandbox::Spec& spec) {
-  const std::string place = place_of(spec.command.front());
-  if (place.empty() || (error.code != Code::not_found && error.code != Code::policy_denied)) return error;
+  const std::string& name = spec.command.front();
+  const std::string place = place_of(name);
+  const bool is_about_command =
+      error.message.starts_with(sandbox::kNoSuchCommand) || error.message.starts_with(sandbox::kNotExecutable);
+  if (place.empty() || !is_about_command) return error;
+  // By its mere name it is found where all of a directory may be executed.
+  const bool is_sought = name.find('/') == std::string::npos;
   std::string options;
   for (const std::string& path : {place, os::real_path(place).value_or(place)}) {
     const std::string directory = std::filesystem::path(path).parent_path();
     const bool is_allowed = std::any_of(spec.exec.begin(), spec.exec.end(),
-                                        [&](const std::string& root) { return os::is_within(directory, root); });
+                                        [&](const std::string& root) { return os::is_within(is_sought ? directory : path, root); });
     const std::string option = " --exec " + directory;
     if (!is_allowed && !options.ends_with(option)) options += option;
   }

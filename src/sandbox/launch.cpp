@@ -53,9 +53,9 @@ std::string item_name(const Plan& plan, Step step, std::uint32_t index) {
 Error launch_error(const Plan& plan, const Notice& notice) {
   if (notice.step == Step::exec && !plan.command.empty()) {
     const std::string& name = plan.command.front();
-    if (notice.value == ENOENT) return Error::make(Code::not_found, "command not found: " + name);
+    if (notice.value == ENOENT) return Error::make(Code::not_found, std::string(kNoSuchCommand) + name);
     if (notice.value == EACCES) {
-      return Error::make(Code::policy_denied, "may not be executed: " + name,
+      return Error::make(Code::policy_denied, std::string(kNotExecutable) + name,
                          "not on the exec list, or without the execute permission");
     }
   }

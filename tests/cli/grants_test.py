@@ -89,6 +89,21 @@ class Grants(unittest.TestCase):
         ran = self.run_in("--write", str(link), command=f"echo new > {link}/new")
         self.assertEqual((self.home / "dotfiles/data/new").read_text(), "new\n", ran.stderr)
 
+    def test_what_else_fails_is_not_said_of_the_command(self):
+        tools = self.home / "tools"
+        tools.mkdir()
+        tool = tools / "tool"
+        tool.write_text("#!/no/interpreter\n")
+        tool.chmod(0o755)
+        ran = self.sallyport("run", "--no-warden", "--exec", str(tool), "--", str(tool))
+        self.assertIn("the interpreter that it names is not", ran.stderr)
+        ran = self.sallyport("run", "--no-warden", "--", str(tool))
+        self.assertIn(f"allow it with --exec {tools};", ran.stderr)
+        (self.project / "out").symlink_to(tools)
+        ran = self.sallyport("run", "--no-warden", "--read", "out", "--", str(tool))
+        self.assertIn("leads out of it", ran.stderr)
+        self.assertNotIn("the host has it", ran.stderr)
+
     def test_our_own_places_are_hidden_also_behind_a_link(self):
         self.run_in(command="true")
         secret = self.home / "own/state/audit.key"
