@@ -76,11 +76,15 @@ std::string joined(const std::vector<std::string>& parts) {
   return text;
 }
 
+// The kernel's ways to say that this user has no more of a kind, or none at all.
+bool is_refusal_of_namespaces(int error) {
+  return error == EPERM || error == ENOSPC || error == EUSERS || error == EINVAL;
+}
+
 Error not_accepted(const Machine& machine, const std::string& why) {
   return Error::make(
       Code::unavailable,
-      "user namespaces are not available" + why +
-          "; a weak sandbox (--allow-weak) was not accepted, in which would be lost: " + joined(weak_losses(machine)));
+      why + "; a weak sandbox (--allow-weak) was not accepted, in which would be lost: " + joined(weak_losses(machine)));
 }
 
 }  // namespace
@@ -258,7 +262,9 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
   if (options.faults.fail_at == Step::plan) return Error::from_errno("cannot plan the sandbox", options.faults.error);
   TRY(check_streams(options));
   auto state = std::make_unique<Running::State>();
-  if (!options.machine.has_user_namespaces && !spec.allow_weak) return not_accepted(options.machine, {});
+  if (!options.machine.has_user_namespaces && !spec.allow_weak) {
+    return not_accepted(options.machine, "user namespaces are not available");
+  }
   state->missed = make_up_missed(spec);
   TRY(state->plan, make_plan(spec, options.machine));
   Plan& plan = state->plan;
@@ -304,18 +310,19 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
     pid = clone_process(flags, &pidfd);
   }
   if (pid == 0) run_child(context);
+  const auto do_without = [&](const std::string& what, int error) -> Result<Running> {
+    if (!spec.allow_weak || options.faults.fail_at == Step::clone) {
+      return not_accepted(options.machine, what + " are not available: " + errno_name(error) +
+                                               ", see /proc/sys/user/max_*_namespaces");
+    }
+    LaunchOptions weak = options;
+    weak.machine.has_user_namespaces = false;
+    state.reset();
+    return start(spec, weak, moved);
+  };
   if (pid < 0) {
     const int error = errno;
-    const bool is_forbidden = error == EPERM || error == ENOSPC || error == EUSERS || error == EINVAL;
-    if (is_forbidden && !plan.is_weak && spec.allow_weak && options.faults.fail_at != Step::clone) {
-      LaunchOptions weak = options;
-      weak.machine.has_user_namespaces = false;
-      state.reset();
-      return start(spec, weak, moved);
-    }
-    if (is_forbidden && !plan.is_weak) {
-      return not_accepted(options.machine, ": " + errno_name(error) + ", see /proc/sys/user/max_*_namespaces");
-    }
+    if (is_refusal_of_namespaces(error) && !plan.is_weak) return do_without("user namespaces", error);
     Error failed = Error::from_errno("cannot start the sandbox: " + std::string(to_string(Step::clone)), error);
     failed.code = Code::unavailable;
     return failed;
@@ -328,6 +335,9 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
   const std::optional<Notice> first = state->receive();
   if (!first) return Error::make(Code::unavailable, "the sandbox ended while it was being built");
   if (first->kind == Notice::Kind::failed) {
+    if (first->step == Step::more_namespaces && is_refusal_of_namespaces(first->value)) {
+      return do_without("namespaces of network and IPC", first->value);
+    }
     const bool is_cover = first->step == Step::pin || first->step == Step::mask;
     if (!is_cover || !is_change(first->value)) return launch_error(plan, *first);
     moved = item_name(plan, first->step, first->index);
