@@ -147,16 +147,15 @@ struct OwnPlaces {
   }
 
   // What a sandbox could make in our place: made now, so that it can be hidden.
-  void make_missing(const std::vector<std::string>& writable) const {
+  Status make_missing(const std::vector<std::string>& writable) const {
     for (const std::string& path : directories) {
       if (os::real_path(path)) continue;
-      std::error_code failed;
-      const std::string would_be = std::filesystem::weakly_canonical(path, failed);
+      const std::string would_be = os::follow_links(path).reached;
       const bool is_in_reach = std::any_of(writable.begin(), writable.end(),
                                            [&](const std::string& place) { return os::is_within(would_be, place); });
-      if (!failed && is_in_reach) [[maybe_unused]]
-        const auto made = os::open_private_directory(path);
+      if (is_in_reach) TRY(os::open_private_directory(path));
     }
+    return ok();
   }
 };
 
@@ -286,9 +285,9 @@ std::vector<std::string> real_paths(const std::vector<std::string>& paths, const
   return real;
 }
 
-}  // namespace
+enum class Missing : std::uint8_t { is_left, is_made };
 
-Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchContext& given) {
+Result<sandbox::Spec> spec_of(const policy::Profile& profile, const LaunchContext& given, Missing missing) {
   LaunchContext context = given;
   const OwnPlaces own = OwnPlaces::find();
   if (!context.workspace.empty()) {
@@ -309,7 +308,7 @@ Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchCont
   }
   const std::vector<std::string> written = real_paths(spec.write, spec.is_workspace_writable ? spec.workspace : "");
   const std::vector<std::string> seen = real_paths(spec.read, spec.workspace);
-  own.make_missing(written);
+  if (missing == Missing::is_made) TRY(own.make_missing(written));
   for (const std::string& place : own.existing()) {
     const auto shows = [&](const std::string& granted) { return os::is_within(place, granted); };
     if (std::any_of(seen.begin(), seen.end(), shows) || std::any_of(written.begin(), written.end(), shows)) {
@@ -333,6 +332,16 @@ Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchCont
   if (!profile.net_allow.empty()) TRY(add_proxy(spec, names_loopback(profile.net_allow)));
   if (profile.allow_weak) spec.allow_weak = sandbox::Risk{"profile " + profile.name + " accepts it"};
   return spec;
+}
+
+}  // namespace
+
+Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchContext& context) {
+  return spec_of(profile, context, Missing::is_made);
+}
+
+Result<sandbox::Spec> show_spec(const policy::Profile& profile, const LaunchContext& context) {
+  return spec_of(profile, context, Missing::is_left);
 }
 
 }  // namespace sallyport::containers

@@ -122,6 +122,15 @@ class Grants(unittest.TestCase):
         self.assertNotEqual(ran.returncode, 0)
         self.assertEqual([each for each in ours.rglob("*") if each.is_file()], [])
 
+    def test_who_only_looks_makes_nothing_and_who_cannot_make_them_does_not_launch(self):
+        ours = self.home / ".config/sallyport"
+        self.assertEqual(self.sallyport("policy", "show", where=self.home / ".config").returncode, 0)
+        self.assertFalse(ours.exists())
+        ours.write_text("no directory")
+        ran = self.run_in(where=self.home / ".config", command="echo ran")
+        self.assertEqual(ran.stdout, "")
+        self.assertIn(str(ours), ran.stderr)
+
     def test_a_search_path_does_not_lead_into_the_workspace_by_another_spelling(self):
         binaries = self.project / "bin"
         binaries.mkdir()
