@@ -128,11 +128,8 @@ struct OwnPlaces {
     const auto paths = os::paths_from_environment();
     if (!paths) return own;
     const std::string lists = policy::net_lists_dir(paths->profiles_dir());
-    own.directories = {paths->state_dir, paths->runtime_dir, paths->profiles_dir(), lists};
+    own.directories = {paths->state_dir, paths->runtime_dir, paths->config_dir, paths->profiles_dir(), lists};
     own.files = {paths->config_file, lists.substr(0, lists.rfind('/')) + "/platform.json"};
-    // With all that will be in it; elsewhere the file may lie beside anything.
-    const std::string directory = paths->config_file.substr(0, paths->config_file.rfind('/'));
-    if (directory.ends_with("/sallyport")) own.directories.push_back(directory);
     return own;
   }
 

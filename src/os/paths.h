@@ -11,8 +11,9 @@
 namespace sallyport::os {
 
 struct Paths {
-  std::string config_file;  // $SALLYPORT_CONFIG, else ~/.config/sallyport/sallyport.toml
-  std::string state_dir;    // $SALLYPORT_STATE_DIR, else ~/.local/state/sallyport
+  std::string config_dir;   // $XDG_CONFIG_HOME/sallyport, else ~/.config/sallyport: ours, whichever file is used
+  std::string config_file;  // $SALLYPORT_CONFIG, which may lie beside anything, else sallyport.toml there
+  std::string state_dir;    // $SALLYPORT_STATE_DIR, else sallyport in $XDG_STATE_HOME, else in ~/.local/state
   // $SALLYPORT_RUNTIME_DIR, else sallyport in $XDG_RUNTIME_DIR or, where that is not set, in /run/user/<uid>; without a
   // login's directory /tmp/sallyport-<uid>.
   std::string runtime_dir;

@@ -122,6 +122,16 @@ class Grants(unittest.TestCase):
         self.assertNotEqual(ran.returncode, 0)
         self.assertEqual([each for each in ours.rglob("*") if each.is_file()], [])
 
+    def test_a_directory_of_our_name_is_ours_only_where_it_is_by_default(self):
+        checkout = self.home / "src/sallyport"
+        checkout.mkdir(parents=True)
+        (checkout / "my.toml").write_text("")
+        ours = self.home / ".config/sallyport"
+        ours.mkdir(mode=0o700)
+        for where, works in ((checkout, True), (ours, False)):
+            ran = self.run_in(where=where, command="echo ran; cat my.toml", SALLYPORT_CONFIG=str(checkout / "my.toml"))
+            self.assertEqual("ran\n" in ran.stdout, works, ran.stderr)
+
     def test_who_only_looks_makes_nothing_and_who_cannot_make_them_does_not_launch(self):
         ours = self.home / ".config/sallyport"
         self.assertEqual(self.sallyport("policy", "show", where=self.home / ".config").returncode, 0)
