@@ -129,7 +129,7 @@ struct OwnPlaces {
     if (!paths) return own;
     const std::string lists = policy::net_lists_dir(paths->profiles_dir());
     own.directories = {paths->state_dir, paths->runtime_dir, paths->config_dir, paths->profiles_dir(), lists};
-    own.files = {paths->config_file, lists.substr(0, lists.rfind('/')) + "/platform.json"};
+    own.files = {paths->config_file, paths->platform_file()};
     return own;
   }
 

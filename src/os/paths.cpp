@@ -48,6 +48,12 @@ Result<std::string> own_xdg_runtime() {
 
 }  // namespace
 
+bool is_tidy(const std::string& path) {
+  const std::string parts = path + "/";
+  return path.starts_with('/') && parts.find("//") == std::string::npos && parts.find("/./") == std::string::npos &&
+         parts.find("/../") == std::string::npos;
+}
+
 // The file itself and not getpwuid: other sources of users would need libraries that a static program lacks.
 std::string home_directory() {
   if (std::string home = variable("HOME"); home.starts_with('/')) return home;

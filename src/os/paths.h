@@ -10,6 +10,11 @@
 
 namespace sallyport::os {
 
+// The platform's own file, where sallyport.toml has no [platform].
+inline std::string platform_file_beside(const std::string& config_file) {
+  return config_file.substr(0, config_file.rfind('/') + 1) + "platform.json";
+}
+
 struct Paths {
   std::string config_dir;   // $XDG_CONFIG_HOME/sallyport, else ~/.config/sallyport: ours, whichever file is used
   std::string config_file;  // $SALLYPORT_CONFIG, which may lie beside anything, else sallyport.toml there
@@ -20,6 +25,7 @@ struct Paths {
   // $SALLYPORT_EGRESS_HOSTS: a file like /etc/hosts that the egress proxy asks instead of the machine's resolver.
   std::string egress_hosts;
 
+  std::string platform_file() const { return platform_file_beside(config_file); }
   std::string profiles_dir() const { return config_file.substr(0, config_file.rfind('/')) + "/profiles"; }
   std::string control_socket() const { return runtime_dir + "/warden.sock"; }
   std::string lock_file() const { return runtime_dir + "/warden.lock"; }  // held by the warden; its pid and start time
@@ -42,6 +48,9 @@ inline bool is_within(std::string_view path, std::string_view directory) {
 inline bool is_below(std::string_view path, std::string_view directory) {
   return path != directory && is_within(path, directory);
 }
+
+// Absolute, and without anything that does not read as it means: empty parts, a last slash, dots.
+bool is_tidy(const std::string& path);
 
 // As realpath(3); nothing, and errno, if it leads nowhere.
 std::optional<std::string> real_path(const std::string& path);

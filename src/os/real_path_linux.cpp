@@ -22,10 +22,7 @@ enum class Look { real, absent, unclear };
 // One look-up instead of one for each of its parts: most paths have no links in them, and nothing to tidy up. A path of
 // which a part is not there has no link in front of that either, or the link would have been told.
 Look look_at(const std::string& path) {
-  const std::string parts = path + "/";
-  const bool is_tidy = path.starts_with('/') && parts.find("//") == std::string::npos &&
-                       parts.find("/./") == std::string::npos && parts.find("/../") == std::string::npos;
-  if (!is_tidy) return Look::unclear;
+  if (!is_tidy(path)) return Look::unclear;
   const open_how how{O_PATH | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS};
   const UniqueFd found(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof(how))));
   if (found) return Look::real;

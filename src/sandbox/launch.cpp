@@ -180,10 +180,11 @@ struct Running::State {
 
 namespace {
 
-// Whether nothing cheaper would hold: see Limits::use_cgroup.
+// Whether nothing cheaper would hold: joining a control group waits for an RCU grace period, milliseconds at every
+// start. Without one memory is supervised by pid 1.
 bool needs_cgroup(const Limits& limits, const Plan& plan) {
   const bool is_uncounted_root = ::geteuid() == 0 && limits.processes != 0 && plan.pid_max.empty() && !plan.is_weak;
-  return limits.use_cgroup || limits.cpus > 0 || is_uncounted_root;
+  return limits.cpus > 0 || is_uncounted_root;
 }
 
 Status make_cgroup(const Spec& spec, const LaunchOptions& options, os::Cgroup& cgroup) {

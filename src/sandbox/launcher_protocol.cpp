@@ -13,7 +13,7 @@ void fields(Visitor& v, Bind& m) {
 }
 template <typename Visitor>
 void fields(Visitor& v, Limits& m) {
-  v(m.memory_bytes, m.processes, m.cpus, m.open_files, m.file_bytes, m.scratch_bytes, m.use_cgroup, m.duration, m.idle);
+  v(m.memory_bytes, m.processes, m.cpus, m.open_files, m.file_bytes, m.scratch_bytes, m.duration, m.idle);
 }
 template <typename Visitor>
 void fields(Visitor& v, Risk& m) {

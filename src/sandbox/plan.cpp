@@ -125,12 +125,6 @@ bool is_link_doubtful(const Spec& spec, std::string path, const std::string& rea
          });
 }
 
-// Inside it must not mean another path.
-bool is_tidy(const std::string& path) {
-  const std::string parts = path + "/";
-  return path.starts_with('/') && parts.find("/./") == std::string::npos && parts.find("/../") == std::string::npos;
-}
-
 Status add_paths(const Spec& spec, const std::vector<std::string>& paths, bool is_writable, RootTree& tree,
                  std::vector<std::pair<std::string, std::string>>& left_out) {
   for (const std::string& path : paths) {
@@ -148,8 +142,8 @@ Status add_paths(const Spec& spec, const std::vector<std::string>& paths, bool i
       return Error::make(Code::invalid_params, "a profile may not mount " + path, "resolves to " + *real);
     }
     tree.bind(*real, *real, is_writable, 0);
-    // The name that was asked for must work too when a link led elsewhere.
-    if (*real != path && !tree.is_visible(path) && is_tidy(path)) {
+    // The name that was asked for must work too when a link led elsewhere, if it means the same path inside.
+    if (*real != path && !tree.is_visible(path) && os::is_tidy(path)) {
       tree.link(path, *real);
     }
   }

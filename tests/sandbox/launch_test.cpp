@@ -119,7 +119,7 @@ TEST_P(Launch, NamesTheStepThatFailsAndLeavesNothing) {
     if (failing == Step::join_cgroup && !can_join) continue;
     Spec faulty = spec();
     faulty.command = {"true"};
-    faulty.limits.use_cgroup = failing == Step::cgroup || failing == Step::join_cgroup;
+    if (failing == Step::cgroup || failing == Step::join_cgroup) faulty.limits.cpus = 1;
     ForegroundOptions options;
     options.launch.faults = {failing, EIO};
     const Outcome outcome = run(faulty, options);
