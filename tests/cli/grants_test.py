@@ -108,9 +108,13 @@ class Grants(unittest.TestCase):
         self.run_in(command="true")
         secret = self.home / "own/state/audit.key"
         secret.write_text("SECRET")
-        (self.home / "link").symlink_to("own")
+        (self.home / "own/readable").write_text("seen")
+        link = self.home / "link"
+        link.symlink_to("own")
         for option in ("--read", "--write"):
-            ran = self.run_in(option, str(self.home / "link"), command=f"cat {secret}; echo x > {secret}; ls {secret.parent}")
+            ran = self.run_in(option, str(link), command=f"cat {link}/readable {link}/state/audit.key {secret}; "
+                              f"echo x > {secret}; ls {secret.parent} {link}/state")
+            self.assertIn("seen", ran.stdout)
             self.assertNotIn("SECRET", ran.stdout)
             self.assertNotIn("audit.key\n", ran.stdout)
         self.assertEqual(secret.read_text(), "SECRET")
@@ -165,14 +169,14 @@ class Grants(unittest.TestCase):
         self.assertIn(f":{local}:", (self.project / "path").read_text())
 
     def test_credentials_of_tools_that_an_agent_may_read_are_not_among_it(self):
-        for name in (".config/git/credentials", ".local/share/uv/credentials/credentials.toml", ".npm-global/etc/npmrc",
-                     ".nvm/versions/node/v22.0.0/etc/npmrc"):
-            path = self.home / name
+        for granted, name in ((".config/git", "credentials"), (".local/share/uv", "credentials/credentials.toml"),
+                              (".npm-global", "etc/npmrc"), (".nvm", "versions/node/v22.0.0/etc/npmrc")):
+            path, beside = self.home / granted / name, self.home / granted / "readable"
             path.parent.mkdir(parents=True)
             path.write_text("KEY")
-            (path.parent.parent / "readable").write_text("seen")
-            ran = self.run_in("--profile", "agent", command=f"cat {path}")
-            self.assertNotIn("KEY", ran.stdout, name)
+            beside.write_text("seen")
+            ran = self.run_in("--profile", "agent", command=f"cat {beside} {path}")
+            self.assertEqual(ran.stdout, "seen", ran.stderr)
 
     # A sandbox that can write the run-time directory's place is there before the warden.
     def test_a_warden_in_a_sandbox_is_none(self):
