@@ -170,7 +170,8 @@ class Grants(unittest.TestCase):
 
     def test_credentials_of_tools_that_an_agent_may_read_are_not_among_it(self):
         for granted, name in ((".config/git", "credentials"), (".local/share/uv", "credentials/credentials.toml"),
-                              (".npm-global", "etc/npmrc"), (".nvm", "versions/node/v22.0.0/etc/npmrc")):
+                              (".npm-global", "etc/npmrc"), (".nvm", "versions/node/v22.0.0/etc/npmrc"),
+                              (".asdf", "installs/nodejs/22.0.0/etc/npmrc")):
             path, beside = self.home / granted / name, self.home / granted / "readable"
             path.parent.mkdir(parents=True)
             path.write_text("KEY")
