@@ -287,8 +287,9 @@ Error with_remedy(Error error, const sandbox::Spec& spec) {
   std::string options;
   for (const std::string& path : {place, os::real_path(place).value_or(place)}) {
     const std::string directory = std::filesystem::path(path).parent_path();
-    const bool is_allowed = std::any_of(spec.exec.begin(), spec.exec.end(),
-                                        [&](const std::string& root) { return os::is_within(is_sought ? directory : path, root); });
+    const bool is_allowed = std::any_of(spec.exec.begin(), spec.exec.end(), [&](const std::string& root) {
+      return os::is_within(is_sought ? directory : path, root);
+    });
     const std::string option = " --exec " + directory;
     if (!is_allowed && !options.ends_with(option)) options += option;
   }

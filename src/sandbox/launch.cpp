@@ -82,9 +82,9 @@ bool is_refusal_of_namespaces(int error) {
 }
 
 Error not_accepted(const Machine& machine, const std::string& why) {
-  return Error::make(
-      Code::unavailable,
-      why + "; a weak sandbox (--allow-weak) was not accepted, in which would be lost: " + joined(weak_losses(machine)));
+  return Error::make(Code::unavailable,
+                     why + "; a weak sandbox (--allow-weak) was not accepted, in which would be lost: " +
+                         joined(weak_losses(machine)));
 }
 
 }  // namespace
@@ -313,8 +313,8 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
   if (pid == 0) run_child(context);
   const auto do_without = [&](const std::string& what, int error) -> Result<Running> {
     if (!spec.allow_weak || options.faults.fail_at == Step::clone) {
-      return not_accepted(options.machine, what + " are not available: " + errno_name(error) +
-                                               ", see /proc/sys/user/max_*_namespaces");
+      return not_accepted(options.machine,
+                          what + " are not available: " + errno_name(error) + ", see /proc/sys/user/max_*_namespaces");
     }
     LaunchOptions weak = options;
     weak.machine.has_user_namespaces = false;

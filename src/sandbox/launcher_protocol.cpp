@@ -22,8 +22,8 @@ void fields(Visitor& v, Risk& m) {
 template <typename Visitor>
 void fields(Visitor& v, Spec& m) {
   v(m.name, m.command, m.environment, m.directory, m.hostname, m.workspace, m.is_workspace_writable, m.home, m.read,
-    m.write, m.meant, m.deny, m.deny_patterns, m.binds, m.exec, m.refuse_hard_links, m.use_all_landlock_rights, m.has_proxy,
-    m.limits, m.protect_workspace, m.report_violations, m.allow_weak, m.scan_records);
+    m.write, m.meant, m.deny, m.deny_patterns, m.binds, m.exec, m.refuse_hard_links, m.use_all_landlock_rights,
+    m.has_proxy, m.limits, m.protect_workspace, m.report_violations, m.allow_weak, m.scan_records);
 }
 template <typename Visitor>
 void fields(Visitor& v, LaunchRequest& m) {

@@ -54,7 +54,7 @@ struct Spec {
   // Of these, what was named for this very launch, or by the host itself: links on the way are followed wherever they
   // lie. Elsewhere what is behind a link that an earlier sandbox may have made is left out.
   std::vector<std::string> meant;
-  std::vector<std::string> deny;   // beats read and write, at the same or any deeper path
+  std::vector<std::string> deny;  // beats read and write, at the same or any deeper path
   // Hidden in the workspace: relative paths as matches_path() (base/path_pattern.h) takes them.
   std::vector<std::string> deny_patterns;
   std::vector<Bind> binds;
