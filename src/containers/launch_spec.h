@@ -23,9 +23,10 @@ struct LaunchContext {
 };
 
 // For who launches. INVALID_PARAMS names what is wrong: a workspace that is no directory, is not for this user to read,
-// is the root or a whole home, or belongs to Sallyport itself. Paths that do not exist are left out, as the sandbox
-// does, and so are our own directories, wherever they lie: those that are missing where the sandbox could make them are
-// made first, and if that fails, its error. With net.allow the sandbox has a proxy.
+// is the root or a whole home, or belongs to Sallyport itself; a link to our own directories that the sandbox could
+// exchange. Paths that do not exist are left out, as the sandbox does, and so are our own directories, wherever they
+// lie: those that are missing where the sandbox could make them are made first, and if that fails, its error. With
+// net.allow the sandbox has a proxy.
 Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchContext& context);
 // The same for who only looks: makes nothing.
 Result<sandbox::Spec> show_spec(const policy::Profile& profile, const LaunchContext& context);

@@ -136,6 +136,22 @@ class Grants(unittest.TestCase):
             ran = self.run_in(where=where, command="echo ran; cat my.toml", SALLYPORT_CONFIG=str(checkout / "my.toml"))
             self.assertEqual("ran\n" in ran.stdout, works, ran.stderr)
 
+    def test_a_link_to_them_is_not_left_to_a_sandbox(self):
+        (self.home / "dotfiles/sallyport").mkdir(mode=0o700)
+        ours = self.home / ".config/sallyport"
+        for target in ("../dotfiles/sallyport", "nowhere"):
+            ours.symlink_to(target)
+            ran = self.run_in(where=self.home / ".config", command="rm sallyport; mkdir sallyport; echo ran")
+            self.assertEqual(ran.stdout, "")
+            self.assertIn(f"a link leads to Sallyport's own {ours}", ran.stderr)
+            self.assertEqual(self.run_in(command="echo ran").stdout, "ran\n")
+            ours.unlink()
+        # One that is hidden itself is out of its reach.
+        ours.mkdir(mode=0o700)
+        (self.home / "dotfiles/sallyport.toml").write_text("")
+        (ours / "sallyport.toml").symlink_to("../../dotfiles/sallyport.toml")
+        self.assertEqual(self.run_in(where=self.home / ".config", command="echo ran").stdout, "ran\n")
+
     def test_who_only_looks_makes_nothing_and_who_cannot_make_them_does_not_launch(self):
         ours = self.home / ".config/sallyport"
         self.assertEqual(self.sallyport("policy", "show", where=self.home / ".config").returncode, 0)
