@@ -46,6 +46,14 @@ Result<std::vector<std::string>> passed_variables(const Context& context, const 
   return std::move(found.env_pass);
 }
 
+// As many whole ones as a pod takes.
+std::string first_places(std::string path) {
+  if (path.size() <= pod::kMaxSearchPathBytes) return path;
+  const std::size_t end = path.rfind(':', pod::kMaxSearchPathBytes);
+  path.resize(end == std::string::npos ? 0 : end);
+  return path;
+}
+
 Result<std::string> create_params(Context& context, const NewArguments& arguments) {
   TRY(check_variables(context, arguments.env));
   TRY(const auto hosts, allowed_hosts(context, arguments.allow_net));
@@ -78,7 +86,7 @@ Result<std::string> create_params(Context& context, const NewArguments& argument
     }
     for (const auto& [name, value] : variables) json.member(name, value);
     json.end_object();
-    if (const char* path = std::getenv("PATH")) json.member("search_path", path);
+    if (const char* path = std::getenv("PATH")) json.member("search_path", first_places(path));
     if (!hosts.empty()) {
       json.key("allow_net").begin_array();
       for (const std::string& host : hosts) json.value(host);

@@ -208,7 +208,7 @@ Status show(const Context& context, const ShowArguments& arguments) {
   const std::string workspace =
       std::filesystem::absolute(arguments.workspace.empty() ? "." : arguments.workspace, ignored);
   TRY(const sandbox::Spec spec,
-      containers::make_spec(*profile, {workspace, containers::host_home(), [](const auto& name) {
+      containers::show_spec(*profile, {workspace, containers::host_home(), [](const auto& name) {
                                          const char* value = std::getenv(name.c_str());
                                          return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
                                        }}));

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 
 #include "cli/allow_net.h"
 #include "cli/cli11.h"
@@ -25,6 +26,9 @@ namespace {
 struct RunArguments {
   std::string profile = "default", workspace;
   std::vector<std::string> command, read, write, exec, env, limits, allow_net;
+
+  // What is named here is meant, wherever links on the way lead. What a wildcard finds was not named.
+  std::vector<std::string> named_paths() const;
   bool allow_weak = false, no_warden = false, explain = false;
 };
 
@@ -36,7 +40,9 @@ std::optional<std::string> variable(const std::string& name) {
 
 std::string absolute(const std::string& path) {
   std::error_code ignored;
-  return std::filesystem::absolute(path, ignored).lexically_normal().string();
+  std::string normal = std::filesystem::absolute(path, ignored).lexically_normal().string();
+  if (normal.size() > 1 && normal.ends_with('/')) normal.pop_back();
+  return normal;
 }
 
 Status apply_limits(policy::Profile& profile, const std::vector<std::string>& limits) {
@@ -59,6 +65,14 @@ void apply_environment(policy::Profile& profile, const std::vector<std::string>&
       profile.env[item.substr(0, equals)] = item.substr(equals + 1);
     }
   }
+}
+
+std::vector<std::string> RunArguments::named_paths() const {
+  std::vector<std::string> paths;
+  for (const auto* option : {&read, &write, &exec}) {
+    std::transform(option->begin(), option->end(), std::back_inserter(paths), absolute);
+  }
+  return paths;
 }
 
 // A profile may name what only some machines have; who names a path here means it, and where a link there leads.
@@ -99,6 +113,7 @@ Result<Prepared> prepare(Context& context, const RunArguments& arguments) {
   TRY(spec, containers::make_spec(profile, {arguments.workspace.empty() ? here : absolute(arguments.workspace),
                                             containers::host_home(), variable}));
   spec.command = arguments.command;
+  spec.meant = arguments.named_paths();
   spec.explain = arguments.explain;
   spec.scan_records = context.paths.scan_records();
   // A profile that does not name the workspace has none, and then this directory is not there either.
@@ -229,6 +244,11 @@ void print_report(const sandbox::ExitReport& report, const RunEgress& egress, co
     strings("tracked_secrets", report.findings.tracked_secrets);
     strings("changed_secrets", report.findings.changed_secrets);
     strings("unread_indexes", report.findings.unread_indexes);
+    writer.key("left_out").begin_array();
+    for (const auto& [path, real] : report.findings.left_out) {
+      writer.begin_object().member("path", path).member("leads_to", real).end_object();
+    }
+    writer.end_array();
     egress.tally().write(writer.key("net"));
     writer.member("net_fault", egress.fault()).member("unrecorded", adoption.unrecorded()).end_object();
   });
@@ -257,13 +277,19 @@ std::string place_of(const std::string& name) {
 
 // The sandbox could not execute what the host has: where it is, and what would let it run.
 Error with_remedy(Error error, const sandbox::Spec& spec) {
-  const std::string place = place_of(spec.command.front());
-  if (place.empty() || (error.code != Code::not_found && error.code != Code::policy_denied)) return error;
+  const std::string& name = spec.command.front();
+  const std::string place = place_of(name);
+  const bool is_about_command =
+      error.message.starts_with(sandbox::kNoSuchCommand) || error.message.starts_with(sandbox::kNotExecutable);
+  if (place.empty() || !is_about_command) return error;
+  // By its mere name it is found where all of a directory may be executed.
+  const bool is_sought = name.find('/') == std::string::npos;
   std::string options;
   for (const std::string& path : {place, os::real_path(place).value_or(place)}) {
     const std::string directory = std::filesystem::path(path).parent_path();
-    const bool is_allowed = std::any_of(spec.exec.begin(), spec.exec.end(),
-                                        [&](const std::string& root) { return os::is_within(directory, root); });
+    const bool is_allowed = std::any_of(spec.exec.begin(), spec.exec.end(), [&](const std::string& root) {
+      return os::is_within(is_sought ? directory : path, root);
+    });
     const std::string option = " --exec " + directory;
     if (!is_allowed && !options.ends_with(option)) options += option;
   }

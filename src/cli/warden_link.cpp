@@ -174,19 +174,20 @@ void tell_of(const wire::Message& event) {
 
 Result<std::unique_ptr<Client>> connect_warden(const os::Paths& paths) {
   auto client = Client::connect_unix(paths.control_socket());
-  if (client) {
-    // A sandbox that could write there may have put a socket of its own in the warden's place.
-    if (const Status own = os::require_server_beside_us((*client)->fd()); !own) {
-      return Error::make(own.error().code, "what answers at " + paths.control_socket() + " is no warden of this host",
-                         own.error().describe());
-    }
+  // A sandbox that could write there may have put a socket of its own in the warden's place.
+  const Status own = client ? os::require_server_beside_us((*client)->fd()) : Status(client.error());
+  if (own) {
     (*client)->on_event(tell_of);
     return client;
   }
-  const Code code = client.error().code;
-  if (code != Code::not_found && code != Code::unavailable) return client;
-  return Error::make(Code::unavailable, "no warden is running; start one with: sallyport up",
-                     "no answer at " + paths.control_socket());
+  const Code code = own.error().code;
+  if (code == Code::unavailable || (!client && code == Code::not_found)) {
+    return Error::make(Code::unavailable, "no warden is running; start one with: sallyport up",
+                       "no answer at " + paths.control_socket());
+  }
+  if (!client) return client;
+  return Error::make(code, "what answers at " + paths.control_socket() + " is no warden of this host",
+                     own.error().describe());
 }
 
 Result<Started> ensure_warden(const os::Paths& paths) {

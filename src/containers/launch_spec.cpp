@@ -26,6 +26,10 @@ constexpr const char* kConnectInside = "/run/sallyport-connect";
 
 bool has_wildcard(const std::string& path) { return path.find_first_of(kWildcards) != std::string::npos; }
 
+bool is_in_any(const std::string& path, const std::vector<std::string>& places) {
+  return std::any_of(places.begin(), places.end(), [&](const std::string& each) { return os::is_within(path, each); });
+}
+
 // What a profile's paths are in this machine's terms. A directory is read once, however many of them have their
 // wildcards in it.
 class Expander {
@@ -128,11 +132,8 @@ struct OwnPlaces {
     const auto paths = os::paths_from_environment();
     if (!paths) return own;
     const std::string lists = policy::net_lists_dir(paths->profiles_dir());
-    own.directories = {paths->state_dir, paths->runtime_dir, paths->profiles_dir(), lists};
-    own.files = {paths->config_file, lists.substr(0, lists.rfind('/')) + "/platform.json"};
-    // With all that will be in it; elsewhere the file may lie beside anything.
-    const std::string directory = paths->config_file.substr(0, paths->config_file.rfind('/'));
-    if (directory.ends_with("/sallyport")) own.directories.push_back(directory);
+    own.directories = {paths->state_dir, paths->runtime_dir, paths->config_dir, paths->profiles_dir(), lists};
+    own.files = {paths->config_file, paths->platform_file()};
     return own;
   }
 
@@ -146,17 +147,25 @@ struct OwnPlaces {
     return places;
   }
 
-  // What a sandbox could make in our place: made now, so that it can be hidden.
-  void make_missing(const std::vector<std::string>& writable) const {
-    for (const std::string& path : directories) {
-      if (os::real_path(path)) continue;
-      std::error_code failed;
-      const std::string would_be = std::filesystem::weakly_canonical(path, failed);
-      const bool is_in_reach = std::any_of(writable.begin(), writable.end(),
-                                           [&](const std::string& place) { return os::is_within(would_be, place); });
-      if (!failed && is_in_reach) [[maybe_unused]]
-        const auto made = os::open_private_directory(path);
+  // What a sandbox could make in our place: made now, so that it can be hidden. A link that leads there cannot be held.
+  Status secure(const std::vector<std::string>& writable) const {
+    const auto is_open = [&](const std::string& directory) {
+      return is_in_any(directory, writable) && !is_in_any(directory, existing());
+    };
+    for (const auto* paths : {&directories, &files}) {
+      for (const std::string& path : *paths) {
+        const auto real = os::real_path(path);
+        if (real == path) continue;
+        const os::Walk walk = os::follow_links(path);
+        if (std::any_of(walk.link_directories.begin(), walk.link_directories.end(), is_open)) {
+          return Error::make(Code::invalid_params, "a link leads to Sallyport's own " + path +
+                                                       ", and the sandbox could put another in its place: make "
+                                                       "something smaller writable, or the link a directory");
+        }
+        if (!real && paths == &directories && is_in_any(walk.reached, writable)) TRY(os::open_private_directory(path));
+      }
     }
+    return ok();
   }
 };
 
@@ -187,10 +196,6 @@ Result<std::string> check_workspace(const LaunchContext& context, const std::vec
 // cannot write to, so that tools which are installed in a home are found by their names, and nothing is shadowed.
 std::string search_path(const sandbox::Spec& spec, const std::string& of_caller) {
   std::string path = kSystemPath;
-  const auto holds = [](const std::vector<std::string>& roots, const std::string& directory) {
-    return std::any_of(roots.begin(), roots.end(),
-                       [&](const std::string& root) { return os::is_within(directory, root); });
-  };
   std::vector<std::string> writable = spec.write;
   if (!spec.workspace.empty()) writable.push_back(spec.workspace);
   for (std::size_t at = 0; at <= of_caller.size();) {
@@ -199,8 +204,8 @@ std::string search_path(const sandbox::Spec& spec, const std::string& of_caller)
     at = end + 1;
     const bool is_new = (":" + path + ":").find(":" + directory + ":") == std::string::npos;
     const auto real = directory.starts_with('/') && is_new ? os::real_path(directory) : std::nullopt;
-    if (!real || holds(writable, directory) || holds(writable, *real)) continue;
-    if (holds(spec.exec, directory)) path += ":" + directory;
+    if (!real || is_in_any(directory, writable) || is_in_any(*real, writable)) continue;
+    if (is_in_any(directory, spec.exec)) path += ":" + directory;
   }
   return path;
 }
@@ -286,9 +291,9 @@ std::vector<std::string> real_paths(const std::vector<std::string>& paths, const
   return real;
 }
 
-}  // namespace
+enum class Missing : std::uint8_t { is_left, is_made };
 
-Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchContext& given) {
+Result<sandbox::Spec> spec_of(const policy::Profile& profile, const LaunchContext& given, Missing missing) {
   LaunchContext context = given;
   const OwnPlaces own = OwnPlaces::find();
   if (!context.workspace.empty()) {
@@ -309,7 +314,7 @@ Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchCont
   }
   const std::vector<std::string> written = real_paths(spec.write, spec.is_workspace_writable ? spec.workspace : "");
   const std::vector<std::string> seen = real_paths(spec.read, spec.workspace);
-  own.make_missing(written);
+  if (missing == Missing::is_made) TRY(own.secure(written));
   for (const std::string& place : own.existing()) {
     const auto shows = [&](const std::string& granted) { return os::is_within(place, granted); };
     if (std::any_of(seen.begin(), seen.end(), shows) || std::any_of(written.begin(), written.end(), shows)) {
@@ -333,6 +338,16 @@ Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchCont
   if (!profile.net_allow.empty()) TRY(add_proxy(spec, names_loopback(profile.net_allow)));
   if (profile.allow_weak) spec.allow_weak = sandbox::Risk{"profile " + profile.name + " accepts it"};
   return spec;
+}
+
+}  // namespace
+
+Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchContext& context) {
+  return spec_of(profile, context, Missing::is_made);
+}
+
+Result<sandbox::Spec> show_spec(const policy::Profile& profile, const LaunchContext& context) {
+  return spec_of(profile, context, Missing::is_left);
 }
 
 }  // namespace sallyport::containers

@@ -22,10 +22,14 @@ struct LaunchContext {
   std::function<std::optional<std::string>(const std::string&)> variable;
 };
 
-// INVALID_PARAMS names what is wrong: a workspace that is no directory, is the root or a whole home, or belongs to
-// Sallyport itself. Paths that do not exist are left out, as the sandbox does, and so are our own directories, wherever
-// they lie. With net.allow the sandbox has a proxy.
+// For who launches. INVALID_PARAMS names what is wrong: a workspace that is no directory, is not for this user to read,
+// is the root or a whole home, or belongs to Sallyport itself; a link to our own directories that the sandbox could
+// exchange. Paths that do not exist are left out, as the sandbox does, and so are our own directories, wherever they
+// lie: those that are missing where the sandbox could make them are made first, and if that fails, its error. With
+// net.allow the sandbox has a proxy.
 Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchContext& context);
+// The same for who only looks: makes nothing.
+Result<sandbox::Spec> show_spec(const policy::Profile& profile, const LaunchContext& context);
 
 // Gives a sandbox the listener of a proxy and the variables by which programs find it; see docs/egress.md.
 // `names_loopback`: its rules name a loopback address of the host, so that what is asked of one is asked of the proxy.

@@ -16,7 +16,7 @@ namespace {
 
 // No container's id begins with a dot.
 constexpr const char* kSparePrefix = ".spare-";
-// For a burst of containers; each costs a few inodes.
+// For a burst of containers; each costs a few inodes and the descriptor of a door that listens.
 constexpr std::size_t kSpares = 4;
 // Longer than a container takes to run, so that they are not made while it starts.
 constexpr Millis kRefillAfter{10};

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "os/files.h"
+#include "os/packets.h"
 #include "permit/permit.h"
 
 namespace sallyport::containers {
@@ -78,17 +79,19 @@ Status check_config(const Config& config) {
   if (has_nul(config.workspace) || std::any_of(config.command.begin(), config.command.end(), has_nul)) {
     return Error::make(Code::invalid_params, "command and workspace must not hold a NUL");
   }
-  constexpr std::size_t kMaxConfigBytes = 128U << 10;  // as much as a launcher takes
+  // As much as a launcher and a proxy take in one packet, beside a profile's paths and our own variables.
+  constexpr std::size_t kMaxConfigBytes = os::kMaxPacketBytes - (24U << 10);
   const std::size_t bytes = wire::to_json([&](wire::JsonWriter& json) {
                               json.begin_object();
                               write_strings(json, "command", config.command);
                               write_map(json, "labels", config.labels);
                               write_map(json, "env", config.environment);
+                              write_strings(json, "net_allow", config.net_allow);
                               json.end_object();
                             }).size();
   if (bytes + config.overrides.size() <= kMaxConfigBytes) return ok();
   return Error::make(Code::payload_too_large,
-                     "command, labels, environment and profile of a container are together at "
+                     "command, labels, environment, hosts and profile of a container are together at "
                      "most " +
                          std::to_string(kMaxConfigBytes) + " bytes");
 }

@@ -32,7 +32,7 @@ constexpr Field kCreate[] = {
     {.name = "command", .type = Type::string_array, .required = true, .least = 1, .most = 4096},
     {.name = "env", .type = Type::object},
     {.name = "allow_net", .type = Type::string_array, .most = kMaxRules},
-    {.name = "search_path", .type = Type::string, .most = 8192},  // the caller's PATH
+    {.name = "search_path", .type = Type::string, .most = pod::kMaxSearchPathBytes},  // the caller's PATH
     {.name = "size", .type = Type::object, .fields = kSize},
     {.name = "tcp", .type = Type::boolean},
     {.name = "keep_ms", .type = Type::integer, .least = 0, .most = std::int64_t{7} * 24 * 60 * 60 * 1000},

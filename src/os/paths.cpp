@@ -48,6 +48,12 @@ Result<std::string> own_xdg_runtime() {
 
 }  // namespace
 
+bool is_tidy(const std::string& path) {
+  const std::string parts = path + "/";
+  return path.starts_with('/') && parts.find("//") == std::string::npos && parts.find("/./") == std::string::npos &&
+         parts.find("/../") == std::string::npos;
+}
+
 // The file itself and not getpwuid: other sources of users would need libraries that a static program lacks.
 std::string home_directory() {
   if (std::string home = variable("HOME"); home.starts_with('/')) return home;
@@ -69,9 +75,10 @@ Result<Paths> paths_from_environment() {
              xdg_runtime.empty() ? "/tmp/sallyport-" + std::to_string(::geteuid()) : xdg_runtime + "/sallyport"));
   const std::string home_dir = home_directory();
   if (home_dir.empty()) return Error::make(Code::invalid_params, "no home directory is known; set HOME");
-  const std::string xdg_config = variable("XDG_CONFIG_HOME"), xdg_state = variable("XDG_STATE_HOME");
-  TRY(paths.config_file, choose("SALLYPORT_CONFIG", (xdg_config.empty() ? home_dir + "/.config" : xdg_config) +
-                                                        "/sallyport/sallyport.toml"));
+  const std::string xdg_state = variable("XDG_STATE_HOME");
+  TRY(const std::string xdg_config, choose("XDG_CONFIG_HOME", home_dir + "/.config"));
+  paths.config_dir = xdg_config + "/sallyport";
+  TRY(paths.config_file, choose("SALLYPORT_CONFIG", paths.config_dir + "/sallyport.toml"));
   TRY(paths.state_dir,
       choose("SALLYPORT_STATE_DIR", (xdg_state.empty() ? home_dir + "/.local/state" : xdg_state) + "/sallyport"));
   paths.egress_hosts = variable("SALLYPORT_EGRESS_HOSTS");

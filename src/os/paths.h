@@ -10,15 +10,22 @@
 
 namespace sallyport::os {
 
+// The platform's own file, where sallyport.toml has no [platform].
+inline std::string platform_file_beside(const std::string& config_file) {
+  return config_file.substr(0, config_file.rfind('/') + 1) + "platform.json";
+}
+
 struct Paths {
-  std::string config_file;  // $SALLYPORT_CONFIG, else ~/.config/sallyport/sallyport.toml
-  std::string state_dir;    // $SALLYPORT_STATE_DIR, else ~/.local/state/sallyport
+  std::string config_dir;   // $XDG_CONFIG_HOME/sallyport, else ~/.config/sallyport: ours, whichever file is used
+  std::string config_file;  // $SALLYPORT_CONFIG, which may lie beside anything, else sallyport.toml there
+  std::string state_dir;    // $SALLYPORT_STATE_DIR, else sallyport in $XDG_STATE_HOME, else in ~/.local/state
   // $SALLYPORT_RUNTIME_DIR, else sallyport in $XDG_RUNTIME_DIR or, where that is not set, in /run/user/<uid>; without a
   // login's directory /tmp/sallyport-<uid>.
   std::string runtime_dir;
   // $SALLYPORT_EGRESS_HOSTS: a file like /etc/hosts that the egress proxy asks instead of the machine's resolver.
   std::string egress_hosts;
 
+  std::string platform_file() const { return platform_file_beside(config_file); }
   std::string profiles_dir() const { return config_file.substr(0, config_file.rfind('/')) + "/profiles"; }
   std::string control_socket() const { return runtime_dir + "/warden.sock"; }
   std::string lock_file() const { return runtime_dir + "/warden.lock"; }  // held by the warden; its pid and start time
@@ -42,11 +49,19 @@ inline bool is_below(std::string_view path, std::string_view directory) {
   return path != directory && is_within(path, directory);
 }
 
+// Absolute, and without anything that does not read as it means: empty parts, a last slash, dots.
+bool is_tidy(const std::string& path);
+
 // As realpath(3); nothing, and errno, if it leads nowhere.
 std::optional<std::string> real_path(const std::string& path);
 
-// The real directories in which the links lie that real_path() follows for this path.
-std::vector<std::string> link_directories(const std::string& path);
+// What real_path() does, step by step: where it leads, and the real directories in which the links lie that were
+// followed. What changes meanwhile may be seen as it never was at once: then it is not what real_path() says.
+struct Walk {
+  std::string reached;
+  std::vector<std::string> link_directories;
+};
+Walk follow_links(const std::string& path);
 
 // $HOME, else what /etc/passwd says; empty if neither does.
 std::string home_directory();

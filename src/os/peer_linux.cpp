@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <string>
 
 #include "os/peer.h"
@@ -138,8 +139,9 @@ Status require_server_beside_us(int socket) {
   Status own = server ? require_own_namespaces(*server) : Status(server.error());
   if (own) return own;
   pollfd ended{server ? server->process_fd.get() : -1, POLLIN, 0};
-  const bool is_gone = !server || ::poll(&ended, 1, 0) > 0;
-  return is_gone ? Error::make(Code::unavailable, "it has just ended", own.error().describe()) : std::move(own).error();
+  const bool has_ended = server ? ::poll(&ended, 1, 0) > 0 : ::kill(credentials.pid, 0) != 0 && errno == ESRCH;
+  return has_ended ? Error::make(Code::unavailable, "it has just ended", own.error().describe())
+                   : std::move(own).error();
 }
 
 Result<NamespaceId> namespace_id(int fd) {

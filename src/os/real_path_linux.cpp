@@ -9,6 +9,7 @@
 #include <climits>
 #include <cstdlib>
 #include <memory>
+#include <utility>
 
 #include "base/unique_fd.h"
 #include "os/paths.h"
@@ -21,10 +22,7 @@ enum class Look { real, absent, unclear };
 // One look-up instead of one for each of its parts: most paths have no links in them, and nothing to tidy up. A path of
 // which a part is not there has no link in front of that either, or the link would have been told.
 Look look_at(const std::string& path) {
-  const std::string parts = path + "/";
-  const bool is_tidy = path.starts_with('/') && parts.find("//") == std::string::npos &&
-                       parts.find("/./") == std::string::npos && parts.find("/../") == std::string::npos;
-  if (!is_tidy) return Look::unclear;
+  if (!is_tidy(path)) return Look::unclear;
   const open_how how{O_PATH | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS};
   const UniqueFd found(static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof(how))));
   if (found) return Look::real;
@@ -42,7 +40,7 @@ std::optional<std::string> real_path(const std::string& path) {
   return std::string(real.get());
 }
 
-std::vector<std::string> link_directories(const std::string& path) {
+Walk follow_links(const std::string& path) {
   constexpr std::size_t kMaxLinks = 40;  // as the kernel
   std::vector<std::string> directories;
   std::string done, rest = path;  // what was walked, without links; what is left
@@ -68,7 +66,7 @@ std::vector<std::string> link_directories(const std::string& path) {
     rest.insert(0, text.data(), static_cast<std::size_t>(length));
     if (text[0] == '/') done.clear();
   }
-  return directories;
+  return {done.empty() ? "/" : done, std::move(directories)};
 }
 
 }  // namespace sallyport::os

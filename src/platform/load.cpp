@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "os/files.h"
+#include "os/paths.h"
 #include "platform/tree_toml.h"
 
 namespace sallyport::platform {
@@ -34,7 +35,7 @@ Result<Config> load_config(const std::string& sallyport_toml) {
       TRY(config, parse_config(tree_from_toml(*section), sallyport_toml));
     }
   }
-  const std::string beside = sallyport_toml.substr(0, sallyport_toml.rfind('/') + 1) + "platform.json";
+  const std::string beside = os::platform_file_beside(sallyport_toml);
   TRY(const auto json, read_if_there(beside));
   if (json && config) {
     return Error::make(Code::invalid_params,

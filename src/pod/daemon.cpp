@@ -307,14 +307,15 @@ void Daemon::drained() {
   covers_.reset();
   ending_ = std::thread([this, running = std::move(*running_)]() mutable {
     running.kill();
-    loop_.post([this, found = running.scan()] { tell_end(found); });
+    auto told = running.scan().sentences();
+    for (std::string& remark : sandbox::remarks(running.findings())) told.push_back(std::move(remark));
+    loop_.post([this, told = std::move(told)]() mutable { tell_end(std::move(told)); });
   });
   running_.reset();
 }
 
-void Daemon::tell_end(const sandbox::ScanReport& found) {
+void Daemon::tell_end(std::vector<std::string> sentences) {
   ending_.join();
-  auto sentences = found.sentences();
   sandbox::shorten(sentences);
   for (const std::string& sentence : sentences) {
     log_.warn(sentence);

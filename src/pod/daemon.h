@@ -82,7 +82,7 @@ class Daemon {
   void check_silence(std::uint64_t output_before);
   void maybe_drained();
   void drained();
-  void tell_end(const sandbox::ScanReport& found);
+  void tell_end(std::vector<std::string> sentences);  // about what was left out, and what it left behind
   void stop_agent(Millis grace);
   void collect();
   void end_if_done();

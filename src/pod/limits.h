@@ -61,6 +61,7 @@ inline constexpr Millis kLastWords{2000};
 inline constexpr Millis kRestorePause{100};
 
 inline constexpr std::size_t kMaxNameBytes = 48;
+inline constexpr std::size_t kMaxSearchPathBytes = 8U << 10;  // of the caller's PATH: more places than anybody keeps
 inline constexpr std::size_t kMaxRecordBytes = 256U << 10;
 inline constexpr std::size_t kLastWordsBytes = 4096;
 

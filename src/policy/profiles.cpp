@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "policy/builtin_profiles.h"
 #include "policy/made_profiles.h"
 #include "policy/net_lists.h"
 #include "policy/profile.h"
@@ -57,7 +58,7 @@ Status Profiles::add_files(const std::string& directory) {
                                           [&](const MadeProfile& each) { return each.name == profile.name; });
       if (is_builtin || known != profiles_.end()) {
         return Error::make(Code::conflict, path + ": profile '" + profile.name + "' is already defined (" +
-                                               (is_builtin ? "built in" : known->second.source) + ")");
+                                               (is_builtin ? kBuiltinSource : known->second.source) + ")");
       }
       profiles_.emplace(profile.name, std::move(profile));
     }

@@ -79,6 +79,7 @@ class Helper {
   std::atomic<std::uint32_t> is_root_changed_ = 0;
   std::atomic<bool> is_host_taken_ = false;
   // Written by the helper, which shares this memory.
+  bool has_namespaces_ = false;
   int listener_ = -1;
   int network_ = -1;
   int ipc_ = -1;

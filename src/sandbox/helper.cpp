@@ -26,7 +26,8 @@ int Helper::run(void* self) {
 }
 
 void Helper::make_network() {
-  if (sandbox::make_network(has_proxy_ ? &listener_ : nullptr, CLONE_NEWIPC)) {
+  has_namespaces_ = ::unshare(CLONE_NEWNET | CLONE_NEWIPC) == 0;
+  if (has_namespaces_ && set_up_network(has_proxy_ ? &listener_ : nullptr)) {
     network_ = ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     ipc_ = ::open("/proc/self/ns/ipc", O_RDONLY | O_CLOEXEC);
   }
@@ -46,7 +47,7 @@ void Helper::start() {
   make_network();  // the thread sanitizer cannot follow a process that shares memory with another
 #else
   helper_ = ::clone(&Helper::run, stack_ + sizeof(stack_), CLONE_VM | CLONE_FILES | SIGCHLD, this);
-  reporter_.must(Step::loopback, helper_);
+  reporter_.must(Step::more_namespaces, helper_);
 #endif
 }
 
@@ -58,10 +59,12 @@ void Helper::root_is_changed() {
 int Helper::finish() {
   while (helper_ > 0 && ::waitpid(helper_, nullptr, __WALL) < 0 && errno == EINTR) {
   }
-  if (network_ < 0 || ipc_ < 0) reporter_.fail(Step::loopback, error_ != 0 ? error_ : ECHILD);
-  if (!is_host_detached_) reporter_.fail(Step::pivot, error_ != 0 ? error_ : ECHILD);
-  reporter_.must(Step::loopback, ::setns(network_, CLONE_NEWNET));
-  reporter_.must(Step::loopback, ::setns(ipc_, CLONE_NEWIPC));
+  errno = error_ != 0 ? error_ : ECHILD;
+  reporter_.must(Step::more_namespaces, has_namespaces_ ? 0 : -1);
+  reporter_.must(Step::loopback, network_ >= 0 && ipc_ >= 0 ? 0 : -1);
+  reporter_.must(Step::pivot, is_host_detached_ ? 0 : -1);
+  reporter_.must(Step::more_namespaces, ::setns(network_, CLONE_NEWNET));
+  reporter_.must(Step::more_namespaces, ::setns(ipc_, CLONE_NEWIPC));
   ::close(network_);
   ::close(ipc_);
   return listener_;

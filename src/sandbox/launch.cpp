@@ -53,9 +53,9 @@ std::string item_name(const Plan& plan, Step step, std::uint32_t index) {
 Error launch_error(const Plan& plan, const Notice& notice) {
   if (notice.step == Step::exec && !plan.command.empty()) {
     const std::string& name = plan.command.front();
-    if (notice.value == ENOENT) return Error::make(Code::not_found, "command not found: " + name);
+    if (notice.value == ENOENT) return Error::make(Code::not_found, std::string(kNoSuchCommand) + name);
     if (notice.value == EACCES) {
-      return Error::make(Code::policy_denied, "may not be executed: " + name,
+      return Error::make(Code::policy_denied, std::string(kNotExecutable) + name,
                          "not on the exec list, or without the execute permission");
     }
   }
@@ -76,11 +76,15 @@ std::string joined(const std::vector<std::string>& parts) {
   return text;
 }
 
+// The kernel's ways to say that this user has no more of a kind, or none at all.
+bool is_refusal_of_namespaces(int error) {
+  return error == EPERM || error == ENOSPC || error == EUSERS || error == EINVAL;
+}
+
 Error not_accepted(const Machine& machine, const std::string& why) {
-  return Error::make(
-      Code::unavailable,
-      "user namespaces are not available" + why +
-          "; a weak sandbox (--allow-weak) was not accepted, in which would be lost: " + joined(weak_losses(machine)));
+  return Error::make(Code::unavailable,
+                     why + "; a weak sandbox (--allow-weak) was not accepted, in which would be lost: " +
+                         joined(weak_losses(machine)));
 }
 
 }  // namespace
@@ -176,10 +180,11 @@ struct Running::State {
 
 namespace {
 
-// Whether nothing cheaper would hold: see Limits::use_cgroup.
+// Whether nothing cheaper would hold: joining a control group waits for an RCU grace period, milliseconds at every
+// start. Without one memory is supervised by pid 1.
 bool needs_cgroup(const Limits& limits, const Plan& plan) {
   const bool is_uncounted_root = ::geteuid() == 0 && limits.processes != 0 && plan.pid_max.empty() && !plan.is_weak;
-  return limits.use_cgroup || limits.cpus > 0 || is_uncounted_root;
+  return limits.cpus > 0 || is_uncounted_root;
 }
 
 Status make_cgroup(const Spec& spec, const LaunchOptions& options, os::Cgroup& cgroup) {
@@ -258,7 +263,9 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
   if (options.faults.fail_at == Step::plan) return Error::from_errno("cannot plan the sandbox", options.faults.error);
   TRY(check_streams(options));
   auto state = std::make_unique<Running::State>();
-  if (!options.machine.has_user_namespaces && !spec.allow_weak) return not_accepted(options.machine, {});
+  if (!options.machine.has_user_namespaces && !spec.allow_weak) {
+    return not_accepted(options.machine, "user namespaces are not available");
+  }
   state->missed = make_up_missed(spec);
   TRY(state->plan, make_plan(spec, options.machine));
   Plan& plan = state->plan;
@@ -304,18 +311,19 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
     pid = clone_process(flags, &pidfd);
   }
   if (pid == 0) run_child(context);
+  const auto do_without = [&](const std::string& what, int error) -> Result<Running> {
+    if (!spec.allow_weak || options.faults.fail_at == Step::clone) {
+      return not_accepted(options.machine,
+                          what + " are not available: " + errno_name(error) + ", see /proc/sys/user/max_*_namespaces");
+    }
+    LaunchOptions weak = options;
+    weak.machine.has_user_namespaces = false;
+    state.reset();
+    return start(spec, weak, moved);
+  };
   if (pid < 0) {
     const int error = errno;
-    const bool is_forbidden = error == EPERM || error == ENOSPC || error == EUSERS || error == EINVAL;
-    if (is_forbidden && !plan.is_weak && spec.allow_weak && options.faults.fail_at != Step::clone) {
-      LaunchOptions weak = options;
-      weak.machine.has_user_namespaces = false;
-      state.reset();
-      return start(spec, weak, moved);
-    }
-    if (is_forbidden && !plan.is_weak) {
-      return not_accepted(options.machine, ": " + errno_name(error) + ", see /proc/sys/user/max_*_namespaces");
-    }
+    if (is_refusal_of_namespaces(error) && !plan.is_weak) return do_without("user namespaces", error);
     Error failed = Error::from_errno("cannot start the sandbox: " + std::string(to_string(Step::clone)), error);
     failed.code = Code::unavailable;
     return failed;
@@ -328,6 +336,9 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
   const std::optional<Notice> first = state->receive();
   if (!first) return Error::make(Code::unavailable, "the sandbox ended while it was being built");
   if (first->kind == Notice::Kind::failed) {
+    if (first->step == Step::more_namespaces && is_refusal_of_namespaces(first->value)) {
+      return do_without("namespaces of network and IPC", first->value);
+    }
     const bool is_cover = first->step == Step::pin || first->step == Step::mask;
     if (!is_cover || !is_change(first->value)) return launch_error(plan, *first);
     moved = item_name(plan, first->step, first->index);

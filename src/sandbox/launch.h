@@ -24,6 +24,9 @@
 
 namespace sallyport::sandbox {
 
+// How an error begins if the command is not there inside, or may not be executed; its name follows.
+inline constexpr std::string_view kNoSuchCommand = "command not found: ", kNotExecutable = "may not be executed: ";
+
 struct LaunchOptions {
   int stdio[3] = {0, 1, 2};  // -1: /dev/null
   TerminalMode terminal = TerminalMode::detached;

@@ -13,7 +13,7 @@ void fields(Visitor& v, Bind& m) {
 }
 template <typename Visitor>
 void fields(Visitor& v, Limits& m) {
-  v(m.memory_bytes, m.processes, m.cpus, m.open_files, m.file_bytes, m.scratch_bytes, m.use_cgroup, m.duration, m.idle);
+  v(m.memory_bytes, m.processes, m.cpus, m.open_files, m.file_bytes, m.scratch_bytes, m.duration, m.idle);
 }
 template <typename Visitor>
 void fields(Visitor& v, Risk& m) {
@@ -22,8 +22,8 @@ void fields(Visitor& v, Risk& m) {
 template <typename Visitor>
 void fields(Visitor& v, Spec& m) {
   v(m.name, m.command, m.environment, m.directory, m.hostname, m.workspace, m.is_workspace_writable, m.home, m.read,
-    m.write, m.deny, m.deny_patterns, m.binds, m.exec, m.refuse_hard_links, m.use_all_landlock_rights, m.has_proxy,
-    m.limits, m.protect_workspace, m.report_violations, m.allow_weak, m.scan_records);
+    m.write, m.meant, m.deny, m.deny_patterns, m.binds, m.exec, m.refuse_hard_links, m.use_all_landlock_rights,
+    m.has_proxy, m.limits, m.protect_workspace, m.report_violations, m.allow_weak, m.scan_records);
 }
 template <typename Visitor>
 void fields(Visitor& v, LaunchRequest& m) {

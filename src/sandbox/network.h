@@ -3,8 +3,8 @@
 
 namespace sallyport::sandbox {
 
-// For the calling thread, from here on; with a listener on kProxyPort if `listener` is given, and together with
-// namespaces of these other kinds (CLONE_NEW...). Neither allocates nor locks. False: errno says why.
-bool make_network(int* listener, int others = 0);
+// In the new namespace of the calling thread; with a listener on kProxyPort if `listener` is given. Neither allocates
+// nor locks. False: errno says why.
+bool set_up_network(int* listener);
 
 }  // namespace sallyport::sandbox

@@ -90,23 +90,39 @@ bool is_led_out(const Spec& spec, const std::string& path, const std::string& re
   });
 }
 
-// An earlier sandbox may also have had another profile or workspace, and so have made any link in a place that this
-// user can write. In the home itself it has made none, because that is never a workspace. Root can write everywhere:
-// outside of its home links are the system's.
-bool is_link_doubtful(const Spec& spec, std::string path) {
-  const std::string home = os::real_path(spec.home).value_or(spec.home);
-  if (os::is_within(path, spec.home)) path.replace(0, spec.home.size(), home);
-  const std::vector<std::string> directories = os::link_directories(path);
-  return std::any_of(directories.begin(), directories.end(), [&](const std::string& directory) {
-    if (home != "/" && os::is_within(directory, home)) return directory != home;
-    return ::geteuid() != 0 && ::faccessat(AT_FDCWD, directory.c_str(), W_OK, AT_EACCESS) == 0;
-  });
+// Where root's links are the system's: whoever could write there would have the machine anyway. In the first ones
+// only their own entries.
+constexpr std::array<std::string_view, 4> kTopsOfSystem = {"/", "/run", "/usr", "/var"};
+constexpr std::array<std::string_view, 4> kTreesOfSystem = {"/etc", "/usr/bin", "/usr/lib", "/usr/sbin"};
+
+// Whether a sandbox that this user started, with whichever profile and workspace, may have made what lies there. A mode
+// says nothing about a directory of the user's own, nor an owner about one below it, which can be moved.
+bool is_open_to_sandboxes(std::string directory) {
+  if (::geteuid() == 0) {
+    return std::find(kTopsOfSystem.begin(), kTopsOfSystem.end(), directory) == kTopsOfSystem.end() &&
+           std::none_of(kTreesOfSystem.begin(), kTreesOfSystem.end(),
+                        [&](std::string_view tree) { return os::is_within(directory, tree); });
+  }
+  for (; directory.size() > 1; directory.resize(directory.rfind('/'))) {
+    if (is_own(directory) || ::faccessat(AT_FDCWD, directory.c_str(), W_OK, AT_EACCESS) == 0) return true;
+  }
+  return false;
 }
 
-// Inside it must not mean another path.
-bool is_tidy(const std::string& path) {
-  const std::string parts = path + "/";
-  return path.starts_with('/') && parts.find("/./") == std::string::npos && parts.find("/../") == std::string::npos;
+// In the home itself no sandbox has made a link, because that is never a workspace. Where the links lead elsewhere now
+// than they did when `real` was found, one is at it.
+bool is_link_doubtful(const Spec& spec, std::string path, const std::string& real) {
+  std::string home = spec.home;
+  if (!home.empty()) {
+    home = os::real_path(home).value_or(home);
+    if (os::is_within(path, spec.home)) path.replace(0, spec.home.size(), home);
+  }
+  const os::Walk walk = os::follow_links(path);
+  return walk.reached != real ||
+         std::any_of(walk.link_directories.begin(), walk.link_directories.end(), [&](const std::string& directory) {
+           const bool is_in_home = !home.empty() && home != "/" && os::is_within(directory, home);
+           return is_in_home ? directory != home : is_open_to_sandboxes(directory);
+         });
 }
 
 Status add_paths(const Spec& spec, const std::vector<std::string>& paths, bool is_writable, RootTree& tree,
@@ -117,7 +133,8 @@ Status add_paths(const Spec& spec, const std::vector<std::string>& paths, bool i
     if (is_led_out(spec, path, *real)) {
       return Error::make(Code::policy_denied, "a link in a writable place leads out of it: " + path, "to " + *real);
     }
-    if (*real != path && is_link_doubtful(spec, path)) {
+    const bool is_meant = std::find(spec.meant.begin(), spec.meant.end(), path) != spec.meant.end();
+    if (*real != path && !is_meant && is_link_doubtful(spec, path, *real)) {
       left_out.emplace_back(path, *real);
       continue;
     }
@@ -125,8 +142,8 @@ Status add_paths(const Spec& spec, const std::vector<std::string>& paths, bool i
       return Error::make(Code::invalid_params, "a profile may not mount " + path, "resolves to " + *real);
     }
     tree.bind(*real, *real, is_writable, 0);
-    // The name that was asked for must work too when a link led elsewhere.
-    if (*real != path && !tree.is_visible(path) && is_tidy(path)) {
+    // The name that was asked for must work too when a link led elsewhere, if it means the same path inside.
+    if (*real != path && !tree.is_visible(path) && os::is_tidy(path)) {
       tree.link(path, *real);
     }
   }

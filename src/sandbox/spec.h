@@ -29,13 +29,10 @@ inline constexpr std::uint16_t kProxyPort = 3128;
 struct Limits {
   std::uint64_t memory_bytes = 4ULL << 30;
   std::uint32_t processes = 512;
-  double cpus = 0;
+  double cpus = 0;  // needs a control group: see needs_cgroup()
   std::uint64_t open_files = 1024;
   std::uint64_t file_bytes = 2ULL << 30;     // of one file
   std::uint64_t scratch_bytes = 1ULL << 30;  // of /tmp, /dev/shm and the home directory together
-  // Joining a control group waits for an RCU grace period, milliseconds at every start; without one
-  // memory is supervised by pid 1. A cpu limit always needs a group.
-  bool use_cgroup = false;
   std::chrono::milliseconds duration{0};
   std::chrono::milliseconds idle{0};  // without output or input; enforced by who holds the streams
 };
@@ -54,7 +51,10 @@ struct Spec {
   std::string home;                // private and empty; empty: none
   std::vector<std::string> read;   // mounted read-only
   std::vector<std::string> write;  // mounted read-write
-  std::vector<std::string> deny;   // beats read and write, at the same or any deeper path
+  // Of these, what was named for this very launch, or by the host itself: links on the way are followed wherever they
+  // lie. Elsewhere what is behind a link that an earlier sandbox may have made is left out.
+  std::vector<std::string> meant;
+  std::vector<std::string> deny;  // beats read and write, at the same or any deeper path
   // Hidden in the workspace: relative paths as matches_path() (base/path_pattern.h) takes them.
   std::vector<std::string> deny_patterns;
   std::vector<Bind> binds;

@@ -29,6 +29,7 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(Step::count)> kN
     "mask a denied path",
     "make the root read-only",
     "set the host name",
+    "create the namespaces of network and IPC",
     "bring loopback up",
     "set the limits",
     "drop all capabilities",

@@ -30,6 +30,7 @@ enum class Step : std::uint8_t {
   mask,
   seal_root,
   hostname,
+  more_namespaces,  // of the network and of IPC
   loopback,
   limits,
   capabilities,

@@ -1,9 +1,11 @@
 """What a profile grants beside links and places that an earlier sandbox may have had its hands on."""
+import json
 import os
 import pathlib
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 
 SALLYPORT = os.path.join(os.environ["SALLYPORT_BIN"], "sallyport")
@@ -38,6 +40,22 @@ class Grants(unittest.TestCase):
         self.assert_home_is_hidden(ran)
         self.assertFalse((self.home / ".bashrc").exists())
 
+    def test_what_was_left_out_is_told_in_json_and_of_a_pod_too(self):
+        link = self.home / ".npm/_cacache"
+        link.symlink_to("..")
+        ran = self.sallyport("--json", "run", "--no-warden", "--profile", "build", "--", "true")
+        self.assertEqual(json.loads(ran.stderr)["left_out"], [{"path": str(link), "leads_to": str(self.home)}])
+        self.addCleanup(self.sallyport, "down")
+        ran = self.sallyport("pod", "new", "--profile", "build", "--name", "p", "--", "true")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.sallyport("pod", "wait", "p")
+        for _ in range(100):
+            found = self.sallyport("audit", "query", "--method", "container.finding").stdout
+            if found:
+                break
+            time.sleep(0.1)
+        self.assertIn(f"{link} is behind a link that a sandbox may have made", found)
+
     def test_nor_one_that_a_workspace_may_have_had_in_it(self):
         self.run_in(where=self.home / ".config", command="ln -s .. opencode")
         self.assertTrue((self.home / ".config/opencode").is_symlink())
@@ -58,17 +76,45 @@ class Grants(unittest.TestCase):
     def test_whoever_names_a_link_at_the_command_line_means_where_it_leads(self):
         (self.home / "dotfiles/data").mkdir()
         (self.home / "dotfiles/data/x").write_text("seen")
-        (self.home / ".config/data").symlink_to("../dotfiles/data")
-        ran = self.run_in("--read", str(self.home / ".config/data"), command=f"cat {self.home}/dotfiles/data/x")
-        self.assertEqual(ran.stdout, "seen", ran.stderr)
+        program = self.home / "dotfiles/data/tool"
+        program.write_text("#!/bin/sh\necho ran\n")
+        program.chmod(0o755)
+        link = self.home / ".config/data"
+        link.symlink_to("../dotfiles/data")
+        for name in (link, f"{link}/", "../.config/data"):
+            ran = self.run_in("--read", str(name), command=f"cat {link}/x {self.home}/dotfiles/data/x")
+            self.assertEqual((ran.stdout, ran.stderr), ("seenseen", ""), name)
+        ran = self.run_in("--exec", str(link), command=f"{link}/tool; tool", PATH=f"{self.environment['PATH']}:{link}")
+        self.assertEqual((ran.stdout, ran.stderr), ("ran\nran\n", ""))
+        ran = self.run_in("--write", str(link), command=f"echo new > {link}/new")
+        self.assertEqual((self.home / "dotfiles/data/new").read_text(), "new\n", ran.stderr)
+
+    def test_what_else_fails_is_not_said_of_the_command(self):
+        tools = self.home / "tools"
+        tools.mkdir()
+        tool = tools / "tool"
+        tool.write_text("#!/no/interpreter\n")
+        tool.chmod(0o755)
+        ran = self.sallyport("run", "--no-warden", "--exec", str(tool), "--", str(tool))
+        self.assertIn("the interpreter that it names is not", ran.stderr)
+        ran = self.sallyport("run", "--no-warden", "--", str(tool))
+        self.assertIn(f"allow it with --exec {tools};", ran.stderr)
+        (self.project / "out").symlink_to(tools)
+        ran = self.sallyport("run", "--no-warden", "--read", "out", "--", str(tool))
+        self.assertIn("leads out of it", ran.stderr)
+        self.assertNotIn("the host has it", ran.stderr)
 
     def test_our_own_places_are_hidden_also_behind_a_link(self):
         self.run_in(command="true")
         secret = self.home / "own/state/audit.key"
         secret.write_text("SECRET")
-        (self.home / "link").symlink_to("own")
+        (self.home / "own/readable").write_text("seen")
+        link = self.home / "link"
+        link.symlink_to("own")
         for option in ("--read", "--write"):
-            ran = self.run_in(option, str(self.home / "link"), command=f"cat {secret}; echo x > {secret}; ls {secret.parent}")
+            ran = self.run_in(option, str(link), command=f"cat {link}/readable {link}/state/audit.key {secret}; "
+                              f"echo x > {secret}; ls {secret.parent} {link}/state")
+            self.assertIn("seen", ran.stdout)
             self.assertNotIn("SECRET", ran.stdout)
             self.assertNotIn("audit.key\n", ran.stdout)
         self.assertEqual(secret.read_text(), "SECRET")
@@ -79,6 +125,41 @@ class Grants(unittest.TestCase):
                           "echo evil.example.org:443 > sallyport/net.lists/npm; echo x > sallyport/platform.json; echo x > sallyport/sallyport.toml")
         self.assertNotEqual(ran.returncode, 0)
         self.assertEqual([each for each in ours.rglob("*") if each.is_file()], [])
+
+    def test_a_directory_of_our_name_is_ours_only_where_it_is_by_default(self):
+        checkout = self.home / "src/sallyport"
+        checkout.mkdir(parents=True)
+        (checkout / "my.toml").write_text("")
+        ours = self.home / ".config/sallyport"
+        ours.mkdir(mode=0o700)
+        for where, works in ((checkout, True), (ours, False)):
+            ran = self.run_in(where=where, command="echo ran; cat my.toml", SALLYPORT_CONFIG=str(checkout / "my.toml"))
+            self.assertEqual("ran\n" in ran.stdout, works, ran.stderr)
+
+    def test_a_link_to_them_is_not_left_to_a_sandbox(self):
+        (self.home / "dotfiles/sallyport").mkdir(mode=0o700)
+        ours = self.home / ".config/sallyport"
+        for target in ("../dotfiles/sallyport", "nowhere"):
+            ours.symlink_to(target)
+            ran = self.run_in(where=self.home / ".config", command="rm sallyport; mkdir sallyport; echo ran")
+            self.assertEqual(ran.stdout, "")
+            self.assertIn(f"a link leads to Sallyport's own {ours}", ran.stderr)
+            self.assertEqual(self.run_in(command="echo ran").stdout, "ran\n")
+            ours.unlink()
+        # One that is hidden itself is out of its reach.
+        ours.mkdir(mode=0o700)
+        (self.home / "dotfiles/sallyport.toml").write_text("")
+        (ours / "sallyport.toml").symlink_to("../../dotfiles/sallyport.toml")
+        self.assertEqual(self.run_in(where=self.home / ".config", command="echo ran").stdout, "ran\n")
+
+    def test_who_only_looks_makes_nothing_and_who_cannot_make_them_does_not_launch(self):
+        ours = self.home / ".config/sallyport"
+        self.assertEqual(self.sallyport("policy", "show", where=self.home / ".config").returncode, 0)
+        self.assertFalse(ours.exists())
+        ours.write_text("no directory")
+        ran = self.run_in(where=self.home / ".config", command="echo ran")
+        self.assertEqual(ran.stdout, "")
+        self.assertIn(str(ours), ran.stderr)
 
     def test_a_search_path_does_not_lead_into_the_workspace_by_another_spelling(self):
         binaries = self.project / "bin"
@@ -92,15 +173,27 @@ class Grants(unittest.TestCase):
         self.assertNotIn("project", ran.stdout)
         self.assertNotIn(f"{local}/w", ran.stdout)
 
+    def test_a_search_path_that_is_longer_than_a_pod_takes_is_cut_between_its_places(self):
+        local = self.home / ".local/bin"
+        local.mkdir(parents=True)
+        far = [f"/nix/store/{each:064}/bin" for each in range(200)]
+        self.addCleanup(self.sallyport, "down")
+        ran = self.sallyport("pod", "new", "--profile", "agent", "--name", "p", "--", "sh", "-c", 'echo "$PATH" > path',
+                             PATH=":".join([self.environment["PATH"], str(local), *far]))
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.sallyport("pod", "wait", "p")
+        self.assertIn(f":{local}:", (self.project / "path").read_text())
+
     def test_credentials_of_tools_that_an_agent_may_read_are_not_among_it(self):
-        for name in (".config/git/credentials", ".local/share/uv/credentials/credentials.toml", ".npm-global/etc/npmrc",
-                     ".nvm/versions/node/v22.0.0/etc/npmrc"):
-            path = self.home / name
+        for granted, name in ((".config/git", "credentials"), (".local/share/uv", "credentials/credentials.toml"),
+                              (".npm-global", "etc/npmrc"), (".nvm", "versions/node/v22.0.0/etc/npmrc"),
+                              (".asdf", "installs/nodejs/22.0.0/etc/npmrc")):
+            path, beside = self.home / granted / name, self.home / granted / "readable"
             path.parent.mkdir(parents=True)
             path.write_text("KEY")
-            (path.parent.parent / "readable").write_text("seen")
-            ran = self.run_in("--profile", "agent", command=f"cat {path}")
-            self.assertNotIn("KEY", ran.stdout, name)
+            beside.write_text("seen")
+            ran = self.run_in("--profile", "agent", command=f"cat {beside} {path}")
+            self.assertEqual(ran.stdout, "seen", ran.stderr)
 
     # A sandbox that can write the run-time directory's place is there before the warden.
     def test_a_warden_in_a_sandbox_is_none(self):

@@ -30,5 +30,18 @@ TEST(RealPath, IsWhatRealpathSays) {
   }
 }
 
+TEST(FollowLinks, TellsWhereAPathLeadsAndInWhichDirectoriesTheLinksLie) {
+  const sallyport::testing::TemporaryDirectory directory;
+  const std::string root = fs::canonical(directory.path());
+  fs::create_directories(root + "/a/b");
+  fs::create_directory_symlink("../a", root + "/a/back");
+  fs::create_directory_symlink(root + "/a", root + "/link");
+  const Walk walk = follow_links(root + "//link/./back/b/");
+  EXPECT_EQ(walk.reached, root + "/a/b");
+  EXPECT_EQ(walk.link_directories, (std::vector<std::string>{root, root + "/a"}));
+  EXPECT_TRUE(follow_links(root + "/a/b").link_directories.empty());
+  EXPECT_EQ(follow_links("/..").reached, "/");
+}
+
 }  // namespace
 }  // namespace sallyport::os

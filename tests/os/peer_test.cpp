@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -119,6 +120,24 @@ TEST_F(Peers, ThatAreGoneDoNotPassForTheHost) {
   } else {
     EXPECT_EQ(peer.error().code, Code::unauthenticated);
   }
+}
+
+TEST_F(Peers, AreSaidToHaveEndedOnlyIfTheyHave) {
+  in_child([&] { return connect_unix(path()) ? 0 : 1; });
+  const UniqueFd gone = accept();
+  EXPECT_EQ(require_server_beside_us(gone.get()).error().code, Code::unavailable);
+  // Whoever has no descriptor left cannot be told who it is.
+  const pid_t child = connected_child();
+  const UniqueFd fd = accept();
+  EXPECT_TRUE(require_server_beside_us(fd.get()));
+  EXPECT_EQ(in_child([&] {
+              const rlimit none{0, 0};
+              ::setrlimit(RLIMIT_NOFILE, &none);
+              const Status known = require_server_beside_us(fd.get());
+              return !known && known.error().code == Code::unauthenticated ? 0 : 1;
+            }),
+            0);
+  end(child);
 }
 
 TEST_F(Peers, InOtherNamespacesDoNotPassForTheHost) {

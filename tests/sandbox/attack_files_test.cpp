@@ -4,9 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdio>
 #include <filesystem>
+#include <thread>
 
 #include "fixture.h"
+#include "sandbox/plan.h"
 
 namespace sallyport::sandbox {
 namespace {
@@ -245,6 +249,52 @@ TEST_P(FileAttack, PlantsALinkWhereTheProfileMounts) {
     attacked.command = {probe_, "read", secret};
     EXPECT_NE(run(attacked).error.find("leads out of it"), std::string::npos);
   }
+}
+
+// By a sandbox of another profile or workspace, which also takes away the mode by which its user could write there.
+TEST_P(FileAttack, PlantsALinkForALaterProfileAndClosesTheDirectory) {
+  const std::string secret = write("home/.ssh/id_rsa", "x");
+  const std::string cache = make_directory("cache");
+  host("ln -s " + home_ + " " + cache + "/npm && chmod 555 " + cache);
+  for (const bool is_write : {false, true}) {
+    Spec attacked = spec();
+    (is_write ? attacked.write : attacked.read).push_back(cache + "/npm");
+    attacked.command = {probe_, "read", secret};
+    EXPECT_TRUE(is_refused(run(attacked)));
+  }
+}
+
+// By a sandbox that still runs, while the next one is planned.
+TEST_P(FileAttack, SwapsALinkForADirectoryWhileItIsLookedAt) {
+  const std::string cache = make_directory("cache");
+  host("mkdir " + cache + "/npm && ln -s " + home_ + " " + cache + "/link");
+  Spec attacked = spec();
+  attacked.workspace.clear();
+  attacked.write.push_back(cache + "/npm");
+  attacked.command = {"true"};
+  const Outcome outcome = run(attacked, [&] {
+    std::atomic<bool> is_over = false;
+    std::thread swapper([&] {
+      while (!is_over) {
+        ::renameat2(AT_FDCWD, (cache + "/npm").c_str(), AT_FDCWD, (cache + "/link").c_str(), RENAME_EXCHANGE);
+      }
+    });
+    const Machine machine = Machine::probe();
+    int shown = 0;
+    for (int i = 0; i < 3000; ++i) {
+      const auto plan = make_plan(attacked, machine);
+      if (!plan) std::printf("%s\n", plan.error().describe().c_str());
+      if (!plan) break;
+      shown += static_cast<int>(std::any_of(plan->items.begin(), plan->items.end(), [&](const Item& item) {
+        return item.action == Action::bind && item.source == home_;
+      }));
+    }
+    is_over = true;
+    swapper.join();
+    std::filesystem::remove(cache + "/npm");
+    if (shown != 0) std::printf("shown %d times\n", shown), std::fflush(stdout);
+  });
+  EXPECT_EQ(outcome.output, "");
 }
 
 TEST_P(FileAttack, ReadsASecretBehindALink) {

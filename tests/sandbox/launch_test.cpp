@@ -88,6 +88,25 @@ TEST_P(Launch, WorksWithEveryLandlockRight) {
   EXPECT_EQ(outcome.code, 0) << outcome.output;
 }
 
+TEST_P(Launch, SaysWhichNamespacesTheMachineRefusesAndDoesWithoutWhereThatIsAccepted) {
+  host("git init -q .");
+  for (const Step step : {Step::clone, Step::more_namespaces}) {
+    Spec refused = spec();
+    refused.deny.clear();
+    refused.command = {"true"};
+    ForegroundOptions options;
+    options.launch.faults = {step, ENOSPC};
+    const Outcome outcome = run(refused, options);
+    EXPECT_NE(outcome.error.find("max_*_namespaces"), std::string::npos) << outcome.error;
+    EXPECT_NE(outcome.error.find("--allow-weak"), std::string::npos) << outcome.error;
+    EXPECT_FALSE(exists(workspace_ + "/.git/commondir"));
+    if (step == Step::clone) continue;  // the weak one is cloned too
+    EXPECT_NE(outcome.error.find("network and IPC"), std::string::npos) << outcome.error;
+    refused.allow_weak = Risk{"a test"};
+    EXPECT_EQ(run(refused, options).code, 0);
+  }
+}
+
 // Every step once: the error names it, and nothing is left.
 TEST_P(Launch, NamesTheStepThatFailsAndLeavesNothing) {
   host("git init -q . && mkdir .vscode && echo x > .env");
@@ -100,7 +119,7 @@ TEST_P(Launch, NamesTheStepThatFailsAndLeavesNothing) {
     if (failing == Step::join_cgroup && !can_join) continue;
     Spec faulty = spec();
     faulty.command = {"true"};
-    faulty.limits.use_cgroup = failing == Step::cgroup || failing == Step::join_cgroup;
+    if (failing == Step::cgroup || failing == Step::join_cgroup) faulty.limits.cpus = 1;
     ForegroundOptions options;
     options.launch.faults = {failing, EIO};
     const Outcome outcome = run(faulty, options);

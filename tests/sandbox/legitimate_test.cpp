@@ -2,6 +2,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "fixture.h"
 
 namespace sallyport::sandbox {
@@ -124,6 +126,16 @@ TEST_P(LegitimateWork, WritesToAFileOfTheHostThatIsItsOutput) {
   redirected.command = {"bash", "-c", "echo one; echo two >> /dev/stdout"};
   run(redirected, [&] { ::dup2(::open(output.c_str(), O_WRONLY | O_APPEND), 1); });
   EXPECT_EQ(read(output), "one\ntwo\n");
+}
+
+TEST_P(LegitimateWork, IsShownWhatIsBehindALinkOfTheSystem) {
+  if (!std::filesystem::is_symlink("/var/run") || !std::filesystem::is_directory("/run/lock")) {
+    GTEST_SKIP() << "needs /var/run as a link";
+  }
+  Spec shown = spec();
+  shown.read.emplace_back("/var/run/lock");
+  shown.command = {"test", "-d", "/var/run/lock"};
+  EXPECT_EQ(run(shown).code, 0);
 }
 
 TEST_P(LegitimateWork, ReadsTheMachinesFacts) {

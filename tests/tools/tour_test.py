@@ -1,6 +1,7 @@
 import re
+import subprocess
 
-from trees import TreeTest
+from trees import TOOLS, TreeTest
 
 # Stands in for the command line: answers as the real one does, except to the call named by $BREAK.
 FAKE = """#!/bin/sh
@@ -69,3 +70,10 @@ class Tour(TreeTest):
 
     def test_fails_without_programs(self):
         self.assert_fails_saying(self.run_tool("tour", self.root / "nowhere"), "is not there")
+
+    def test_shows_words_so_that_a_shell_takes_them_as_they_are(self):
+        self.write("a", "")
+        words = ["[a]", "~", "a*", "it's", "--name=x", "", "{a,b}", "x^y"]
+        script = f'eval "$(sed -n "/^quoted()/,/^}}/p" {TOOLS}/tour)"; eval "set -- $(quoted "$@")"; printf "%s\\n" "$@"'
+        shown = subprocess.run(["bash", "-c", script, "bash", *words], cwd=self.root, text=True, capture_output=True)
+        self.assertEqual(shown.stdout.splitlines(), words, shown.stderr)

@@ -51,7 +51,7 @@ class Repository : public ::testing::Test {
         [this](const std::string&) {
           Sender sender;
           sender.profile.name = "p";
-          sender.workspace = directory_.path();
+          sender.workspace = named_;
           return std::optional<Sender>(sender);
         },
         [&](const CellCommand& command) {
@@ -72,7 +72,8 @@ class Repository : public ::testing::Test {
     return verdict->kind == Verdict::Kind::approved ? "approved" : verdict->why;
   }
 
-  sallyport::testing::TemporaryDirectory directory_;
+  sallyport::testing::TemporaryDirectory directory_, elsewhere_;
+  std::string named_ = directory_.path();
   SystemClock clock_;
   Log log_{2, LogFormat::text, LogLevel::error, clock_};
 };
@@ -80,6 +81,13 @@ class Repository : public ::testing::Test {
 TEST_F(Repository, ACommitThatExistsAndTouchesNothingProtectedPasses) {
   commit("src/main.c");
   EXPECT_EQ(review(commit("src/other.c")), "approved");
+}
+
+// Whatever the host's configuration names is meant, also where the host itself could have been led astray.
+TEST_F(Repository, ItMayLieBehindALink) {
+  named_ = elsewhere_.path() + "/link";
+  std::filesystem::create_directory_symlink(directory_.path(), named_);
+  EXPECT_EQ(review(commit("src/main.c")), "approved");
 }
 
 TEST_F(Repository, AttackACommitThatDoesNotExistIsRefused) {
