@@ -45,8 +45,7 @@ std::int64_t Subscriptions::publish(const std::string& tenant, const std::string
   }
   for (Subscriber* subscriber : heard_by) {
     const std::uint64_t lost = std::exchange(subscriber->lost, 0);
-    if (lost == 0) continue;
-    warden.send_event(subscriber->call->message().id, "events.lost", "{\"count\":" + std::to_string(lost) + "}");
+    ipc::tell_lost(warden, subscriber->call->message().id, lost);
   }
   warden.send_event({}, "events.message", wire::to_json([&](JsonWriter& json) {
                       json.begin_object().key("to").begin_array();

@@ -49,6 +49,9 @@ class Asking {
   std::coroutine_handle<> waiter_;
 };
 
+// Tells a peer how many events it had no room for, before the next; nothing if there were none.
+void tell_lost(Session& session, std::string_view id, std::uint64_t count);
+
 // The answer as a reply to the call. Streams in it flow on once the reply is on its way.
 Reply forward_result(Call& call, Session& from, const wire::Message& answer);
 
