@@ -1,5 +1,7 @@
 #include "adapters/events.h"
 
+#include <utility>
+
 #include "adapters/redis.h"
 #include "platform/limits.h"
 #include "policy/tokens.h"
@@ -32,27 +34,31 @@ Task<Reply> Subscriptions::subscribe(Call& call, const std::string& tenant) {
 
 std::int64_t Subscriptions::publish(const std::string& tenant, const std::string& topic,
                                     std::string_view payload_json) {
-  std::vector<Subscriber*> heard_by;
+  struct Delivery {
+    std::string id;
+    std::uint64_t lost;
+  };
+  // First choose, then send: sending can end the session, and with it all subscriptions.
+  std::shared_ptr<ipc::Session> warden;
+  std::vector<Delivery> deliveries;
   for (Subscriber& subscriber : subscribers_) {
     if (subscriber.tenant != tenant || !policy::matches_any(subscriber.topics, topic)) continue;
-    if (!subscriber.call->is_answered()) heard_by.push_back(&subscriber);
+    if (subscriber.call->is_answered()) continue;
+    if (!has_room_for_events(subscriber.call->session())) {
+      ++subscriber.lost;
+    } else {
+      warden = subscriber.call->share_session();
+      deliveries.push_back({std::string(subscriber.call->message().id), std::exchange(subscriber.lost, 0)});
+    }
   }
-  if (heard_by.empty()) return 0;
-  ipc::Session& warden = heard_by[0]->call->session();
-  if (!has_room_for_events(warden)) {
-    for (Subscriber* subscriber : heard_by) ++subscriber->lost;
-    return 0;
-  }
-  for (Subscriber* subscriber : heard_by) {
-    const std::uint64_t lost = std::exchange(subscriber->lost, 0);
-    ipc::tell_lost(warden, subscriber->call->message().id, lost);
-  }
-  warden.send_event({}, "events.message", wire::to_json([&](JsonWriter& json) {
-                      json.begin_object().key("to").begin_array();
-                      for (const Subscriber* subscriber : heard_by) json.value(subscriber->call->message().id);
-                      json.end_array().member("topic", topic).key("payload").raw(payload_json).end_object();
-                    }));
-  return static_cast<std::int64_t>(heard_by.size());
+  if (!warden) return 0;
+  for (const Delivery& delivery : deliveries) ipc::tell_lost(*warden, delivery.id, delivery.lost);
+  warden->send_event({}, "events.message", wire::to_json([&](JsonWriter& json) {
+                       json.begin_object().key("to").begin_array();
+                       for (const Delivery& delivery : deliveries) json.value(delivery.id);
+                       json.end_array().member("topic", topic).key("payload").raw(payload_json).end_object();
+                     }));
+  return static_cast<std::int64_t>(deliveries.size());
 }
 
 namespace {
