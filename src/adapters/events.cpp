@@ -70,17 +70,22 @@ Reply receivers(Call& call, std::int64_t count) {
   return call.result([&](JsonWriter& json) { json.begin_object().member("receivers", count).end_object(); });
 }
 
-// Who subscribed would take a stream's name for one that follows.
-Result<std::string> payload_of(Call& call) {
-  if (!call.message().streams.empty()) return Error::invalid_param("params.payload", "must not name a stream");
-  std::string payload = call.params().get("payload").to_json();
-  if (payload.size() <= platform::kMaxEventBytes) return payload;
+// A payload as it is told to who subscribed, inside of a message.
+Result<std::string> payload_of(wire::Value payload) {
+  std::string json = payload.to_json();
+  if (json.size() <= platform::kMaxEventBytes) return json;
   return Error::make(Code::payload_too_large, "an event's payload must have at most " +
                                                   std::to_string(platform::kMaxEventBytes) + " bytes as JSON");
 }
 
+// Who subscribed would take a stream's name for one that follows.
+Result<std::string> payload_of(Call& call) {
+  if (!call.message().streams.empty()) return Error::invalid_param("params.payload", "must not name a stream");
+  return payload_of(call.params().get("payload"));
+}
+
 bool names_stream(wire::Value value) {
-  if (value.is_object() && value.size() == 1 && value.get("$stream")) return true;
+  if (ipc::is_stream(value)) return true;
   for (const auto& [name, member] : value.members()) {
     if (names_stream(member)) return true;
   }
@@ -90,11 +95,14 @@ bool names_stream(wire::Value value) {
   return false;
 }
 
-// Of what others than us may have said: whether it can be told to who subscribed, inside of a message.
-bool can_be_told(wire::Decoder& decoder, const std::string& payload) {
-  if (payload.size() > platform::kMaxEventBytes) return false;
-  const auto parsed = decoder.parse(payload);
-  return parsed && parsed->root().depth() <= wire::kMaxDepth - kDepthInMessage && !names_stream(parsed->root());
+// The same of what others than us may have said, as long as they like and in any spelling.
+Result<std::string> foreign_payload(wire::Decoder& decoder, std::string_view said) {
+  if (said.size() > platform::kMaxEventBytes) return Error::make(Code::payload_too_large, "the event is too large");
+  TRY(const wire::Document parsed, decoder.parse(said));
+  if (parsed.root().depth() > wire::kMaxDepth - kDepthInMessage || names_stream(parsed.root())) {
+    return Error::make(Code::invalid_params, "the event does not fit into a message");
+  }
+  return payload_of(parsed.root());
 }
 
 class EventsInMemory final : public Adapter {
@@ -177,9 +185,11 @@ class EventsInRedis final : public Adapter {
     channel.remove_prefix(kChannel.size());
     const std::size_t colon = channel.find(':');
     if (colon == std::string_view::npos) return;
-    if (!can_be_told(decoder_, push.items[3].text)) return;  // others may speak on our channels
-    subscriptions_.publish(std::string(channel.substr(0, colon)), std::string(channel.substr(colon + 1)),
-                           push.items[3].text);
+    // Others may speak on our channels.
+    const std::string_view topic = channel.substr(colon + 1);
+    if (std::cmp_greater(topic.size(), platform::kMaxTopicBytes)) return;
+    const auto payload = foreign_payload(decoder_, push.items[3].text);
+    if (payload) subscriptions_.publish(std::string(channel.substr(0, colon)), std::string(topic), *payload);
   }
 
   static constexpr Millis kWatch{500};

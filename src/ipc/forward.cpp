@@ -17,16 +17,11 @@ constexpr std::size_t kMostWaitingEvents = 1U << 20;
 
 // Copies a value, giving every {"$stream":n} in it the number that `translate` says.
 void copy(JsonWriter& json, Value value, const std::function<std::uint32_t(Value)>& translate) {
-  if (value.is_object()) {
+  if (is_stream(value)) {
+    json.begin_object().member(kStream, translate(value)).end_object();
+  } else if (value.is_object()) {
     json.begin_object();
-    for (const auto& [name, member] : value.members()) {
-      json.key(name);
-      if (name == kStream && value.size() == 1) {
-        json.value(translate(value));
-      } else {
-        copy(json, member, translate);
-      }
-    }
+    for (const auto& [name, member] : value.members()) copy(json.key(name), member, translate);
     json.end_object();
   } else if (value.is_array()) {
     json.begin_array();
@@ -67,6 +62,8 @@ Session::OnEvent relay_all_events(Call& call, const std::shared_ptr<Session>& fr
 }
 
 }  // namespace
+
+bool is_stream(Value value) { return value.size() == 1 && value.get(kStream); }
 
 void tell_lost(Session& session, std::string_view id, std::uint64_t count) {
   if (count != 0) session.send_event(id, kLost, "{\"count\":" + std::to_string(count) + "}");

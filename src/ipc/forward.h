@@ -13,6 +13,9 @@
 
 namespace sallyport::ipc {
 
+// Whether a value stands for a stream: {"$stream":n} and nothing else.
+bool is_stream(wire::Value value);
+
 // The call's parameters as JSON for the other side: those named in `without` are left out, what `add` writes
 // (members of the object) is put in front. Streams that the request carries flow on to it.
 Result<std::string> forward_params(Call& call, Session& to, std::span<const std::string_view> without,

@@ -120,11 +120,17 @@ TEST_P(PlatformEventsFlood, WhatOthersSayOnItsChannelsDoesNotHarmTheAdapters) {
       redis_.ask("PUBLISH sallyport-events:profile.plugin:t '" + said + "'");
     }
   }
+  // Longer than a topic may be, and a payload that is longer in our spelling (1e+05).
+  redis_.ask("PUBLISH sallyport-events:profile.plugin:" + std::string(129, 't') + " 2");
+  redis_.ask(
+      "EVAL \"return redis.call('PUBLISH', 'sallyport-events:profile.plugin:t', '[' .. "
+      "string.rep('1e5,', 250000) .. '1]')\" 0");
   redis_.ask("PUBLISH sallyport-events:profile.plugin:t 1");
   const auto message = listener.next_message();
   ASSERT_TRUE(message);
   EXPECT_EQ(message->params.to_json(), R"({"topic":"t","payload":1})");
   EXPECT_EQ(adapters_pid(), pid);
+  EXPECT_EQ(daemon().log().find("event dropped"), std::string::npos);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, PlatformEventsFlood, ::testing::Values("memory", "redis"));
