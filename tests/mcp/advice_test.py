@@ -16,13 +16,19 @@ class Advice(Bridged):
         answers = self.pipe(call(1, "move", **{"from": "a", "to": "/tmp/a"}), call(2, "copy", **{"from": "b", "to": "/tmp/b"}),
                             call(3, "write", path="/dev/shm/c", content=""), call(4, "write", path="../../../tmp/d", content=""),
                             call(5, "write", path=f"{self.home}/e", content=""), call(6, "move", **{"from": "b", "to": "c"}),
-                            call(7, "write", path=str(self.project / "d"), content=""))
-        for number in range(1, 8):
+                            call(7, "write", path=str(self.project / "d"), content=""),
+                            call(8, "edit", path="c", old_string="b", new_string="B"))
+        for number in range(1, 9):
             result = answers[number]["result"]
             self.assertFalse(result["isError"], (number, result))
             self.assertEqual(vanishes in result["structuredContent"].get("note", ""), number <= 5, (number, result))
             self.assertNotIn("scratch", result["structuredContent"])
             self.assertEqual(json.loads(text(answers[number])), result["structuredContent"])
+        edits = self.pipe(call(1, "write", path="/tmp/a", content="one two"),
+                          call(2, "edit", path="/tmp/a", old_string="one", new_string="1"),
+                          call(3, "multi_edit", path="/tmp/a", edits=[{"old_string": "two", "new_string": "2"}]))
+        for number in (2, 3):
+            self.assertIn(vanishes, edits[number]["result"]["structuredContent"].get("note", ""), edits[number])
         tools = self.pipe({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})[1]["result"]["tools"]
         (description,) = (tool["description"] for tool in tools if tool["name"] == "move")
         self.assertIn("/tmp", description)
