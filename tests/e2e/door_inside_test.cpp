@@ -64,7 +64,6 @@ def wait_until_stuck(held):
     }
     return false;
   }
-  std::int64_t memory_kib() { return status_number(daemon().socket_path(), {"memory_kib"}); }
 };
 
 TEST_F(DoorInside, BrokenFramesCostTheConnectionAndNothingElse) {

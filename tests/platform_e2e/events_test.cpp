@@ -26,13 +26,6 @@ class PlatformChannels : public PlatformDoor {
   static std::string publication(std::size_t bytes) {
     return R"({"topic":"t","payload":")" + std::string(bytes, 'x') + "\"}";
   }
-  static std::int64_t peak_kib(pid_t pid) {
-    std::ifstream status("/proc/" + std::to_string(pid) + "/status");
-    for (std::string line; std::getline(status, line);) {
-      if (line.starts_with("VmHWM:")) return std::atoll(line.c_str() + 6);
-    }
-    return 0;
-  }
 
   const TemporaryDirectory directory_;
   RedisServer redis_{directory_.path()};
