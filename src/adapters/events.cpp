@@ -1,5 +1,7 @@
 #include "adapters/events.h"
 
+#include <utility>
+
 #include "adapters/redis.h"
 #include "platform/limits.h"
 #include "policy/tokens.h"
@@ -32,28 +34,31 @@ Task<Reply> Subscriptions::subscribe(Call& call, const std::string& tenant) {
 
 std::int64_t Subscriptions::publish(const std::string& tenant, const std::string& topic,
                                     std::string_view payload_json) {
-  std::vector<Subscriber*> heard_by;
+  struct Delivery {
+    std::string id;
+    std::uint64_t lost;
+  };
+  // First choose, then send: sending can end the session, and with it all subscriptions.
+  std::shared_ptr<ipc::Session> warden;
+  std::vector<Delivery> deliveries;
   for (Subscriber& subscriber : subscribers_) {
     if (subscriber.tenant != tenant || !policy::matches_any(subscriber.topics, topic)) continue;
-    if (!subscriber.call->is_answered()) heard_by.push_back(&subscriber);
+    if (subscriber.call->is_answered()) continue;
+    if (!has_room_for_events(subscriber.call->session())) {
+      ++subscriber.lost;
+    } else {
+      warden = subscriber.call->share_session();
+      deliveries.push_back({std::string(subscriber.call->message().id), std::exchange(subscriber.lost, 0)});
+    }
   }
-  if (heard_by.empty()) return 0;
-  ipc::Session& warden = heard_by[0]->call->session();
-  if (!has_room_for_events(warden)) {
-    for (Subscriber* subscriber : heard_by) ++subscriber->lost;
-    return 0;
-  }
-  for (Subscriber* subscriber : heard_by) {
-    const std::uint64_t lost = std::exchange(subscriber->lost, 0);
-    if (lost == 0) continue;
-    warden.send_event(subscriber->call->message().id, "events.lost", "{\"count\":" + std::to_string(lost) + "}");
-  }
-  warden.send_event({}, "events.message", wire::to_json([&](JsonWriter& json) {
-                      json.begin_object().key("to").begin_array();
-                      for (const Subscriber* subscriber : heard_by) json.value(subscriber->call->message().id);
-                      json.end_array().member("topic", topic).key("payload").raw(payload_json).end_object();
-                    }));
-  return static_cast<std::int64_t>(heard_by.size());
+  if (!warden) return 0;
+  for (const Delivery& delivery : deliveries) ipc::tell_lost(*warden, delivery.id, delivery.lost);
+  warden->send_event({}, "events.message", wire::to_json([&](JsonWriter& json) {
+                       json.begin_object().key("to").begin_array();
+                       for (const Delivery& delivery : deliveries) json.value(delivery.id);
+                       json.end_array().member("topic", topic).key("payload").raw(payload_json).end_object();
+                     }));
+  return static_cast<std::int64_t>(deliveries.size());
 }
 
 namespace {
@@ -65,17 +70,22 @@ Reply receivers(Call& call, std::int64_t count) {
   return call.result([&](JsonWriter& json) { json.begin_object().member("receivers", count).end_object(); });
 }
 
-// Who subscribed would take a stream's name for one that follows.
-Result<std::string> payload_of(Call& call) {
-  if (!call.message().streams.empty()) return Error::invalid_param("params.payload", "must not name a stream");
-  std::string payload = call.params().get("payload").to_json();
-  if (payload.size() <= platform::kMaxEventBytes) return payload;
+// A payload as it is told to who subscribed, inside of a message.
+Result<std::string> payload_of(wire::Value payload) {
+  std::string json = payload.to_json();
+  if (json.size() <= platform::kMaxEventBytes) return json;
   return Error::make(Code::payload_too_large, "an event's payload must have at most " +
                                                   std::to_string(platform::kMaxEventBytes) + " bytes as JSON");
 }
 
+// Who subscribed would take a stream's name for one that follows.
+Result<std::string> payload_of(Call& call) {
+  if (!call.message().streams.empty()) return Error::invalid_param("params.payload", "must not name a stream");
+  return payload_of(call.params().get("payload"));
+}
+
 bool names_stream(wire::Value value) {
-  if (value.is_object() && value.size() == 1 && value.get("$stream")) return true;
+  if (ipc::is_stream(value)) return true;
   for (const auto& [name, member] : value.members()) {
     if (names_stream(member)) return true;
   }
@@ -85,11 +95,14 @@ bool names_stream(wire::Value value) {
   return false;
 }
 
-// Of what others than us may have said: whether it can be told to who subscribed, inside of a message.
-bool can_be_told(wire::Decoder& decoder, const std::string& payload) {
-  if (payload.size() > platform::kMaxEventBytes) return false;
-  const auto parsed = decoder.parse(payload);
-  return parsed && parsed->root().depth() <= wire::kMaxDepth - kDepthInMessage && !names_stream(parsed->root());
+// The same of what others than us may have said, as long as they like and in any spelling.
+Result<std::string> foreign_payload(wire::Decoder& decoder, std::string_view said) {
+  if (said.size() > platform::kMaxEventBytes) return Error::make(Code::payload_too_large, "the event is too large");
+  TRY(const wire::Document parsed, decoder.parse(said));
+  if (parsed.root().depth() > wire::kMaxDepth - kDepthInMessage || names_stream(parsed.root())) {
+    return Error::make(Code::invalid_params, "the event does not fit into a message");
+  }
+  return payload_of(parsed.root());
 }
 
 class EventsInMemory final : public Adapter {
@@ -172,9 +185,11 @@ class EventsInRedis final : public Adapter {
     channel.remove_prefix(kChannel.size());
     const std::size_t colon = channel.find(':');
     if (colon == std::string_view::npos) return;
-    if (!can_be_told(decoder_, push.items[3].text)) return;  // others may speak on our channels
-    subscriptions_.publish(std::string(channel.substr(0, colon)), std::string(channel.substr(colon + 1)),
-                           push.items[3].text);
+    // Others may speak on our channels.
+    const std::string_view topic = channel.substr(colon + 1);
+    if (std::cmp_greater(topic.size(), platform::kMaxTopicBytes)) return;
+    const auto payload = foreign_payload(decoder_, push.items[3].text);
+    if (payload) subscriptions_.publish(std::string(channel.substr(0, colon)), std::string(topic), *payload);
   }
 
   static constexpr Millis kWatch{500};

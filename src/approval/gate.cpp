@@ -20,7 +20,11 @@ bool can_be_shown(std::string_view payload) {
 }
 
 Verdict refusal(const Error& error) {
-  return {.kind = Verdict::Kind::rejected, .payload = {}, .why = error.message, .by = "warden"};
+  return {.kind = Verdict::Kind::rejected,
+          .payload = {},
+          .why = error.message,
+          .by = "warden",
+          .details_json = error.details_json};
 }
 
 }  // namespace
@@ -110,10 +114,11 @@ Fire Gate::settle_later(QuestionState to, std::string why, std::function<bool(co
 
 Task<Verdict> Gate::review(Matter matter) {
   if (!can_be_shown(matter.payload) || !can_be_shown(matter.original.value_or("{}"))) {
-    co_return refusal(Error::make(Code::payload_too_large, "it is too large to be shown to a human: at most " +
-                                                               std::to_string(kMaxReviewedBytes) +
-                                                               " bytes, nested no deeper than " +
-                                                               std::to_string(wire::kMaxKeptDepth)));
+    Error error = Error::make(Code::payload_too_large,
+                              "it is too large to be shown to a human: at most " + std::to_string(kMaxReviewedBytes) +
+                                  " bytes as JSON, nested no deeper than " + std::to_string(wire::kMaxKeptDepth));
+    error.details_json = R"({"reason":"too_large_to_review"})";
+    co_return refusal(error);
   }
   const std::string id = random_hex(6);
   const auto asking = asking_.insert(asking_.end(), Asking{matter.container, matter.request_id});

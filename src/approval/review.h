@@ -31,6 +31,8 @@ struct Verdict {
   std::string payload;  // of `modified`: what it shall be instead
   std::string why;      // for the requester
   std::string by;       // for the audit: "deputy/rules", "host/uid 1000"
+  // Of `rejected`, where nobody has looked at it: the same for the requester's program, as an error's details.
+  std::string details_json = {};
 };
 
 // Asking twice about the same matter, before or after a restart, continues the first question.

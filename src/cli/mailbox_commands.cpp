@@ -39,31 +39,27 @@ void print_mailbox(wire::Value mailbox) {
   }
 }
 
-Result<std::string> status_of(Client& client, const std::string& container) {
-  TRY(const Answer answer, client.call("mailbox.status", wire::to_json([&](wire::JsonWriter& json) {
-                                         json.begin_object().member("container", container).end_object();
-                                       })));
-  return answer.json();
-}
-
-Result<std::string> status_of_all(Client& client) {
-  TRY(const wire::Document all, call_for_all(client, "mailbox.status", "mailboxes", "container"));
-  return all.root().to_json();
+Status show(const Context& context, wire::Value status) {
+  if (context.wants_json) {
+    print(status.to_json());
+    return ok();
+  }
+  const wire::Value mailboxes = status.get("mailboxes");
+  if (mailboxes.size() == 0) print("there are no containers, and so no mailboxes");
+  for (const wire::Value mailbox : mailboxes.items()) print_mailbox(mailbox);
+  return ok();
 }
 
 Status status(const Context& context, const std::string& container) {
   TRY(const Started warden, ensure_warden(context.paths));
-  TRY(const std::string json, container.empty() ? status_of_all(*warden.client) : status_of(*warden.client, container));
-  if (context.wants_json) {
-    print(json);
-    return ok();
+  if (container.empty()) {
+    TRY(const wire::Document all, call_for_all(*warden.client, "mailbox.status", "mailboxes", "container"));
+    return show(context, all.root());
   }
-  wire::Decoder decoder;
-  TRY(const wire::Document status, decoder.parse(json));
-  const wire::Value mailboxes = status.root().get("mailboxes");
-  if (mailboxes.size() == 0) print("there are no containers, and so no mailboxes");
-  for (const wire::Value mailbox : mailboxes.items()) print_mailbox(mailbox);
-  return ok();
+  TRY(const Answer answer, warden.client->call("mailbox.status", wire::to_json([&](wire::JsonWriter& json) {
+                                                 json.begin_object().member("container", container).end_object();
+                                               })));
+  return show(context, answer.value());
 }
 
 struct ResolveArguments {

@@ -134,7 +134,7 @@ void describe(wire::JsonWriter& json, const Group& group) {
   json.end_object();
 }
 
-void describe_all(wire::JsonWriter& json, const Groups& groups, std::string_view after) {
+void describe_page(wire::JsonWriter& json, const Groups& groups, std::string_view after) {
   wire::write_page(json, "groups", groups.all(), after, [&](const auto& each) {
     json.begin_object();
     describe(json, each.second);

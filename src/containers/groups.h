@@ -41,8 +41,9 @@ Result<Group> parse_group(std::string_view text, const std::string& path);
 // For answers and events.
 void describe(wire::JsonWriter& json, const Group& group);
 class Groups;
-// The members `groups` and `faults` of an object: all of them, and why others cannot be read.
-void describe_all(wire::JsonWriter& json, const Groups& groups, std::string_view after = {});
+// The members of a page (see wire::write_page) `groups`, of those behind `after`, and `faults`: why others cannot be
+// read.
+void describe_page(wire::JsonWriter& json, const Groups& groups, std::string_view after);
 
 class Groups {
  public:

@@ -207,17 +207,38 @@ void Connection::close_route() {
   proxy_.report(*served_, std::move(report));
 }
 
+std::uint64_t Connection::bytes_left() const {
+  const std::uint64_t most = served_->account.policy.limits.bytes, used = served_->account.used.bytes;
+  if (most == 0) return UINT64_MAX;
+  return most - std::min(used, most);
+}
+
+void Connection::cut_for_bytes() {
+  cut(Code::quota_exceeded, "bytes",
+      "the container has used its " + std::to_string(served_->account.policy.limits.bytes) + " bytes");
+}
+
+void Connection::count_bytes(std::uint64_t& counter, std::size_t bytes) {
+  counter += bytes;
+  served_->account.used.bytes += bytes;
+  last_activity_ = std::chrono::steady_clock::now();
+}
+
+bool Connection::pass(std::uint64_t& counter, std::size_t bytes) {
+  const bool is_within_limits = bytes <= bytes_left();
+  count_bytes(counter, bytes);
+  if (!is_within_limits) cut_for_bytes();
+  return is_within_limits;
+}
+
 Meter Connection::meter(std::uint64_t& counter) {
-  return [this, &counter](std::size_t count) {
-    counter += count;
-    Account& account = served_->account;
-    account.used.bytes += count;
-    last_activity_ = std::chrono::steady_clock::now();
-    const std::uint64_t most = account.policy.limits.bytes;
-    if (most == 0 || account.used.bytes <= most) return true;
-    cut(Code::quota_exceeded, "bytes", "the container has used its " + std::to_string(most) + " bytes");
-    return false;
-  };
+  return {.allow =
+              [this](std::size_t wanted) {
+                const std::uint64_t left = bytes_left();
+                if (left == 0) cut_for_bytes();
+                return static_cast<std::size_t>(std::min<std::uint64_t>(wanted, left));
+              },
+          .count = [this, &counter](std::size_t bytes) { count_bytes(counter, bytes); }};
 }
 
 Task<bool> Connection::tunnel() {
@@ -226,8 +247,8 @@ Task<bool> Connection::tunnel() {
   const std::shared_ptr<Side> side = side_;
   pump_back(shared_from_this());
   bool is_whole = co_await inspect_greeting();
-  const Meter count = meter(route_->sent);
-  if (is_whole) is_whole = co_await relay(*client_, *upstream_, proxy_.block(), count);
+  const Meter metered = meter(route_->sent);
+  if (is_whole) is_whole = co_await relay(*client_, *upstream_, proxy_.block(), metered);
   if (is_whole) {
     ::shutdown(upstream_->fd(), SHUT_WR);
   } else {
@@ -240,8 +261,8 @@ Task<bool> Connection::tunnel() {
 
 Fire Connection::pump_back(std::shared_ptr<Connection> self) {
   const std::shared_ptr<Side> side = self->side_;
-  const Meter count = self->meter(self->route_->received);
-  const bool is_whole = co_await relay(*self->upstream_, *self->client_, self->proxy_.block(), count);
+  const Meter metered = self->meter(self->route_->received);
+  const bool is_whole = co_await relay(*self->upstream_, *self->client_, self->proxy_.block(), metered);
   if (is_whole) {
     ::shutdown(self->client_->fd(), SHUT_WR);
   } else {
@@ -282,7 +303,7 @@ Task<bool> Connection::inspect_greeting() {
     deadline_.reset();
   }
   const std::string first = std::exchange(in_, {});
-  const bool is_within_limits = meter(route_->sent)(first.size());
+  const bool is_within_limits = pass(route_->sent, first.size());
   if (!is_within_limits) co_return false;
   const bool goes_on = co_await send_all(*upstream_, first);
   co_return goes_on;

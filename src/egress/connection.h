@@ -67,7 +67,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<bool> read_more();
   // After a last answer: lets the client read it before the connection is reset by what it still sends.
   Task<bool> linger();
+  // For a tunnel: no byte beyond the limit moves, and each counts once it has moved.
   Meter meter(std::uint64_t& counter);
+  // For bytes that are sent in any case, or not at all: false if they are more than the limit leaves.
+  bool pass(std::uint64_t& counter, std::size_t bytes);
+  void count_bytes(std::uint64_t& counter, std::size_t bytes);
+  std::uint64_t bytes_left() const;
+  void cut_for_bytes();
   bool has_time() const { return !is_cancelled_ && !is_late_; }
   void start_clock(Millis most);
 

@@ -111,7 +111,7 @@ Task<bool> Connection::forward(const RequestHead& request) {
     co_return goes_on;
   }
   const std::string head = to_origin(request);
-  const bool is_within_limits = meter(route_->sent)(head.size());
+  const bool is_within_limits = pass(route_->sent, head.size());
   if (!is_within_limits || !co_await send_all(*upstream_, head)) co_return false;
   side_ = std::make_shared<Side>();
   const std::shared_ptr<Side> side = side_;
@@ -151,7 +151,7 @@ Fire Connection::send_body(std::shared_ptr<Connection> self, Framing framing) {
     }
     const std::string part = self->in_.substr(0, *count);
     self->in_.erase(0, *count);
-    is_whole = self->meter(self->route_->sent)(part.size());
+    is_whole = self->pass(self->route_->sent, part.size());
     if (is_whole) is_whole = co_await send_all(*self->upstream_, part);
   }
   if (!is_whole) self->upstream_->cancel();
@@ -186,7 +186,7 @@ Task<bool> Connection::pass_response(const RequestHead& request) {
     char block[4096];
     const ssize_t count = ::recv(upstream_->fd(), block, sizeof block, MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (count <= 0 || !meter(route_->received)(static_cast<std::size_t>(count))) break;
+    if (count <= 0 || !pass(route_->received, static_cast<std::size_t>(count))) break;
     head.append(block, static_cast<std::size_t>(count));
   }
   if (is_late_) {
@@ -214,7 +214,7 @@ Task<bool> Connection::pass_response_body(Framing framing, std::string rest) {
     Bytes& block = proxy_.block();
     const ssize_t count = ::recv(upstream_->fd(), block.data(), kBodyBytes, MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (count <= 0 || !meter(route_->received)(static_cast<std::size_t>(count))) co_return false;
+    if (count <= 0 || !pass(route_->received, static_cast<std::size_t>(count))) co_return false;
     rest = as_text(block.view().first(static_cast<std::size_t>(count)));
   }
   co_return true;

@@ -41,7 +41,6 @@ Task<bool> send_all(ipc::Watch& to, std::string_view bytes) {
 }
 
 Task<bool> relay(ipc::Watch& from, ipc::Watch& to, Bytes& block, const Meter& meter) {
-  std::size_t told = 0;              // the meter, of what has not been sent
   std::size_t reach = block.size();  // what cannot be sent is copied again: little, where little went before
   // Waiting each time, though more may be there: the others have their turn in between.
   for (;;) {
@@ -51,14 +50,14 @@ Task<bool> relay(ipc::Watch& from, ipc::Watch& to, Bytes& block, const Meter& me
     if (seen == 0) co_return true;
     if (seen < 0 && is_retry(errno)) continue;
     if (seen < 0) co_return false;
-    const auto size = static_cast<std::size_t>(seen);
-    if (size > told && !meter(size - told)) co_return false;
+    const std::size_t size = meter.allow(static_cast<std::size_t>(seen));
+    if (size == 0) co_return false;
     const ssize_t sent = send_some(to.fd(), as_text(block.view().first(size)));
     if (sent < 0) co_return false;
     // What has been sent is taken, without another copy.
     if (sent > 0 && ::recv(from.fd(), nullptr, static_cast<std::size_t>(sent), MSG_TRUNC | MSG_DONTWAIT) != sent)
       co_return false;
-    told = std::max(told, size) - static_cast<std::size_t>(sent);
+    if (sent > 0) meter.count(static_cast<std::size_t>(sent));
     if (static_cast<std::size_t>(sent) == size) {
       reach = std::min(2 * reach, block.size());
       continue;

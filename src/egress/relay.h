@@ -9,8 +9,11 @@
 
 namespace sallyport::egress {
 
-// Told how many bytes are about to move; false ends the relay.
-using Meter = std::function<bool(std::size_t)>;
+// Asked before bytes move, told after they have.
+struct Meter {
+  std::function<std::size_t(std::size_t)> allow;  // how many of so many may; none ends the relay
+  std::function<void(std::size_t)> count;
+};
 
 // Moves bytes until `from` ends (true), or until an error, a cancelled Watch or the meter ends it (false). All relays
 // copy through the same block: one that waits holds no memory, what it waits with stays where it came from.

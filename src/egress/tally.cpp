@@ -3,9 +3,12 @@
 #include <algorithm>
 
 #include "egress/limits.h"
+#include "wire/limits.h"
 
 namespace sallyport::egress {
 namespace {
+
+constexpr std::size_t kMostInAFrame = wire::kMaxFrameBytes - (64U << 10);
 
 void add_reason(Tally::Entry& entry, const Report& report) {
   const auto known = std::find_if(entry.reasons.begin(), entry.reasons.end(), [&](const Tally::Reason& each) {
@@ -55,15 +58,26 @@ void Tally::write_entry(wire::JsonWriter& json, const std::pair<std::string, std
   json.end_array().end_object();
 }
 
-void Tally::write(wire::JsonWriter& json, std::size_t most) const {
+void Tally::describe(wire::JsonWriter& json) const {
+  if (const std::size_t left_out = write(json.key("net"), kMostInAFrame)) json.member("net_left_out", left_out);
+}
+
+std::size_t Tally::write(wire::JsonWriter& json, std::size_t most) const {
+  std::size_t left_out = 0;
   json.begin_array();
   // First whom it reached: trying many names does not hide that.
   for (const bool was_reached : {true, false}) {
     for (const auto& [target, entry] : entries_) {
-      if ((entry.opened != 0) == was_reached && json.out().size() < most) write_entry(json, target, entry);
+      if ((entry.opened != 0) != was_reached) continue;
+      if (json.out().size() < most) {
+        write_entry(json, target, entry);
+      } else {
+        ++left_out;
+      }
     }
   }
   json.end_array();
+  return left_out;
 }
 
 }  // namespace sallyport::egress

@@ -10,7 +10,6 @@
 
 #include "egress/protocol.h"
 #include "wire/json.h"
-#include "wire/limits.h"
 
 namespace sallyport::egress {
 
@@ -31,11 +30,14 @@ class Tally {
 
   Usage used() const { return used_; }
   const std::map<std::pair<std::string, std::uint16_t>, Entry>& entries() const { return entries_; }
-  // An array. It ends when all of the text has `most` bytes: whoever is asked answers with one frame.
-  void write(wire::JsonWriter& json, std::size_t most = kMostInAFrame) const;
+  // An array of all.
+  void write(wire::JsonWriter& json) const { write(json, SIZE_MAX); }
+  // The member `net` of an answer, which is one frame; `net_left_out` says how many hosts did not fit, if any.
+  void describe(wire::JsonWriter& json) const;
 
  private:
-  static constexpr std::size_t kMostInAFrame = wire::kMaxFrameBytes - (64U << 10);
+  // Ends when all of the text has `most` bytes; how many are left out.
+  std::size_t write(wire::JsonWriter& json, std::size_t most) const;
   static void write_entry(wire::JsonWriter& json, const std::pair<std::string, std::uint16_t>& target,
                           const Entry& entry);
 

@@ -134,7 +134,7 @@ Reply describe(Call& call, Host& host, const Container& container, bool with_log
       json.member("stderr", container.err.tail(kLogBytes));
       json.member("stdout_bytes", container.out.total()).member("stderr_bytes", container.err.total()).end_object();
     }
-    if (const egress::Tally* tally = host.egress.tally(container.id)) tally->write(json.key("net"));
+    if (const egress::Tally* tally = host.egress.tally(container.id)) tally->describe(json);
     json.end_object();
   });
 }

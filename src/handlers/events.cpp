@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ipc/forward.h"
 #include "policy/tokens.h"
 #include "wire/json.h"
 
@@ -51,9 +52,7 @@ void EventHub::publish(std::string_view name, std::string_view params) {
     }
   }
   for (const Delivery& delivery : deliveries) {
-    if (delivery.lost != 0) {
-      delivery.session->send_event(delivery.id, "events.lost", "{\"count\":" + std::to_string(delivery.lost) + "}");
-    }
+    ipc::tell_lost(*delivery.session, delivery.id, delivery.lost);
     delivery.session->send_event(delivery.id, name, params);
   }
 }

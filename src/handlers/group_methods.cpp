@@ -13,7 +13,7 @@ Task<Reply> list(const Permit&, Call& call, RequestContext& context, Host& host)
   if (Status status = require_host(context); !status) return now(std::move(status).error());
   return now(call.result([&](JsonWriter& json) {
     json.begin_object();
-    containers::describe_all(json, host.groups, text(call.params().get("after")));
+    containers::describe_page(json, host.groups, text(call.params().get("after")));
     json.end_object();
   }));
 }

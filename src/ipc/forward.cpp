@@ -11,21 +11,17 @@ using wire::JsonWriter;
 using wire::Value;
 
 constexpr std::string_view kStream = "$stream";
+constexpr std::string_view kLost = "events.lost";
 // Below what keeps a session from being read: a peer that reads slowly can still cancel.
 constexpr std::size_t kMostWaitingEvents = 1U << 20;
 
 // Copies a value, giving every {"$stream":n} in it the number that `translate` says.
 void copy(JsonWriter& json, Value value, const std::function<std::uint32_t(Value)>& translate) {
-  if (value.is_object()) {
+  if (is_stream(value)) {
+    json.begin_object().member(kStream, translate(value)).end_object();
+  } else if (value.is_object()) {
     json.begin_object();
-    for (const auto& [name, member] : value.members()) {
-      json.key(name);
-      if (name == kStream && value.size() == 1) {
-        json.value(translate(value));
-      } else {
-        copy(json, member, translate);
-      }
-    }
+    for (const auto& [name, member] : value.members()) copy(json.key(name), member, translate);
     json.end_object();
   } else if (value.is_array()) {
     json.begin_array();
@@ -42,13 +38,11 @@ Session::OnEvent relay_events(Call& call) {
     if (call.is_answered()) return;
     // A peer that does not read loses events rather than our memory.
     if (!call.session().takes_events(wire::kMaxUnsentBytes)) {
-      ++lost;
+      lost += event.method == kLost ? event.params.get("count").as_uint().value_or(1) : 1;
       return;
     }
     const std::string_view id = call.message().id;
-    if (lost != 0) {
-      call.session().send_event(id, "events.lost", "{\"count\":" + std::to_string(std::exchange(lost, 0)) + "}");
-    }
+    tell_lost(call.session(), id, std::exchange(lost, 0));
     call.session().send_event(id, event.method, event.params ? event.params.to_json() : "");
   };
 }
@@ -68,6 +62,12 @@ Session::OnEvent relay_all_events(Call& call, const std::shared_ptr<Session>& fr
 }
 
 }  // namespace
+
+bool is_stream(Value value) { return value.size() == 1 && value.get(kStream); }
+
+void tell_lost(Session& session, std::string_view id, std::uint64_t count) {
+  if (count != 0) session.send_event(id, kLost, "{\"count\":" + std::to_string(count) + "}");
+}
 
 Result<std::string> forward_params(Call& call, Session& to, std::span<const std::string_view> without,
                                    const std::function<void(JsonWriter&)>& add) {

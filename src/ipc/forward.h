@@ -13,6 +13,9 @@
 
 namespace sallyport::ipc {
 
+// Whether a value stands for a stream: {"$stream":n} and nothing else.
+bool is_stream(wire::Value value);
+
 // The call's parameters as JSON for the other side: those named in `without` are left out, what `add` writes
 // (members of the object) is put in front. Streams that the request carries flow on to it.
 Result<std::string> forward_params(Call& call, Session& to, std::span<const std::string_view> without,
@@ -48,6 +51,9 @@ class Asking {
   std::optional<Result<wire::Message>> answer_;
   std::coroutine_handle<> waiter_;
 };
+
+// Tells a peer how many events it had no room for, before the next; nothing if there were none.
+void tell_lost(Session& session, std::string_view id, std::uint64_t count);
 
 // The answer as a reply to the call. Streams in it flow on once the reply is on its way.
 Reply forward_result(Call& call, Session& from, const wire::Message& answer);

@@ -49,7 +49,19 @@ std::string for_stale(Value details) {
   return "Somebody changed the file: read it again, then decide.";
 }
 
-std::string for_reason(std::string_view reason, Value details) {
+bool is_too_much_to_review(std::string_view reason) {
+  return reason == "reviewed_stream" || reason == "too_large_to_review";
+}
+
+std::string for_much_to_review(std::string_view tool) {
+  std::string advice = "A human reviews this, and must see all of it: " + std::to_string(kMostReviewedText) +
+                       " bytes of text at once are no problem. ";
+  if (tool == "exec") return advice + "Write what is long into a file first, in several parts, and run that.";
+  if (tool == "write") return advice + "Write less: a first part, and then more of it with edit.";
+  return advice + "Do it in several calls.";
+}
+
+std::string for_reason(std::string_view reason, Value details, std::string_view tool) {
   if (reason == "not_found") return "Read that part of the file again and copy old_string exactly, with its spaces.";
   if (reason == "not_unique") return "Nothing was changed.";
   if (reason == "stale") return for_stale(details);
@@ -59,10 +71,7 @@ std::string for_reason(std::string_view reason, Value details) {
   if (reason == "root") return "Name something in the directory; the directory itself stays.";
   if (reason == "protected") return "It is protected in this sandbox. Do not try other ways; tell the user.";
   if (reason == "no_sandbox") return "No tool works until the user has mended this: tell them, and do not try again.";
-  if (reason == "reviewed_stream") {
-    return "A human reviews this, and must see all of it: at most " + std::to_string(kMaxInlineBytes) +
-           " bytes at once. Write less: a first part, and then more of it with edit.";
-  }
+  if (is_too_much_to_review(reason)) return for_much_to_review(tool);
   if (reason == "no_parent") return "Set create_dirs to have it made, or find the right path with glob or list.";
   if (reason == "exists" && details.get("replaceable").as_bool() == false)
     return "Choose another name, or remove what is there first if it may go; overwrite does not replace it.";
@@ -107,12 +116,12 @@ std::string explain(const Error& error, std::string_view tool, std::string_view 
   const Value details = parsed ? parsed->root() : Value();
   const std::string_view reason = details.get("reason").as_string().value_or("");
   // Which way the bridge sent it is nothing to a model.
-  std::string text = reason == "reviewed_stream" ? "It is too much to be reviewed" : error.message;
+  std::string text = is_too_much_to_review(reason) ? "It is too much to be reviewed" : error.message;
   if (text.starts_with("params.")) text.erase(0, 7);  // for the caller of a tool there are none
   if (!text.empty() && text.back() != '.') text += '.';
   const std::string near = nearest(details);
   text += near;
-  std::string next = for_reason(reason, details);
+  std::string next = for_reason(reason, details, tool);
   if (next.empty()) next = for_errno(details.get("errno").as_string().value_or(""), tool);
   if (next.empty()) next = for_code(error.code, tool, workspace);
   if (!next.empty()) text += (near.empty() ? " " : "\n") + next;

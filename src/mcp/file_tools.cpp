@@ -128,7 +128,7 @@ constexpr std::array kRemove = {
 constexpr std::string_view kWritten =
     R"({"type":"object","properties":{"bytes_written":{"type":"integer"},"sha256":{"type":"string"},"note":{"type":"string"}},"required":["bytes_written","sha256"]})";
 constexpr std::string_view kEdited =
-    R"({"type":"object","properties":{"replacements":{"type":"integer"},"diff":{"type":"string"},"sha256":{"type":"string"}},"required":["replacements","diff","sha256"]})";
+    R"({"type":"object","properties":{"replacements":{"type":"integer"},"diff":{"type":"string"},"sha256":{"type":"string"},"note":{"type":"string"}},"required":["replacements","diff","sha256"]})";
 constexpr std::string_view kListed =
     R"({"type":"object","properties":{"entries":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"kind":{"type":"string"},"size":{"type":"integer"}},"required":["name","kind","size"]}},"total":{"type":"integer"},"truncated":{"type":"boolean"},"cursor":{"type":"string"}},"required":["entries","total","truncated"]})";
 constexpr std::string_view kStated =

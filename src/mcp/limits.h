@@ -12,6 +12,8 @@ namespace sallyport::mcp {
 inline constexpr std::size_t kMaxLineBytes = 8U << 20;
 // Beyond this a file's new content travels to the warden as a stream, because a frame holds 1 MiB.
 inline constexpr std::size_t kMaxInlineBytes = 128U << 10;
+// So much text passes a review, whatever lines and quotes it has: all of the call's arguments may have 128 KiB as JSON.
+inline constexpr std::size_t kMostReviewedText = 60'000;
 // Calls in flight. Clients run a handful at once; each holds its arguments.
 inline constexpr std::size_t kMaxCalls = 64;
 // Commands that run at once; more wait for their turn. Each needs two of the streams of our one connection.

@@ -169,7 +169,7 @@ Reply Service::status() {
     json.member("agent_pid", pod_.running_ ? pod_.running_->pid() : 0).key("protections").raw(pod_.protections_);
     json.member("container", pod_.record_.container);
     if (const egress::Tally* tally = pod_.egress_ ? pod_.egress_->tally(pod_.record_.container) : nullptr) {
-      tally->write(json.key("net"));
+      tally->describe(json);
     }
     if (pod_.record_.wait_status) write_exit(json, *pod_.record_.wait_status);
     json.key("counters").begin_object().member("accepted", counters.accepted).member("refused", counters.refused);

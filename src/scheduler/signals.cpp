@@ -53,14 +53,15 @@ Task<Result<std::string>> reset_context(SignalHost& host, Raised raised) {
   co_return object([&](JsonWriter& json) { json.member("removed", emptied.removed); });
 }
 
-// The sender learns how many there are; what they are is for the host's subscribers.
+// How many there are; what they are `group.list` tells, page by page.
 Task<Result<std::string>> refresh_groups(SignalHost& host, Raised) {
   CO_TRY(host.groups.refresh());
   for (const std::string& fault : host.groups.faults()) host.log.warn("unreadable group", {{"error", fault}});
-  host.publish("group.refreshed", object([&](JsonWriter& json) { containers::describe_all(json, host.groups); }));
-  co_return object([&](JsonWriter& json) {
+  std::string counts = object([&](JsonWriter& json) {
     json.member("groups", host.groups.all().size()).member("faults", host.groups.faults().size());
   });
+  host.publish("group.refreshed", counts);
+  co_return counts;
 }
 
 // ---- tier 2 ----

@@ -62,10 +62,12 @@ Status refusal(const approval::Verdict& verdict) {
       return Error::make(Code::approval_expired, "nobody answered in time", "by " + verdict.by);
     case approval::Verdict::Kind::modified:
     case approval::Verdict::Kind::rejected:
-      return Error::make(Code::approval_denied, verdict.why.empty() ? "a reviewer rejected it" : verdict.why,
-                         "by " + verdict.by);
+      break;
   }
-  return Error::make(Code::approval_denied, "a reviewer rejected it");
+  Error error = Error::make(Code::approval_denied, verdict.why.empty() ? "a reviewer rejected it" : verdict.why,
+                            "by " + verdict.by);
+  error.details_json = verdict.details_json;
+  return error;
 }
 
 }  // namespace

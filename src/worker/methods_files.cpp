@@ -134,7 +134,9 @@ void write_edit_result(const EditAnswer& answer, wire::JsonWriter& json) {
   json.begin_object().member("replacements", answer.replacements).member("diff", answer.diff);
   if (answer.diff_cut) json.member("diff_truncated", true);
   if (!answer.is_diff_exact) json.member("diff_inexact", true);
-  json.member("sha256", answer.sha256).end_object();
+  json.member("sha256", answer.sha256);
+  if (answer.is_scratch) json.member("scratch", true);
+  json.end_object();
 }
 
 Edit edit_of(const Params& params) {

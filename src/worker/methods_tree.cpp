@@ -128,7 +128,9 @@ Status mkdir(const Service& service, const Call& call) {
   const Params params(call.params);
   const std::string path = params.text("path");
   TRY(const MkdirAnswer answer, about(path, make_directory(service.roots(), path, params.flag("parents"))));
-  call.json.begin_object().member("created", answer.created).end_object();
+  call.json.begin_object().member("created", answer.created);
+  if (answer.is_scratch) call.json.member("scratch", true);
+  call.json.end_object();
   return ok();
 }
 

@@ -121,9 +121,9 @@ Result<Roots> Roots::open(const std::vector<std::string>& directories, Options o
   return roots;
 }
 
-bool Roots::is_scratch(const Place& place) const {
+bool Roots::is_scratch(int directory) const {
   struct stat status{};
-  return scratch_ && ::fstat(place.dir.get(), &status) == 0 && status.st_dev == *scratch_;
+  return scratch_ && ::fstat(directory, &status) == 0 && status.st_dev == *scratch_;
 }
 
 std::string Roots::absolute(std::string_view path) const {

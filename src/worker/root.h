@@ -62,8 +62,9 @@ class Roots {
   std::string absolute(std::string_view path) const;
   const std::string& workspace() const { return roots_.front().path; }
 
-  // Whether what is put there goes away with the sandbox: it is on the file system of the sandbox's own root.
-  bool is_scratch(const Place& place) const;
+  // Whether what is put into a directory goes away with the sandbox: it is on the file system of the sandbox's own
+  // root.
+  bool is_scratch(int directory) const;
 
   // Whether a root lies somewhere below this directory.
   bool is_above_one(const struct stat& directory) const;

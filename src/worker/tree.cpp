@@ -82,7 +82,7 @@ Result<CopyAnswer> copy_path(const Roots& roots, const TransferRequest& request,
   auto done = copy_entry(roots, from, to.place(), {request.overwrite, request.recursive}, stop, answer);
   if (!done) return about_either(request, with_count(std::move(done).error(), "copied", answer.files));
   to.keep();
-  answer.is_scratch = roots.is_scratch(to.place());
+  answer.is_scratch = roots.is_scratch(to.place().dir.get());
   return answer;
 }
 
@@ -94,7 +94,7 @@ Result<MoveAnswer> move_path(const Roots& roots, const TransferRequest& request,
   auto done = move_entry(roots, from, to.place(), request.overwrite, stop);
   if (!done) return about_either(request, std::move(done).error());
   to.keep();
-  return MoveAnswer{roots.is_scratch(to.place())};
+  return MoveAnswer{roots.is_scratch(to.place().dir.get())};
 }
 
 Result<RemoveAnswer> remove_path(const Roots& roots, std::string_view path, bool recursive, const Stop& stop) {
@@ -115,7 +115,8 @@ Result<RemoveAnswer> remove_path(const Roots& roots, std::string_view path, bool
 Result<MkdirAnswer> make_directory(const Roots& roots, std::string_view path, bool parents) {
   MkdirAnswer answer;
   if (parents) {
-    TRY(roots.make_directories(path, answer.created));
+    TRY(const UniqueFd directory, roots.make_directories(path, answer.created));
+    answer.is_scratch = roots.is_scratch(directory.get());
     return answer;
   }
   TRY(const Place place, roots.place(path, Follow::no));
@@ -124,6 +125,7 @@ Result<MkdirAnswer> make_directory(const Roots& roots, std::string_view path, bo
     return path_error("create directory", errno);
   }
   answer.created = 1;
+  answer.is_scratch = roots.is_scratch(place.dir.get());
   return answer;
 }
 

@@ -44,6 +44,7 @@ Result<RemoveAnswer> remove_path(const Roots& roots, std::string_view path, bool
 
 struct MkdirAnswer {
   int created = 0;
+  bool is_scratch = false;
 };
 Result<MkdirAnswer> make_directory(const Roots& roots, std::string_view path, bool parents);
 

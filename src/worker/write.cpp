@@ -94,8 +94,8 @@ Result<WriteAnswer> write_file(const Roots& roots, const WriteRequest& request, 
     TRY(replace_file(roots, place, content, options, nullptr));
   }
   found.keep();
-  if (request.fill) return WriteAnswer{.sha256 = {}, .is_scratch = roots.is_scratch(place)};
-  return WriteAnswer{request.content.size(), sha256_hex(request.content), roots.is_scratch(place)};
+  if (request.fill) return WriteAnswer{.sha256 = {}, .is_scratch = roots.is_scratch(place.dir.get())};
+  return WriteAnswer{request.content.size(), sha256_hex(request.content), roots.is_scratch(place.dir.get())};
 }
 
 Result<EditAnswer> edit_file(const Roots& roots, const EditRequest& request, const Stop& stop) {
@@ -113,7 +113,8 @@ Result<EditAnswer> edit_file(const Roots& roots, const EditRequest& request, con
   options.stop = &stop;
   TRY(replace_file(roots, place, edited.content, options, &expected));
   Diff diff = unified_diff(path_in_workspace(roots, request.path), before.content, edited.content);
-  return EditAnswer{edited.replacements, std::move(diff.text), diff.cut, diff.is_exact, sha256_hex(edited.content)};
+  return EditAnswer{edited.replacements, std::move(diff.text),       diff.cut,
+                    diff.is_exact,       sha256_hex(edited.content), roots.is_scratch(place.dir.get())};
 }
 
 }  // namespace sallyport::worker

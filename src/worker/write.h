@@ -44,6 +44,7 @@ struct EditAnswer {
   bool diff_cut = false;
   bool is_diff_exact = true;
   std::string sha256;
+  bool is_scratch = false;
 };
 // The bytes that are hashed for if_match are the bytes that are edited. What was stopped has changed nothing.
 Result<EditAnswer> edit_file(const Roots& roots, const EditRequest& request, const Stop& stop = Stop());

@@ -1,25 +1,14 @@
 """sallyport doctor: what is wrong with this user's own place, and what to do about it."""
 import ctypes
 import json
-import os
-import pathlib
 import resource
-import shutil
 import subprocess
-import tempfile
 import unittest
 
-SALLYPORT = os.environ["SALLYPORT_BIN"] + "/sallyport"
+from homes import SALLYPORT, Home
 
 
-class Doctor(unittest.TestCase):
-    def setUp(self):
-        self.home = pathlib.Path(tempfile.mkdtemp(prefix="sallyport-doctor-"))
-        self.addCleanup(shutil.rmtree, self.home, ignore_errors=True)
-        self.environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8",
-                            "SALLYPORT_RUNTIME_DIR": str(self.home / "run"), "SALLYPORT_STATE_DIR": str(self.home / "state"),
-                            "SALLYPORT_CONFIG": str(self.home / "sallyport.toml")}
-
+class Doctor(Home):
     def doctor(self, prepare=None, before=()):
         """`prepare` runs in its process, `before` are the words of a program that starts it."""
         ran = subprocess.run([*before, SALLYPORT, "doctor", "--json"], env=self.environment, cwd="/", text=True,

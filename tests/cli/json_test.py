@@ -1,31 +1,11 @@
 """--json of every command that says something of its own: one JSON value per line, whatever it is asked about."""
 import json
-import os
-import pathlib
-import shutil
-import subprocess
-import tempfile
-import unittest
 
 import help_test
+from homes import Home
 
-SALLYPORT = os.environ["SALLYPORT_BIN"] + "/sallyport"
 
-
-class Json(unittest.TestCase):
-    def setUp(self):
-        self.home = pathlib.Path(tempfile.mkdtemp(prefix="sallyport-json-"))
-        self.addCleanup(shutil.rmtree, self.home, ignore_errors=True)
-        (self.home / "project").mkdir()
-        self.environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8",
-                            "SALLYPORT_RUNTIME_DIR": str(self.home / "run"), "SALLYPORT_STATE_DIR": str(self.home / "state"),
-                            "SALLYPORT_CONFIG": str(self.home / "sallyport.toml")}
-        self.addCleanup(self.sallyport, "down")
-
-    def sallyport(self, *words):
-        return subprocess.run([SALLYPORT, *words], env=self.environment, cwd=self.home / "project", text=True,
-                              stdin=subprocess.DEVNULL, capture_output=True)
-
+class Json(Home):
     def ask(self, text, status=0):
         ran = self.sallyport(*text.split(), "--json")
         self.assertEqual(ran.returncode, status, text + ": " + ran.stdout + ran.stderr)

@@ -15,10 +15,7 @@ namespace {
 class ApprovalCommands : public Approvals {
  protected:
   std::string cli(const std::string& arguments, int* status = nullptr) {
-    const std::string command = "SALLYPORT_RUNTIME_DIR='" + daemon().runtime_dir() + "' SALLYPORT_STATE_DIR='" +
-                                daemon().root() + "/state' SALLYPORT_CONFIG='" + daemon().config_file() +
-                                "' " SALLYPORT_CLI " " + arguments + " 2>&1 </dev/null";
-    const Ran ran = run_shell(command);
+    const Ran ran = run_shell(places_in(daemon().root()) + SALLYPORT_CLI " " + arguments + " 2>&1 </dev/null");
     if (status != nullptr) *status = ran.status;
     return ran.output;
   }

@@ -23,11 +23,10 @@ class CommandLine : public ::testing::Test {
   // Runs `sallyport ARGUMENTS` with directories of this test's own.
   Ran sallyport(const std::string& arguments, const std::string& input = "/dev/null") {
     const std::string root = root_.path();
-    const std::string command = "cd '" + root + "/project' && HOME='" + root + "/home' SALLYPORT_RUNTIME_DIR='" + root +
-                                "/run' SALLYPORT_STATE_DIR='" + root + "/state' SALLYPORT_CONFIG='" + root +
-                                "/sallyport.toml' " SALLYPORT_CLI " " + arguments + " 2>&1 <" + input;
-    return run_shell(command);
+    return run_shell("cd '" + root + "/project' && " + environment() + SALLYPORT_CLI " " + arguments + " 2>&1 <" +
+                     input);
   }
+  std::string environment() const { return "HOME='" + root_.path() + "/home' " + places_in(root_.path()); }
   void write(const std::string& name, const std::string& text) { std::ofstream(root_.path() + "/" + name) << text; }
 
   void SetUp() override {
@@ -53,8 +52,7 @@ TEST(TemporaryDirectories, TakeAWardenThatWasLeftInThemAlong) {
   pid_t pid = 0;
   {
     const TemporaryDirectory root;
-    up = run_shell("SALLYPORT_RUNTIME_DIR='" + root.path() + "/run' SALLYPORT_STATE_DIR='" + root.path() +
-                   "/state' SALLYPORT_CONFIG='" + root.path() + "/sallyport.toml' " SALLYPORT_CLI " --json up");
+    up = run_shell(places_in(root.path()) + SALLYPORT_CLI " --json up");
     ASSERT_EQ(std::sscanf(up.output.c_str(), "{\"pid\":%d", &pid), 1) << up.output;
     if (const auto time = os::process_start_time(pid)) started = *time;
     ASSERT_TRUE(started && os::is_process_alive(pid, *started));
@@ -178,10 +176,8 @@ TEST_F(CommandLine, AuditFindsWhatWasChangedInItsFiles) {
 
 TEST_F(CommandLine, ARefusalIsReportedAsWhatItIsEveryTime) {
   ASSERT_EQ(sallyport("up").status, 0);
-  const std::string inside = "cd '" + root_.path() + "/project' && HOME='" + root_.path() +
-                             "/home' SALLYPORT_RUNTIME_DIR='" + root_.path() + "/run' SALLYPORT_STATE_DIR='" +
-                             root_.path() + "/state' SALLYPORT_CONFIG='" + root_.path() +
-                             "/sallyport.toml' unshare -r -p -f --mount-proc " SALLYPORT_CLI " ping 2>&1";
+  const std::string inside = "cd '" + root_.path() + "/project' && " + environment() +
+                             "unshare -r -p -f --mount-proc " SALLYPORT_CLI " ping 2>&1";
   for (int i = 0; i < 20; ++i) {
     const Ran ran = run_shell(inside);
     EXPECT_EQ(ran.status, 3) << ran.output;
@@ -224,9 +220,7 @@ TEST_F(CommandLine, DownWhileAnotherOneStopsItIsFine) {
   ASSERT_EQ(sallyport("up").status, 0);
   const std::string twice =
       "for i in 1 2 3 4; do (" + std::string(SALLYPORT_CLI) + " down || echo FAILED) & done; wait";
-  const Ran ran =
-      run_shell("SALLYPORT_RUNTIME_DIR='" + root_.path() + "/run' SALLYPORT_STATE_DIR='" + root_.path() +
-                "/state' SALLYPORT_CONFIG='" + root_.path() + "/sallyport.toml' sh -c '" + twice + "' 2>&1");
+  const Ran ran = run_shell(environment() + "sh -c '" + twice + "' 2>&1");
   EXPECT_EQ(ran.output.find("FAILED"), std::string::npos) << ran.output;
 }
 
@@ -240,9 +234,7 @@ TEST_F(CommandLine, AFaultInAProfileLeavesNoSocketBehind) {
 
 TEST_F(CommandLine, OutputThatCannotBeWrittenIsAFailure) {
   ASSERT_EQ(sallyport("up").status, 0);
-  const Ran ran = run_shell("SALLYPORT_RUNTIME_DIR='" + root_.path() + "/run' SALLYPORT_STATE_DIR='" + root_.path() +
-                            "/state' SALLYPORT_CONFIG='" + root_.path() +
-                            "/sallyport.toml' " SALLYPORT_CLI " call test.ping 2>&1 >/dev/full");
+  const Ran ran = run_shell(environment() + SALLYPORT_CLI " call test.ping 2>&1 >/dev/full");
   EXPECT_EQ(ran.status, 1);
   EXPECT_NE(ran.output.find("the output cannot be written"), std::string::npos) << ran.output;
 }
@@ -298,9 +290,8 @@ TEST_F(CommandLine, AFullDiskIsNamed) {
   const std::string script = "mount -t tmpfs -o size=64k,mode=700 tmpfs " + state + " && : >" + state +
                              "/warden.log && dd if=/dev/zero of=" + state +
                              "/full bs=1k 2>/dev/null; " SALLYPORT_CLI " up; echo status $?; " SALLYPORT_CLI " doctor";
-  const Ran ran = run_shell("HOME='" + root_.path() + "/home' SALLYPORT_RUNTIME_DIR='" + root_.path() +
-                            "/run' SALLYPORT_STATE_DIR='" + state + "' SALLYPORT_CONFIG='" + root_.path() +
-                            "/sallyport.toml' unshare -m sh -c '" + script + "' 2>&1");
+  const Ran ran =
+      run_shell(environment() + "SALLYPORT_STATE_DIR='" + state + "' unshare -m sh -c '" + script + "' 2>&1");
   EXPECT_EQ(ran.output.find("it said nothing"), std::string::npos) << ran.output;
   EXPECT_NE(ran.output.find("status 4"), std::string::npos) << ran.output;
   EXPECT_NE(ran.output.find("disk is full"), std::string::npos) << ran.output;

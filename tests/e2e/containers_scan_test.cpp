@@ -131,9 +131,8 @@ class RunScan : public ::testing::Test {
     const std::string become = is_root() ? "setpriv --reuid " + std::to_string(kOrdinaryUid) + " --regid " +
                                                std::to_string(kOrdinaryUid) + " --clear-groups "
                                          : "";
-    return "cd '" + root() + "/desk' && exec " + become + "env HOME='" + root() + "/home' SALLYPORT_RUNTIME_DIR='" +
-           root() + "/run' SALLYPORT_STATE_DIR='" + root() + "/state' SALLYPORT_CONFIG='" + root() +
-           "/sallyport.toml' '" + root() + "/bin/sallyport' " + arguments + " 2>&1";
+    return "cd '" + root() + "/desk' && exec " + become + "env HOME='" + root() + "/home' " + places_in(root()) + "'" +
+           root() + "/bin/sallyport' " + arguments + " 2>&1";
   }
   void run_and_kill(const std::string& options) {
     const std::string command = sallyport("run " + options +

@@ -46,9 +46,8 @@ class Covers : public ::testing::TestWithParam<bool> {
                                    ? "setpriv --reuid " + std::to_string(kOrdinaryUid) + " --regid " +
                                          std::to_string(kOrdinaryUid) + " --clear-groups "
                                    : "";
-    return run_shell("cd '" + root() + "/desk' && " + become + "env HOME=/nowhere SALLYPORT_RUNTIME_DIR='" + root() +
-                     "/run' SALLYPORT_STATE_DIR='" + root() + "/state' SALLYPORT_CONFIG='" + root() +
-                     "/sallyport.toml' PATH='" + root() + "/bin':$PATH sh '" + root() + "/script' 2>&1");
+    return run_shell("cd '" + root() + "/desk' && " + become + "env HOME=/nowhere " + places_in(root()) + "PATH='" +
+                     root() + "/bin':$PATH sh '" + root() + "/script' 2>&1");
   }
   Ran inside(const std::string& script, const std::string& profile = "default") const {
     return host("sallyport run --no-warden --profile " + profile + " -- sh -c '" + script + "'");

@@ -24,6 +24,7 @@ class Door : public ::testing::Test {
   }
   Client connect() { return Client::unix_socket(daemon().socket_path()); }
   std::int64_t counter(const char* name) { return status_number(daemon().socket_path(), {"counters", name}); }
+  std::int64_t memory_kib() { return status_number(daemon().socket_path(), {"memory_kib"}); }
   bool reaches(const char* name, std::int64_t count) {
     return eventually([&] { return counter(name) >= count; });
   }

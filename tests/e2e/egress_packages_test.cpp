@@ -118,10 +118,8 @@ TEST_F(EgressPackages, WorksForAnOrdinaryUser) {
               "env = { PATH = \"/usr/bin:/bin\" }\nnet.allow = [\"web.test:" +
                   site_.http + "\", \"127.0.0.1:" + site_.http + "\"]\n");
   ASSERT_EQ(shell(become.empty() ? "true" : "chown -R 65534:65534 '" + root + "'").status, 0);
-  const std::string sallyport = "cd " + site_.project() + " && " + become + "env HOME=" + root +
-                                "/home SALLYPORT_RUNTIME_DIR=" + root + "/run SALLYPORT_STATE_DIR=" + root +
-                                "/state SALLYPORT_CONFIG=" + root + "/sallyport.toml SALLYPORT_EGRESS_HOSTS=" + root +
-                                "/hosts " + root + "/bin/sallyport ";
+  const std::string sallyport =
+      "cd " + site_.project() + " && " + become + "env " + environment() + root + "/bin/sallyport ";
   const std::string get = "curl -sS -m 60 " + plain() + "/hello";
   EXPECT_EQ(shell(sallyport + "run --no-warden " + site_options() + " -- " + get).output, "hello from the site\n");
   EXPECT_TRUE(has(shell(sallyport + "run -- " + get).output, "--allow-net web.test:" + site_.http));

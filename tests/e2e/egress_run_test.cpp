@@ -12,11 +12,7 @@ class EgressRunWarden : public EgressRun {
  protected:
   ~EgressRunWarden() override { shell(cli() + "down"); }
 
-  std::string cli() const {
-    return "HOME=" + site_.root() + "/home SALLYPORT_RUNTIME_DIR=" + site_.root() +
-           "/run SALLYPORT_STATE_DIR=" + site_.root() + "/state SALLYPORT_CONFIG=" + site_.root() +
-           "/sallyport.toml SALLYPORT_EGRESS_HOSTS=" + site_.root() + "/hosts " SALLYPORT_CLI " ";
-  }
+  std::string cli() const { return environment() + SALLYPORT_CLI " "; }
   // In the background; what it says goes to a file.
   pid_t start(const std::string& options, const std::string& script) {
     site_.write("project/script", script);

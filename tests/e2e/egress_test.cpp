@@ -153,8 +153,7 @@ TEST_F(EgressRun, GitClonesOverHttpsAndSsh) {
 }
 
 TEST_F(EgressRun, AWardenThatRunsRecordsWhomItTalkedTo) {
-  const std::string sallyport = "SALLYPORT_RUNTIME_DIR=" + site_.root() + "/run SALLYPORT_STATE_DIR=" + site_.root() +
-                                "/state SALLYPORT_CONFIG=" + site_.root() + "/sallyport.toml " SALLYPORT_CLI " ";
+  const std::string sallyport = places_in(site_.root()) + SALLYPORT_CLI " ";
   ASSERT_EQ(shell(sallyport + "up").status, 0);
   run(site_options(), "curl -sS " + plain() + "/hello; curl -sS -p http://evil.test/x");
   std::string records;

@@ -30,10 +30,9 @@ class InstalledTools : public ::testing::Test {
   // As a user would whose shell finds what is in these places.
   Ran sallyport(const std::string& words) const {
     const std::string home = root() + "/house";
-    return run_shell("cd '" + root() + "/desk' && env HOME='" + home + "' SALLYPORT_RUNTIME_DIR='" + root() +
-                     "/run' SALLYPORT_STATE_DIR='" + root() + "/state' SALLYPORT_CONFIG='" + root() +
-                     "/sallyport.toml' WORD=passed PATH='/usr/bin:/bin:" + home + "/.local/bin:" + home +
-                     "/tools:" + root() + "/desk' " SALLYPORT_CLI " " + words + " 2>&1");
+    return run_shell("cd '" + root() + "/desk' && env HOME='" + home + "' " + places_in(root()) +
+                     "WORD=passed PATH='/usr/bin:/bin:" + home + "/.local/bin:" + home + "/tools:" + root() +
+                     "/desk' " SALLYPORT_CLI " " + words + " 2>&1");
   }
   Ran run(const std::string& words) const { return sallyport("run --no-warden " + words); }
   const std::string& root() const { return directory_.path(); }

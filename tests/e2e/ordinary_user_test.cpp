@@ -52,10 +52,8 @@ class OrdinaryUser : public ::testing::Test {
     const std::string become = is_root() ? "setpriv --reuid " + std::to_string(kOrdinaryUid) + " --regid " +
                                                std::to_string(kOrdinaryUid) + " --clear-groups "
                                          : "";
-    const std::string command = "cd '" + root() + "/desk' && " + become + "env SALLYPORT_RUNTIME_DIR='" + root() +
-                                "/run' SALLYPORT_STATE_DIR='" + root() + "/state' SALLYPORT_CONFIG='" + root() +
-                                "/sallyport.toml' '" + root() + "/bin/sallyport' " + arguments + " 2>&1";
-    return run_shell(command);
+    return run_shell("cd '" + root() + "/desk' && " + become + "env " + places_in(root()) + "'" + root() +
+                     "/bin/sallyport' " + arguments + " 2>&1");
   }
   const std::string& root() const { return directory_.path(); }
 

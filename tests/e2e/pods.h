@@ -106,8 +106,7 @@ class Pods : public ::testing::Test {
  protected:
   std::string environment() const {
     const std::string root = root_.path();
-    return "HOME='" + root + "/home' SALLYPORT_RUNTIME_DIR='" + root + "/run' SALLYPORT_STATE_DIR='" + root +
-           "/state' SALLYPORT_CONFIG='" + root + "/sallyport.toml' TERM=xterm " + more_variables_;
+    return "HOME='" + root + "/home' " + places_in(root) + "TERM=xterm " + more_variables_;
   }
   Ran sallyport(const std::string& arguments, const std::string& redirection = "2>&1 </dev/null") {
     const std::string command =

@@ -341,9 +341,8 @@ TEST_F(Pods, CannotSeeTheirOwnState) {
   // The state directory inside the workspace: it must be hidden even so.
   const std::string inside = root_.path() + "/project";
   std::ofstream(inside + "/peek.sh") << "find . -name pod.json 2>/dev/null; echo looked; read x";
-  const std::string command = "cd '" + inside + "' && HOME='" + root_.path() + "/home' SALLYPORT_RUNTIME_DIR='" +
-                              root_.path() + "/run2' SALLYPORT_STATE_DIR='" + inside + "/state' SALLYPORT_CONFIG='" +
-                              root_.path() + "/sallyport.toml' " SALLYPORT_CLI " ";
+  const std::string command = "cd '" + inside + "' && " + environment() + "SALLYPORT_RUNTIME_DIR='" + root_.path() +
+                              "/run2' SALLYPORT_STATE_DIR='" + inside + "/state' " SALLYPORT_CLI " ";
   ASSERT_EQ(std::system((command + "pod new --name peek -- bash peek.sh >/dev/null").c_str()), 0);
   auto found = pod::find(pod::Place(inside + "/state/pods", "peek"));
   ASSERT_TRUE(found);

@@ -99,11 +99,7 @@ class SignalsDoor : public Door {
     return answer->error ? std::string(to_string(answer->error->code)) : answer->result.to_json();
   }
   Ran sallyport(const std::string& arguments) const {
-    const std::string root = daemon_->root();
-    const std::string command = "SALLYPORT_RUNTIME_DIR='" + daemon_->runtime_dir() + "' SALLYPORT_STATE_DIR='" + root +
-                                "/state' SALLYPORT_CONFIG='" + daemon_->config_file() + "' " SALLYPORT_CLI " " +
-                                arguments + " 2>&1";
-    return run_shell(command);
+    return run_shell(places_in(daemon_->root()) + SALLYPORT_CLI " " + arguments + " 2>&1");
   }
 
   std::unique_ptr<Client> events_;

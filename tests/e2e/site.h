@@ -109,10 +109,12 @@ class EgressRun : public ::testing::Test {
   }
   Ran run(const std::string& options, const std::string& script) const {
     site_.write("project/script", script);
-    return shell("cd " + site_.project() + " && HOME=" + site_.root() + "/home SALLYPORT_RUNTIME_DIR=" + site_.root() +
-                 "/run SALLYPORT_STATE_DIR=" + site_.root() + "/state SALLYPORT_CONFIG=" + site_.root() +
-                 "/sallyport.toml SALLYPORT_EGRESS_HOSTS=" + site_.root() + "/hosts " SALLYPORT_CLI " run " + options +
+    return shell("cd " + site_.project() + " && " + environment() + SALLYPORT_CLI " run " + options +
                  " -- timeout 60 sh script");
+  }
+  std::string environment() const {
+    return "HOME=" + site_.root() + "/home " + places_in(site_.root()) + "SALLYPORT_EGRESS_HOSTS=" + site_.root() +
+           "/hosts ";
   }
   std::string plain() const { return "http://web.test:" + site_.http; }
   std::string secure() const { return "https://web.test:" + site_.https; }

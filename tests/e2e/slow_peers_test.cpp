@@ -14,7 +14,6 @@ using std::chrono::milliseconds;
 
 class SlowPeer : public Door {
  protected:
-  std::int64_t memory_kib() { return status_number(daemon().socket_path(), {"memory_kib"}); }
   // The sessions that are open besides the one that asks.
   bool comes_down_to(std::int64_t sessions) {
     return eventually([&] { return status_number(daemon().socket_path(), {"sessions"}) == sessions + 1; });

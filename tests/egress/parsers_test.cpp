@@ -126,6 +126,13 @@ TEST(Protocol, OrdersAndReportsSurviveTheWay) {
   EXPECT_FALSE(decode_report(decoder, packet->view()));
 }
 
+wire::Document parse_json(const std::string& text) {
+  wire::Decoder decoder;
+  auto document = decoder.parse(text);
+  EXPECT_TRUE(document);
+  return std::move(*document);
+}
+
 TEST(Tallies, FitAFrameAndTellFirstWhomWasReached) {
   Tally tally;
   for (int i = 0; i < 2000; ++i) {
@@ -139,9 +146,30 @@ TEST(Tallies, FitAFrameAndTellFirstWhomWasReached) {
       tally.add(refused);
     }
   }
-  const std::string json = wire::to_json([&](wire::JsonWriter& writer) { tally.write(writer); });
-  EXPECT_LT(json.size(), wire::kMaxFrameBytes);
-  EXPECT_TRUE(json.starts_with(R"([{"host":"a500a)")) << json.substr(0, 100);
+  const auto told = parse_json(wire::to_json([&](wire::JsonWriter& json) {
+    json.begin_object();
+    tally.describe(json);
+    json.end_object();
+  }));
+  const wire::Value hosts = told.root().get("net");
+  EXPECT_LT(told.root().to_json().size(), wire::kMaxFrameBytes);
+  EXPECT_TRUE((*hosts.items().begin()).get("host").as_string()->starts_with("a500a"));
+  EXPECT_GT(told.root().get("net_left_out").as_uint().value_or(0), 0U);
+  EXPECT_EQ(hosts.size() + told.root().get("net_left_out").as_uint().value_or(0), tally.entries().size());
+  // Where it goes into no frame, all of it is told.
+  const auto all = parse_json(wire::to_json([&](wire::JsonWriter& json) { tally.write(json); }));
+  EXPECT_EQ(all.root().size(), tally.entries().size());
+}
+
+TEST(Tallies, ThatFitSayNothingOfWhatIsLeftOut) {
+  Tally tally;
+  tally.add(Report{});
+  EXPECT_EQ(wire::to_json([&](wire::JsonWriter& json) {
+              json.begin_object();
+              tally.describe(json);
+              json.end_object();
+            }).find("net_left_out"),
+            std::string::npos);
 }
 
 }  // namespace

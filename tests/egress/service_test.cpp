@@ -2,9 +2,12 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <fstream>
+#include <thread>
 
 #include "egress/fixture.h"
+#include "egress/relay.h"
 
 namespace sallyport::egress {
 namespace {
@@ -12,9 +15,11 @@ namespace {
 class Service : public Egress {
  protected:
   std::string target(const Upstream& server) const { return "127.0.0.1:" + std::to_string(server.port()); }
-  static void wait_until_still(const std::atomic<std::size_t>& count) {
-    for (std::size_t last = SIZE_MAX; last != count;) {
-      last = count;
+  // What sends has begun, and has come to where nobody takes more.
+  static void wait_until_stuck(const std::atomic<std::size_t>& sent, std::size_t more_than = 0) {
+    ASSERT_TRUE(eventually([&] { return sent > more_than; }));
+    for (std::size_t last = 0; last != sent;) {
+      last = sent;
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
   }
@@ -89,7 +94,7 @@ TEST_F(Service, WhatWaitsForASlowReaderComesInOrderAndIsCountedOnce) {
   std::string got;
   // As long as it does not read, all buffers fill; then it reads a bit more than fits anywhere at once.
   while (got.size() < 16U << 20) {
-    wait_until_still(sent);
+    wait_until_stuck(sent, got.size());
     got += wire.read(3U << 20);
   }
   got += wire.read_all();
@@ -97,6 +102,95 @@ TEST_F(Service, WhatWaitsForASlowReaderComesInOrderAndIsCountedOnce) {
   EXPECT_TRUE(got == all) << got.size() << " of " << all.size();
   const Report closed = report_where([](const Report& each) { return each.kind == Report::Kind::closed; });
   EXPECT_EQ(closed.received, all.size());
+}
+
+TEST_F(Service, WhatOnlyWaitedIsNotCountedAsPassed) {
+  std::atomic<std::size_t> sent = 0;
+  Upstream source([&](Wire& wire) {
+    while (wire.send(std::string(10'000, 'x'))) sent += 10'000;
+  });
+  allow({target(source)});
+  Wire wire = connect();
+  ASSERT_EQ(ask(wire, Protocol::connect, "127.0.0.1", source.port()), "allowed");
+  wait_until_stuck(sent);
+  update(policy_of({}));
+  EXPECT_EQ(report_where([](const Report& each) { return each.kind == Report::Kind::closed; }).received,
+            wire.read_all().size());
+}
+
+TEST_F(Service, ALimitOfBytesIsUsedToItsLastByte) {
+  Upstream source([](Wire& wire) {
+    while (wire.send(std::string(10'000, 'x'))) {
+    }
+  });
+  policy::NetLimits limits;
+  limits.bytes = 1'234'567;
+  allow({target(source)}, {}, limits);
+  Wire wire = connect();
+  ASSERT_EQ(ask(wire, Protocol::connect, "127.0.0.1", source.port()), "allowed");
+  EXPECT_EQ(wire.read_all().size(), limits.bytes);
+  const Report closed = report_where([](const Report& each) { return each.kind == Report::Kind::closed; });
+  EXPECT_EQ(closed.rule, "net.limits.bytes");
+  EXPECT_EQ(closed.received, limits.bytes);
+}
+
+// A connection and its other end, with little room for what is not read.
+std::pair<UniqueFd, UniqueFd> narrow_pair() {
+  const int small = 8U << 10;
+  std::uint16_t port = 0;
+  const UniqueFd listener = listen_on("127.0.0.1", port);
+  ::setsockopt(listener.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+  UniqueFd one(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ::setsockopt(one.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::connect(one.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  return {std::move(one), UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC))};
+}
+
+// Told once per block that was seen, a tunnel to one who reads slowly would look idle while it is not.
+TEST(Relay, TellsOfEachPieceOnceItHasMoved) {
+  ipc::Loop loop(Spinner::Mode::never);
+  auto [source, from_end] = narrow_pair();
+  auto [to_end, reader] = narrow_pair();
+  const int large = 1U << 20;
+  ::setsockopt(from_end.get(), SOL_SOCKET, SO_RCVBUF, &large, sizeof large);
+  auto from = ipc::Watch::open(loop, std::move(from_end));
+  auto to = ipc::Watch::open(loop, std::move(to_end));
+  ASSERT_TRUE(from && to);
+  constexpr std::size_t kAll = 2U << 20;
+  std::thread sends([&source = source] {
+    const std::string all(kAll, 'x');
+    for (std::size_t done = 0; done < kAll;) {
+      done += static_cast<std::size_t>(::send(source.get(), all.data() + done, all.size() - done, MSG_NOSIGNAL));
+    }
+    ::shutdown(source.get(), SHUT_WR);
+  });
+  Bytes block;
+  block.resize(1U << 20);
+  std::size_t counted = 0, read = 0, most_unread = 0;
+  const Meter meter{.allow = [](std::size_t wanted) { return wanted; },
+                    .count = [&](std::size_t bytes) { counted += bytes; }};
+  const auto run = [&]() -> Fire {
+    const bool is_whole = co_await relay(**from, **to, block, meter);
+    EXPECT_TRUE(is_whole);
+    loop.stop();
+  };
+  const std::function<void()> read_some = [&, &reader = reader] {
+    most_unread = std::max(most_unread, counted - read);
+    std::array<char, 32U << 10> piece{};
+    const ssize_t count = ::recv(reader.get(), piece.data(), piece.size(), MSG_DONTWAIT);
+    if (count > 0) read += static_cast<std::size_t>(count);
+    loop.after(Millis(0), read_some);
+  };
+  run();
+  loop.after(Millis(50), read_some);
+  loop.run();
+  sends.join();
+  EXPECT_EQ(counted, kAll);
+  EXPECT_LE(most_unread, 64U << 10);
 }
 
 TEST_F(Service, AnUrgentByteIsLeftOutAndNothingElse) {
@@ -127,10 +221,10 @@ TEST_F(Service, TunnelsThatWaitHoldNoMemoryOfTheProxy) {
   };
   // The first one brings what all share.
   stall();
-  wait_until_still(sent);
-  const std::size_t before = resident_pages();
+  wait_until_stuck(sent);
+  const std::size_t before = resident_pages(), of_the_first = sent;
   for (int i = 1; i < 48; ++i) stall();
-  wait_until_still(sent);
+  wait_until_stuck(sent, of_the_first);
   EXPECT_LT(resident_pages(), before + (kIsSanitized ? 6000U : 2000U));
 }
 

@@ -191,21 +191,13 @@ int number_of_files() {
   return wanted != nullptr ? std::atoi(wanted) : static_cast<int>(scaled(1'000'000));
 }
 
-std::int64_t peak_kibibytes(pid_t pid) {
-  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmHWM:")) return std::atoll(line.c_str() + 6);
-  }
-  return 0;
-}
-
 TEST_F(Mail, AttackAMillionFiles) {
   constexpr int kEvery = 100;  // one in so many is a message
   start_on_tmpfs("size=75%,nr_inodes=0");
   const std::string other = create("quiet");
   const std::string in = mailbox(container()) + "/in";
   const int count = number_of_files();
-  const std::int64_t before = peak_kibibytes(daemon().pid());
+  const std::int64_t before = peak_kib(daemon().pid());
   // All of them lie there before it looks.
   daemon().signal(SIGSTOP);
   const UniqueFd directory{::open((in + "/new").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
@@ -234,7 +226,7 @@ TEST_F(Mail, AttackAMillionFiles) {
       << status(container());
   // And memory does not grow with their number: a hundred bytes for each would be as much.
   if (!kIsSanitized) {
-    EXPECT_LT(peak_kibibytes(daemon().pid()) - before, 96 << 10);
+    EXPECT_LT(peak_kib(daemon().pid()) - before, 96 << 10);
   }
 }
 

@@ -16,13 +16,19 @@ class Advice(Bridged):
         answers = self.pipe(call(1, "move", **{"from": "a", "to": "/tmp/a"}), call(2, "copy", **{"from": "b", "to": "/tmp/b"}),
                             call(3, "write", path="/dev/shm/c", content=""), call(4, "write", path="../../../tmp/d", content=""),
                             call(5, "write", path=f"{self.home}/e", content=""), call(6, "move", **{"from": "b", "to": "c"}),
-                            call(7, "write", path=str(self.project / "d"), content=""))
-        for number in range(1, 8):
+                            call(7, "write", path=str(self.project / "d"), content=""),
+                            call(8, "edit", path="c", old_string="b", new_string="B"))
+        for number in range(1, 9):
             result = answers[number]["result"]
             self.assertFalse(result["isError"], (number, result))
             self.assertEqual(vanishes in result["structuredContent"].get("note", ""), number <= 5, (number, result))
             self.assertNotIn("scratch", result["structuredContent"])
             self.assertEqual(json.loads(text(answers[number])), result["structuredContent"])
+        edits = self.pipe(call(1, "write", path="/tmp/a", content="one two"),
+                          call(2, "edit", path="/tmp/a", old_string="one", new_string="1"),
+                          call(3, "multi_edit", path="/tmp/a", edits=[{"old_string": "two", "new_string": "2"}]))
+        for number in (2, 3):
+            self.assertIn(vanishes, edits[number]["result"]["structuredContent"].get("note", ""), edits[number])
         tools = self.pipe({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})[1]["result"]["tools"]
         (description,) = (tool["description"] for tool in tools if tool["name"] == "move")
         self.assertIn("/tmp", description)
@@ -91,14 +97,34 @@ fs.read = ["/usr", "/etc"]
 fs.write = ["${workspace}"]
 exec = ["/usr/**"]
 methods = ["fs.*", "container.exec"]
-review = { "fs.write" = "human", "container.exec" = "human" }
+review = { "fs.write" = "human", "fs.multi_edit" = "human", "container.exec" = "human" }
 """)
         return ["--profile", "careful"]
 
     def test_what_is_too_much_to_be_reviewed(self):
-        said = text(self.pipe(call(1, "write", path="x", content="x" * (200 << 10)), options=self.careful())[1])
-        self.assertEqual(said, "It is too much to be reviewed. A human reviews this, and must see all of it: at most 131072 "
-                               "bytes at once. Write less: a first part, and then more of it with edit.")
+        begin = "It is too much to be reviewed. A human reviews this, and must see all of it: 60000 bytes of text at once are no problem. "
+        (self.project / "x").write_text("a")
+        write = {"path": "x"}
+        options = self.careful()
+        # As a stream; in the message, where it is more than it was; and what does not come as a stream at all.
+        for tool, arguments, end in (
+                ("write", write | {"content": "x" * (200 << 10)}, "Write less: a first part, and then more of it with edit."),
+                ("write", write | {"content": "x" * (128 << 10)}, "Write less: a first part, and then more of it with edit."),
+                ("write", write | {"content": "\n" * (66 << 10)}, "Write less: a first part, and then more of it with edit."),
+                ("exec", {"command": "true" + "\n" * 65_500},
+                 "Write what is long into a file first, in several parts, and run that."),
+                ("multi_edit", write | {"edits": [{"old_string": "a", "new_string": "b" * (70 << 10)},
+                                                  {"old_string": "b", "new_string": "a" * (70 << 10)}]},
+                 "Do it in several calls.")):
+            self.assertEqual(text(self.pipe(call(1, tool, **arguments), options=options)[1]), begin + end)
+
+    def test_what_is_said_to_be_little_enough_is_reviewed(self):
+        server = self.start(*self.careful())
+        asked = call(1, "write", path="x", content='\n"\\' * 20_000)
+        asked["params"]["_meta"] = {"progressToken": 7}
+        server.stdin.write(lines(asked))
+        server.stdin.flush()
+        self.assertIn("approvals approve", json.loads(server.stdout.readline())["params"]["message"])
 
     def test_whoever_reviews_a_command_sees_the_command(self):
         server = self.start(*self.careful())

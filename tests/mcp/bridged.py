@@ -1,13 +1,9 @@
 """A home with a project of its own, and the bridge in it."""
 import json
-import os
-import pathlib
-import shutil
 import subprocess
-import tempfile
-import unittest
 
-SALLYPORT = os.environ["SALLYPORT_BIN"] + "/sallyport"
+from homes import SALLYPORT, Home
+
 HELLO = {"jsonrpc": "2.0", "id": 0, "method": "initialize",
          "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}
 
@@ -24,21 +20,7 @@ def text(answer):
     return "".join(part.get("text", "") for part in answer["result"]["content"])
 
 
-class Bridged(unittest.TestCase):
-    def setUp(self):
-        self.home = pathlib.Path(tempfile.mkdtemp(prefix="sallyport-mcp-"))
-        self.addCleanup(shutil.rmtree, self.home, ignore_errors=True)
-        self.project = self.home / "project"
-        self.project.mkdir()
-        self.environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8",
-                            "SALLYPORT_RUNTIME_DIR": str(self.home / "run"), "SALLYPORT_STATE_DIR": str(self.home / "state"),
-                            "SALLYPORT_CONFIG": str(self.home / "sallyport.toml")}
-        self.addCleanup(self.sallyport, "down")
-
-    def sallyport(self, *words, **options):
-        return subprocess.run([SALLYPORT, *words], cwd=self.project, env=self.environment, text=True, capture_output=True,
-                              **options)
-
+class Bridged(Home):
     # What a pipe of these messages is answered with, by id.
     def pipe(self, *messages, status=0, options=()):
         ran = self.sallyport("mcp", *options, input=lines(HELLO, *messages), timeout=100)

@@ -2,33 +2,25 @@
 import json
 import os
 import pathlib
-import shutil
 import subprocess
-import tempfile
 import unittest
 
-SALLYPORT = os.environ["SALLYPORT_BIN"] + "/sallyport"
+from homes import SALLYPORT, Home
+
 # Somebody without rights where the tests run as root; else whoever runs them.
 USER = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
 UID = USER.get("user", os.geteuid())
 
 
-class OrdinaryUser(unittest.TestCase):
+class OrdinaryUser(Home):
     def setUp(self):
-        self.home = pathlib.Path(tempfile.mkdtemp(prefix="sallyport-mcp-"))
-        self.addCleanup(shutil.rmtree, self.home, ignore_errors=True)
-        self.project = self.home / "project"
-        for directory in (self.project, self.home / ".ssh"):
-            directory.mkdir()
+        super().setUp()
+        (self.home / ".ssh").mkdir()
         (self.home / ".ssh/id_ed25519").write_text("SECRET KEY\n")
         (self.project / "one.txt").write_text("alpha\nbeta\n")
         for path in [self.home, *self.home.rglob("*")]:
             if USER:
                 os.chown(path, UID, USER["group"])
-        self.environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8",
-                            "SALLYPORT_RUNTIME_DIR": str(self.home / "run"), "SALLYPORT_STATE_DIR": str(self.home / "state"),
-                            "SALLYPORT_CONFIG": str(self.home / "sallyport.toml")}
-        self.addCleanup(self.sallyport, "down")
         self.server = subprocess.Popen([SALLYPORT, "mcp"], cwd=self.project, env=self.environment, text=True,
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, **USER)
         self.addCleanup(self.server.stdout.close)
@@ -38,7 +30,7 @@ class OrdinaryUser(unittest.TestCase):
         self.ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={"name": "test", "version": "1"})
 
     def sallyport(self, *words):
-        return subprocess.run([SALLYPORT, *words], env=self.environment, text=True, capture_output=True, **USER)
+        return super().sallyport(*words, **USER)
 
     def ask(self, method, **params):
         self.last_id += 1

@@ -4,7 +4,7 @@
 namespace sallyport::testing {
 namespace {
 
-class PlatformEventsFlood : public PlatformDoor, public ::testing::WithParamInterface<const char*> {
+class PlatformChannels : public PlatformDoor {
  protected:
   static constexpr int kSubscriptions = 50;
 
@@ -26,17 +26,12 @@ class PlatformEventsFlood : public PlatformDoor, public ::testing::WithParamInte
   static std::string publication(std::size_t bytes) {
     return R"({"topic":"t","payload":")" + std::string(bytes, 'x') + "\"}";
   }
-  static std::int64_t peak_kib(pid_t pid) {
-    std::ifstream status("/proc/" + std::to_string(pid) + "/status");
-    for (std::string line; std::getline(status, line);) {
-      if (line.starts_with("VmHWM:")) return std::atoll(line.c_str() + 6);
-    }
-    return 0;
-  }
 
   const TemporaryDirectory directory_;
   RedisServer redis_{directory_.path()};
 };
+
+class PlatformEventsFlood : public PlatformChannels, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(PlatformEventsFlood, AttackSubscribersThatDoNotReadCostNobodyMemoryOrTime) {
   start_events(GetParam());
@@ -51,9 +46,8 @@ TEST_P(PlatformEventsFlood, AttackSubscribersThatDoNotReadCostNobodyMemoryOrTime
   for (Client& speaker : speakers) {
     ASSERT_TRUE(speaker.send_request("p", "events.publish", publication(900'000)));
   }
-  const auto began = std::chrono::steady_clock::now();
+  // Behind what was published before it, on the same link, and behind nothing else: nobody reads yet.
   EXPECT_EQ(member(host, "cache.get", R"({"key":"k"})", "value"), "\"v\"");
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(kIsSanitized ? 20 : 3));
   std::int64_t published = 0;
   for (Client& speaker : speakers) {
     // More than a tenant may have under way is refused.
@@ -91,13 +85,7 @@ TEST_P(PlatformEventsFlood, AttackSubscribersThatDoNotReadCostNobodyMemoryOrTime
     return up_to_date.size() == kSubscriptions;
   }));
   EXPECT_GE(lost.size(), kSubscriptions - 5U);
-  for (const auto& [id, count] : heard) {
-    EXPECT_LE(count + lost[id], published) << id;
-    // Redis may have sent some when nobody was there to hear.
-    if (std::string(GetParam()) == "memory") {
-      EXPECT_EQ(count + lost[id], published) << id;
-    }
-  }
+  for (const auto& [id, count] : heard) EXPECT_EQ(count + lost[id], published) << id;
 }
 
 TEST_P(PlatformEventsFlood, WhatDoesNotFitIsRefusedAndNotLost) {
@@ -114,8 +102,7 @@ TEST_P(PlatformEventsFlood, WhatDoesNotFitIsRefusedAndNotLost) {
   }
 }
 
-TEST_P(PlatformEventsFlood, WhatOthersSayOnItsChannelsDoesNotHarmTheAdapters) {
-  if (std::string(GetParam()) != "redis") return;
+TEST_F(PlatformChannels, WhatOthersSayOnItsChannelsDoesNotHarmTheAdapters) {
   start_events("redis");
   Client listener = subscribed_often(make_container());
   const pid_t pid = adapters_pid();
@@ -126,11 +113,17 @@ TEST_P(PlatformEventsFlood, WhatOthersSayOnItsChannelsDoesNotHarmTheAdapters) {
       redis_.ask("PUBLISH sallyport-events:profile.plugin:t '" + said + "'");
     }
   }
+  // Longer than a topic may be, and a payload that is longer in our spelling (1e+05).
+  redis_.ask("PUBLISH sallyport-events:profile.plugin:" + std::string(129, 't') + " 2");
+  redis_.ask(
+      "EVAL \"return redis.call('PUBLISH', 'sallyport-events:profile.plugin:t', '[' .. "
+      "string.rep('1e5,', 250000) .. '1]')\" 0");
   redis_.ask("PUBLISH sallyport-events:profile.plugin:t 1");
   const auto message = listener.next_message();
   ASSERT_TRUE(message);
   EXPECT_EQ(message->params.to_json(), R"({"topic":"t","payload":1})");
   EXPECT_EQ(adapters_pid(), pid);
+  EXPECT_EQ(daemon().log().find("event dropped"), std::string::npos);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, PlatformEventsFlood, ::testing::Values("memory", "redis"));

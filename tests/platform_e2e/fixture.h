@@ -115,9 +115,7 @@ class PlatformDoor : public Door {
   }
   // The command line, with both its outputs, and how it ended.
   std::string run_cli(const std::string& words) {
-    const Ran ran =
-        run_shell("SALLYPORT_RUNTIME_DIR=" + daemon().runtime_dir() + " SALLYPORT_STATE_DIR=" + daemon().root() +
-                  "/state SALLYPORT_CONFIG=" + daemon().config_file() + " " SALLYPORT_CLI " " + words);
+    const Ran ran = run_shell(places_in(daemon().root()) + SALLYPORT_CLI " " + words);
     return ran.output + "exit " + std::to_string(ran.status);
   }
   pid_t adapters_pid() {

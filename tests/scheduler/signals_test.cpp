@@ -144,14 +144,14 @@ TEST_F(Signals, ANarrowedSendersGroupIsAsNarrow) {
             "POLICY_DENIED: profile 'small' allows more than your own (fs.write)");
 }
 
-TEST_F(Signals, RefreshGroupsReadsThemAgainAndTellsTheHostOnly) {
+TEST_F(Signals, RefreshGroupsReadsThemAgainAndSaysHowManyThereAre) {
   const auto one = container("helper");
   EXPECT_EQ(raise("refresh_groups", *one), R"({"groups":0,"faults":0})");
   ASSERT_TRUE(
       os::write_private_file(path("/groups/mine.toml"), "name = \"mine\"\nprofile = \"helper\"\nfolder = \"m\"\n"));
   ASSERT_TRUE(os::write_private_file(path("/groups/bad.toml"), "name = 1\n"));
   EXPECT_EQ(raise("refresh_groups", *one), R"({"groups":1,"faults":1})");
-  EXPECT_NE(last("group.refreshed").find(R"("group":"mine")"), std::string::npos);
+  EXPECT_EQ(last("group.refreshed"), R"({"groups":1,"faults":1})") << "a list of many would not fit an event";
 }
 
 // ---- deploy ----

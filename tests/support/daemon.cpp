@@ -84,6 +84,14 @@ TemporaryDirectory::~TemporaryDirectory() {
   std::filesystem::remove_all(path_, ignored);
 }
 
+std::int64_t peak_kib(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::atoll(line.c_str() + 6);
+  }
+  return 0;
+}
+
 int in_child(const std::function<int()>& work) {
   std::fflush(nullptr);
   const pid_t pid = ::fork();

@@ -38,6 +38,9 @@ class TemporaryDirectory {
 // Runs work in a forked child and returns its exit status, or -signal.
 int in_child(const std::function<int()>& work);
 
+// The most memory that a process has had at once; 0 if it is gone.
+std::int64_t peak_kib(pid_t pid);
+
 struct DaemonOptions {
   std::string program = {};                                    // sallyportd unless said otherwise
   std::string config = "[warden]\ndrain_timeout_ms = 2000\n";  // the text of sallyport.toml

@@ -27,4 +27,11 @@ inline Ran run_shell(const std::string& command) {
   return ran;
 }
 
+// In front of a command of ours: all that it has lies in this directory. Of a variable that is set again behind these,
+// the last value counts.
+inline std::string places_in(const std::string& root) {
+  return "SALLYPORT_RUNTIME_DIR='" + root + "/run' SALLYPORT_STATE_DIR='" + root + "/state' SALLYPORT_CONFIG='" + root +
+         "/sallyport.toml' ";
+}
+
 }  // namespace sallyport::testing
