@@ -161,12 +161,12 @@ TEST(Relay, TellsOfEachPieceOnceItHasMoved) {
   auto to = ipc::Watch::open(loop, std::move(to_end));
   ASSERT_TRUE(from && to);
   constexpr std::size_t kAll = 2U << 20;
-  std::thread sends([&source = source] {
+  std::thread sends([fd = source.get()] {
     const std::string all(kAll, 'x');
     for (std::size_t done = 0; done < kAll;) {
-      done += static_cast<std::size_t>(::send(source.get(), all.data() + done, all.size() - done, MSG_NOSIGNAL));
+      done += static_cast<std::size_t>(::send(fd, all.data() + done, all.size() - done, MSG_NOSIGNAL));
     }
-    ::shutdown(source.get(), SHUT_WR);
+    ::shutdown(fd, SHUT_WR);
   });
   Bytes block;
   block.resize(1U << 20);
@@ -178,10 +178,10 @@ TEST(Relay, TellsOfEachPieceOnceItHasMoved) {
     EXPECT_TRUE(is_whole);
     loop.stop();
   };
-  const std::function<void()> read_some = [&, &reader = reader] {
+  const std::function<void()> read_some = [&, fd = reader.get()] {
     most_unread = std::max(most_unread, counted - read);
     std::array<char, 32U << 10> piece{};
-    const ssize_t count = ::recv(reader.get(), piece.data(), piece.size(), MSG_DONTWAIT);
+    const ssize_t count = ::recv(fd, piece.data(), piece.size(), MSG_DONTWAIT);
     if (count > 0) read += static_cast<std::size_t>(count);
     loop.after(Millis(0), read_some);
   };
