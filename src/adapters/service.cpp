@@ -68,7 +68,7 @@ Task<Reply> Service::operate(const Operation& operation, Call& call) {
   // What a write came to is counted, whoever still waits for it.
   if (operation.spends == platform::Spends::storage_bytes) call.answer_for_itself();
   if (!slot.active && !slot.is_decided) co_await wait_for_choice(slot, operation.timeout, &call);
-  if (call.is_given_up()) co_return nothing_stored(Error::make(Code::cancelled, "the request ended before it began"));
+  if (call.is_given_up()) co_return nothing_stored(call.why_given_up());
   if (!slot.active) {
     ++slot.failures;
     if (!config_.is_init_failure_an_error || slot.candidates.empty()) co_return answer_noop(call, slot.reason);

@@ -50,7 +50,7 @@ class FileStorage final : public Adapter {
     if (!begun) co_return nothing_stored(std::move(begun).error());
     FileStore::Upload& upload = *begun;
     Status written = co_await write_all(call, upload);
-    if (written && call.is_given_up()) written = Error::make(Code::cancelled, "the write was given up");
+    if (written && call.is_given_up()) written = call.why_given_up();
     if (!written) {
       co_await disk_->run([&] {
         FileStore::abandon(upload);

@@ -93,7 +93,7 @@ class SqliteVectors final : public Adapter {
     }
     auto vectors = co_await take_vectors(call, params.get("vectors"), batch.ids.size(), batch.dimensions);
     if (!vectors) co_return nothing_stored(std::move(vectors).error());
-    if (call.is_given_up()) co_return nothing_stored(Error::make(Code::cancelled, "the write was given up"));
+    if (call.is_given_up()) co_return nothing_stored(call.why_given_up());
     batch.vectors = std::move(*vectors);
     CO_TRY(const std::int64_t grown, co_await disk_.run([&] { return store_.upsert(scope, batch); }));
     co_return call.result([&](JsonWriter& json) {

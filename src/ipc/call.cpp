@@ -82,7 +82,7 @@ void Call::start_timer() {
 
 void Call::give_up(const Error& error) {
   if (is_given_up()) return;
-  is_given_up_ = true;
+  given_up_ = ErrorBox(error);
   // Each may end the coroutine this call lives in: nothing of it is touched after that.
   bool is_gone = false;
   is_gone_ = &is_gone;
@@ -104,7 +104,7 @@ Result<std::shared_ptr<InStream>> Call::take_stream(wire::Value named, std::stri
                     : nullptr;
   if (!stream) return Error::invalid_param(field, "names no stream of this request");
   if (answers_for_itself_) taken_.push_back(stream);
-  if (is_given_up_ && answers_for_itself_) stream->fail(Error::make(Code::cancelled, "the request was given up"));
+  if (given_up_ && answers_for_itself_) stream->fail(*given_up_);
   return stream;
 }
 

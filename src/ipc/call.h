@@ -50,7 +50,8 @@ class Call {
   // streams are taken.
   void answer_for_itself() { answers_for_itself_ = true; }
   // Nobody waits for it any more: it was answered, or would have been.
-  bool is_given_up() const { return is_answered_ || is_given_up_; }
+  bool is_given_up() const { return is_answered_ || given_up_; }
+  const Error& why_given_up() const { return *given_up_; }  // by its deadline, by `cancel`, or with its session
 
   // The longest this call may take from now on; the request's own deadline counts if it is shorter.
   void set_timeout(Millis timeout);
@@ -107,8 +108,8 @@ class Call {
   std::function<void()> on_cancel_, after_reply_;
   std::vector<std::weak_ptr<InStream>> taken_;  // of one that answers for itself
   bool* is_gone_ = nullptr;                     // told when this call ends
+  ErrorBox given_up_;
   bool is_answered_ = false;
-  bool is_given_up_ = false;
   bool answers_for_itself_ = false;
   bool is_in_flight_ = false;
 };
