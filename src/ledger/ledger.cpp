@@ -192,7 +192,8 @@ void Ledger::note_damage(std::string what) {
 void Ledger::run() {
   for (;;) {
     Queue::Batch batch = queue_->take(sync_at_);
-    is_closing_ = batch.is_last;
+    is_closing_ = batch.is_closing;
+    may_use_reserve_ = batch.is_closing || batch.may_use_reserve;
     if (!batch.submissions.empty()) commit(std::move(batch.submissions));
     for (Reading& reading : batch.readings) {
       reading.work(*database_);
@@ -213,9 +214,7 @@ void Ledger::commit(std::vector<Submission> group) {
     const std::string count = std::to_string(dropped - std::exchange(dropped_noted_, dropped));
     group.push_back({.durability = Durability::buffered, .entries = {note("ledger.dropped", "count=" + count)}});
   }
-  const bool may_use_reserve =
-      is_closing_ || std::any_of(group.begin(), group.end(), [](const auto& each) { return each.may_use_reserve; });
-  if (may_use_reserve) reserve_.give_up_if_short();
+  if (may_use_reserve_) reserve_.give_up_if_short();
   std::vector<Status> results(group.size());
   std::vector<Record> records;
   records.reserve(group.size());
@@ -223,7 +222,7 @@ void Ledger::commit(std::vector<Submission> group) {
   const Status written = write(group, results, records);
   if (written) {
     export_records(records);
-    if (!may_use_reserve) reserve_.refill();
+    if (!may_use_reserve_) reserve_.refill();
   } else {
     if (database_->is_in_transaction()) {
       [[maybe_unused]] const Status undone = database_->execute("ROLLBACK");
@@ -319,6 +318,11 @@ void Ledger::settle(std::vector<Submission> group, std::vector<Status> results, 
     }
   }
   if (!kept.empty()) queue_->put_back(std::move(kept));
+  if (!written) {
+    for (Submission& submission : queue_->take_durable()) {
+      if (submission.done) completions.push_back({std::move(submission.done), not_written(written.error())});
+    }
+  }
   // Those first that nothing more is to be done about: they need not wait for the others.
   complete(std::move(completions));
   completions.clear();

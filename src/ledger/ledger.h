@@ -157,6 +157,7 @@ class Ledger {
   std::optional<SteadyTime> sync_at_;
   std::uint64_t dropped_noted_ = 0;  // of health_.dropped, those that the chain knows of
   bool is_closing_ = false;
+  bool may_use_reserve_ = false;  // this commit
 
   mutable std::mutex mutex_;  // guards health_ and damage_
   Health health_;

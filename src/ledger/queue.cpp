@@ -87,6 +87,8 @@ Queue::Batch Queue::take(std::optional<SteadyTime> until) {
   }
   is_stuck_ = false;
   Batch batch;
+  batch.may_use_reserve = std::any_of(submissions_.begin(), submissions_.end(),
+                                      [](const Submission& each) { return each.may_use_reserve; });
   const std::size_t count = std::min(submissions_.size(), kMaxGroup);
   const auto end = submissions_.begin() + static_cast<std::ptrdiff_t>(count);
   batch.submissions.assign(std::make_move_iterator(submissions_.begin()), std::make_move_iterator(end));
@@ -98,6 +100,7 @@ Queue::Batch Queue::take(std::optional<SteadyTime> until) {
   // What is left was there before: due at once.
   batch.readings.assign(std::make_move_iterator(readings_.begin()), std::make_move_iterator(readings_.end()));
   readings_.clear();
+  batch.is_closing = is_closed_;
   batch.is_last = is_closed_ && submissions_.empty();
   return batch;
 }
@@ -112,6 +115,18 @@ void Queue::put_back(std::vector<Submission> submissions) {
   is_stuck_ = true;
   submissions_.insert(submissions_.begin(), std::make_move_iterator(submissions.begin()),
                       std::make_move_iterator(submissions.end()));
+}
+
+std::vector<Submission> Queue::take_durable() {
+  const std::lock_guard lock(mutex_);
+  const auto first = std::stable_partition(submissions_.begin(), submissions_.end(), [](const Submission& each) {
+    return each.durability == Durability::buffered;
+  });
+  std::vector<Submission> durable(std::make_move_iterator(first), std::make_move_iterator(submissions_.end()));
+  submissions_.erase(first, submissions_.end());
+  for (const Submission& submission : durable) payload_bytes_ -= payload_of(submission);
+  durable_ = 0;
+  return durable;
 }
 
 void Queue::close() {

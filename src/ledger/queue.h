@@ -53,7 +53,9 @@ class Queue {
   struct Batch {
     std::vector<Submission> submissions;  // in order; at most kMaxGroup
     std::vector<Reading> readings;
-    bool is_last = false;  // close() was called and nothing else is queued
+    bool is_closing = false;       // close() was called
+    bool is_last = false;          // and nothing else is queued
+    bool may_use_reserve = false;  // something may, that is here or still queued
   };
   // Waits until something durable or a reading is there, something buffered has waited kBufferedDelay,
   // or `until` has come.
@@ -61,6 +63,8 @@ class Queue {
   // Puts what could not be written back in front. It is due again after kRetryDelay, or with whatever
   // durable comes.
   void put_back(std::vector<Submission> submissions);
+  // All that is durable, from the whole of it: who waits for it must not wait behind what cannot be written.
+  std::vector<Submission> take_durable();
   void close();  // take() hands out what is left without waiting
 
   // While it is held nothing is taken: what comes meanwhile is taken together, with one wake-up. Only for a moment.

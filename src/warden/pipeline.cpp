@@ -227,8 +227,13 @@ Task<Reply> Pipeline::handle_audited(const Method& method, const Permit& permit,
       reply = barrier(error);
     }
   }
-  CO_TRY(co_await auditor_.outcome(method, context, call, *reply));
-  co_return std::move(*reply);
+  const Status recorded = co_await auditor_.outcome(method, context, call, *reply);
+  if (recorded) co_return std::move(*reply);
+  // Not retryable: it has happened.
+  co_return Error::make(Code::unavailable,
+                        reply->error() ? "it failed (" + reply->error()->message + "), which could not be recorded"
+                                       : "it was done, but that could not be recorded",
+                        recorded.error().detail);
 }
 
 Status Pipeline::check(const Method* method, const Door& door, const RequestContext& context,

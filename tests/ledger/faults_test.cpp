@@ -166,6 +166,20 @@ TEST_F(Faulty, ClosingOnAFailingDiskSaysThatTheEndIsLost) {
   EXPECT_TRUE(verify().is_intact()) << describe(verify());
 }
 
+// More of it than one commit takes.
+TEST_F(Faulty, NobodyWaitsBehindABacklogThatCannotBeWritten) {
+  ASSERT_TRUE(commit(entry("first")));
+  faults_.on_write = SQLITE_FULL;
+  for (std::size_t i = 0; i < kMaxGroup + 1000; ++i) ASSERT_TRUE(ledger_->append(entry("waits")));
+  const Status failed = commit(entry("durable"));
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code, Code::unavailable);
+  EXPECT_FALSE(ledger_->close()) << "it ends, and says what is lost";
+  ledger_.reset();
+  faults_.on_write = 0;
+  EXPECT_TRUE(verify().is_intact()) << describe(verify());
+}
+
 // ---- real file systems ----
 
 #define ON_SMALL_FILESYSTEM(options, scenario)                                                     \
