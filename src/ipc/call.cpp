@@ -103,8 +103,8 @@ Result<std::shared_ptr<InStream>> Call::take_stream(wire::Value named, std::stri
                     ? session_->streams().take(static_cast<std::uint32_t>(*number))
                     : nullptr;
   if (!stream) return Error::invalid_param(field, "names no stream of this request");
-  if (answers_for_itself_) taken_.push_back(stream);
-  if (given_up_ && answers_for_itself_) stream->fail(*given_up_);
+  taken_.push_back(stream);
+  if (given_up_) stream->fail(*given_up_);
   return stream;
 }
 

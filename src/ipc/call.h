@@ -45,9 +45,8 @@ class Call {
   Session& session() { return *session_; }
   std::shared_ptr<Session> share_session() { return session_; }
 
-  // For work whose outcome somebody must learn however late: its deadline and `cancel` do not answer it then. They end
-  // the streams it reads and run on_cancel(); the handler sees is_given_up() and answers what became of it. Before its
-  // streams are taken.
+  // For work whose outcome somebody must learn however late: its deadline and `cancel` do not answer it then. The
+  // handler sees is_given_up() and answers what became of it.
   void answer_for_itself() { answers_for_itself_ = true; }
   // Nobody waits for it any more: it was answered, or would have been.
   bool is_given_up() const { return is_answered_ || given_up_; }
@@ -72,7 +71,7 @@ class Call {
   void answer(Reply reply);
   bool is_answered() const { return is_answered_; }
 
-  // Runs if the call is given up without its handler: time to stop working on it.
+  // Runs if the call is given up without its handler, when the streams that it reads are over: time to stop working.
   void on_cancel(std::function<void()> work) { on_cancel_ = std::move(work); }
   // Runs after the reply was queued, unless that is an error: for chunks of a stream that the reply names.
   void after_reply(std::function<void()> work) { after_reply_ = std::move(work); }
@@ -106,8 +105,8 @@ class Call {
   SteadyTime started_;
   Loop::TimerId timer_ = 0;
   std::function<void()> on_cancel_, after_reply_;
-  std::vector<std::weak_ptr<InStream>> taken_;  // of one that answers for itself
-  bool* is_gone_ = nullptr;                     // told when this call ends
+  std::vector<std::weak_ptr<InStream>> taken_;
+  bool* is_gone_ = nullptr;  // told when this call ends
   ErrorBox given_up_;
   bool is_answered_ = false;
   bool answers_for_itself_ = false;
