@@ -95,6 +95,19 @@ function(sallyport_modules)
   endforeach()
 endfunction()
 
+# sallyport_generator(tool file): a program from tools/ that writes a source file of the build's generated/.
+function(sallyport_generator tool file)
+  add_executable(${tool} ${CMAKE_SOURCE_DIR}/tools/${tool}.cpp)
+  target_include_directories(${tool} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  set_target_properties(${tool} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tools)
+  add_custom_command(
+    OUTPUT ${CMAKE_BINARY_DIR}/generated/${file}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/generated
+    COMMAND ${tool} ${CMAKE_BINARY_DIR}/generated/${file}
+    DEPENDS ${tool}
+    VERBATIM)
+endfunction()
+
 # sallyport_test(name SOURCES... LINK libs...): a GoogleTest program whose tests ctest lists one by one.
 function(sallyport_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LINK" ${ARGN})
