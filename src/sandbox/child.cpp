@@ -156,7 +156,8 @@ void run_child(const ChildContext& context) {
   // Opaque before anything foreign runs: pid 1 is a copy of the launching process's memory.
   reporter.must(Step::capabilities, ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));
   drop_capabilities(reporter);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  // A weak one sees its maker's end as the end of its socket, and ends the commands first.
+  if (!plan.is_weak) ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   const int listener = apply_seccomp(plan, reporter);
   if (listener >= 0) {
     hand(listener, kViolations, init);

@@ -41,9 +41,11 @@ constexpr std::size_t kMaxHandover = 6;
 
 // To pid 1. Kind::exec is followed by its strings, each with its NUL: directory, arguments,
 // environment; and carries the descriptors that become 0, 1, 2, ... of the command. Kind::worker carries
-// one: the worker's socket. Kind::go comes first and once, where pid 1 was told to wait for it.
+// one: the worker's socket. Kind::stop stops all that runs, which Notice::Kind::stopped says, and Kind::resume lets it
+// go on; the first command has its terminal again then. Kind::go comes first and once, where pid 1 was told to wait for
+// it.
 struct Request {
-  enum class Kind : std::uint32_t { exec, signal, foreground, worker, go };
+  enum class Kind : std::uint32_t { exec, signal, stop, resume, worker, go };
   Kind kind;
   std::uint32_t job;
   std::int32_t value;  // the signal

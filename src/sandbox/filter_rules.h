@@ -208,6 +208,19 @@ inline constexpr auto kWeakRules = std::to_array<FilterRule>({
     SALLYPORT_REFUSED(msgsnd, "weak-ipc"),
     SALLYPORT_REFUSED(msgrcv, "weak-ipc"),
     SALLYPORT_REFUSED(mq_open, "weak-ipc"),
+    SALLYPORT_REFUSED(shmctl, "weak-ipc"),
+    SALLYPORT_REFUSED(semctl, "weak-ipc"),
+    SALLYPORT_REFUSED(semtimedop, "weak-ipc"),
+    SALLYPORT_REFUSED(msgctl, "weak-ipc"),
+    SALLYPORT_REFUSED(mq_unlink, "weak-ipc"),
+    {SYS_sched_setscheduler, "sched_setscheduler", EPERM, true, "weak-processes", is_not(0, 0)},
+    {SYS_sched_setparam, "sched_setparam", EPERM, true, "weak-processes", is_not(0, 0)},
+    {SYS_sched_setattr, "sched_setattr", EPERM, true, "weak-processes", is_not(0, 0)},
+    {SYS_sched_setaffinity, "sched_setaffinity", EPERM, true, "weak-processes", is_not(0, 0)},
+    {SYS_setpriority, "setpriority", EPERM, true, "weak-processes", is_not(0, PRIO_PROCESS)},
+    {SYS_setpriority, "setpriority", EPERM, true, "weak-processes", is_not(1, 0)},
+    {SYS_ioprio_set, "ioprio_set", EPERM, true, "weak-processes", is_not(0, kIoprioProcess)},
+    {SYS_ioprio_set, "ioprio_set", EPERM, true, "weak-processes", is_not(1, 0)},
 });
 
 #undef SALLYPORT_REFUSED

@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kPassedOn[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+constexpr int kPassedOn[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP};
 
 // Blocks the signals that are to be read, for as long as it lives.
 class SignalReader {
@@ -63,6 +63,14 @@ class Terminal {
   ~Terminal() { take_back(); }
 
   bool is_ours() const { return is_ours_; }
+  // One of the streams is a terminal that another group has.
+  static bool is_others() {
+    for (int fd = 0; fd < 3; ++fd) {
+      const pid_t group = ::isatty(fd) != 0 ? ::tcgetpgrp(fd) : -1;
+      if (group > 0 && group != ::getpgrp()) return true;
+    }
+    return false;
+  }
   void take_back() const {
     if (!is_ours_) return;
     ::tcsetpgrp(0, ::getpgrp());
@@ -143,6 +151,10 @@ class Supervisor {
   void pass_signals() {
     signalfd_siginfo info;
     while (::read(signals_.fd(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
+      if (info.ssi_signo == SIGTSTP && mode_ != TerminalMode::foreground) {
+        is_stopping_ = running_.stop().has_value();
+        continue;
+      }
       // The terminal sends to the whole group: the command has had it already.
       const bool is_shared_key = info.ssi_code == SI_KERNEL && mode_ == TerminalMode::shared;
       if (!is_shared_key) (void)running_.signal(static_cast<int>(info.ssi_signo));
@@ -156,7 +168,7 @@ class Supervisor {
         report.wait_status = event.value;
         return true;
       case Event::Kind::stopped:
-        if (event.job == 0 && mode_ == TerminalMode::foreground) stop_with_it();
+        if (event.job == 0 && (mode_ == TerminalMode::foreground || std::exchange(is_stopping_, false))) stop_with_it();
         return false;
       case Event::Kind::over_memory:
         report.was_over_memory = true;
@@ -182,11 +194,16 @@ class Supervisor {
     refusals_.add({traced_call_name(event.call), event.target, rule, event.value, 0});
   }
 
-  // As if the command were a direct child of the user's shell: Ctrl-Z gives the prompt back.
+  // As if the command were a direct child of the user's shell: Ctrl-Z gives the prompt back. In the background it
+  // does not go on.
   void stop_with_it() {
     terminal_.take_back();
-    ::kill(0, SIGSTOP);
-    (void)running_.to_foreground();
+    for (;;) {
+      ::kill(mode_ == TerminalMode::foreground ? 0 : ::getpid(), SIGSTOP);
+      if (!Terminal::is_others()) break;
+      (void)running_.stop();  // what is in our group was continued with us
+    }
+    (void)running_.resume();
   }
 
   Running& running_;
@@ -198,6 +215,7 @@ class Supervisor {
   ViolationLog violations_;
   ViolationLog refusals_;
   std::optional<Clock::time_point> deadline_;
+  bool is_stopping_ = false;  // all was asked to stop, and we will too
 };
 
 // The streams are the caller's own: whoever has them may change the mode of what they lead to, a terminal's for good.
@@ -237,6 +255,11 @@ int ExitReport::exit_code() const { return was_signalled() ? 128 + WTERMSIG(wait
 Result<ExitReport> run_foreground(const Spec& spec, const ForegroundOptions& options) {
   SignalReader signals;
   Terminal terminal;  // given back before SIGTTOU could stop us for it
+  if (Terminal::is_others()) {
+    return Error::make(Code::conflict,
+                       "it would have a terminal that another job uses, and could read what is typed there; start it "
+                       "in the foreground, redirect its input, output and errors, or make it a pod");
+  }
   const StreamModes streams;
   LaunchOptions launch_options = options.launch;
   launch_options.terminal = choose_mode(terminal, launch_options.machine);

@@ -109,18 +109,26 @@ class Init {
 
   [[noreturn]] void finish() {
     // Without a pid namespace the kernel does not do it for us.
-    if (plan_.is_weak) {
-      for (const Job& job : jobs_) {
-        if (is_alive(job)) ::kill(job.terminal == TerminalMode::shared ? job.pid : -job.pid, SIGKILL);
+    const std::int64_t until = now_ms() + kLongestSweepMs;
+    while (plan_.is_weak && mark_ != 0 && kill_marked(mark_, kMarksOfOne) && now_ms() < until) {
+      while (::waitpid(-1, nullptr, WNOHANG | __WALL) > 0) {
       }
+      ::usleep(1000);
     }
     ::_exit(0);
   }
 
   void start_main() {
-    const JobStart start{plan_.argv.data(),       plan_.envp.data(), plan_.directory.c_str(),
-                         plan_.path_list.c_str(), nullptr,           0,
-                         context_.terminal,       plan_.is_traced,   data_limit()};
+    const JobStart start{plan_.argv.data(),
+                         plan_.envp.data(),
+                         plan_.directory.c_str(),
+                         plan_.path_list.c_str(),
+                         nullptr,
+                         0,
+                         context_.terminal,
+                         plan_.is_traced,
+                         data_limit(),
+                         plan_.is_weak ? next_mark() : 0};
     JobFailure failure;
     const pid_t pid = start_job(start, *context_.reporter, failure);
     if (pid < 0) context_.reporter->fail(failure.step, failure.error);
@@ -149,6 +157,8 @@ class Init {
           break;
         }
         if (WIFSTOPPED(status)) {
+          // Its terminal is somebody else's from now on, who must not be overheard by what has left its group.
+          if (job.id == 0 && job.terminal == TerminalMode::foreground) signal_all(SIGSTOP);
           say({Notice::Kind::stopped, Step::none, job.id, WSTOPSIG(status), pid, 0, 0});
           break;
         }
@@ -266,8 +276,15 @@ class Init {
       case Request::Kind::signal:
         pass_signal(request);
         break;
-      case Request::Kind::foreground:
-        continue_in_foreground(request.job);
+      case Request::Kind::stop:
+        signal_all(SIGSTOP);
+        say({Notice::Kind::stopped, Step::none, 0, SIGSTOP, 0, 0, 0});
+        break;
+      case Request::Kind::resume:
+        if (const Job* job = find(0); job != nullptr && job->terminal == TerminalMode::foreground) {
+          ::tcsetpgrp(0, job->pid);
+        }
+        signal_all(SIGCONT);
         break;
       case Request::Kind::worker:
         start_worker(request, fds, fd_count);
@@ -287,11 +304,21 @@ class Init {
     sweep();
   }
 
-  void continue_in_foreground(std::uint32_t id) {
-    const Job* job = find(id);
-    if (job == nullptr) return;
-    ::tcsetpgrp(0, job->pid);
-    ::kill(-job->pid, SIGCONT);
+  // One for each command.
+  std::uint64_t next_mark() {
+    if (mark_ == 0) mark_ = make_mark() & kMarksOfOne;
+    return mark_ == 0 ? 0 : mark_ | ++marks_;
+  }
+
+  // Without a pid namespace only what is known to be ours.
+  void signal_all(int number) {
+    if (!plan_.is_weak) {
+      ::kill(-1, number);
+      return;
+    }
+    for (const Job& job : jobs_) {
+      if (is_alive(job)) ::kill(job.terminal == TerminalMode::shared ? job.pid : -job.pid, number);
+    }
   }
 
   void refuse(const Request& request, Step step, int error) {
@@ -361,7 +388,7 @@ class Init {
                          TerminalMode::detached,
                          false,
                          data_limit(),
-                         make_mark()};
+                         next_mark()};
     JobFailure failure;
     const pid_t pid = start_job(start, *context_.reporter, failure);
     if (pid < 0) return refuse(request, failure.step, failure.error);
@@ -373,6 +400,8 @@ class Init {
   const Plan& plan_;
   std::int64_t last_memory_check_ = 0;
   bool is_sweeping_ = false;
+  std::uint64_t mark_ = 0;   // of this sandbox
+  std::uint16_t marks_ = 0;  // given out
   Job jobs_[kMaxJobs] = {};
   char* words_[kMaxWords + 2];
   char buffer_[kMaxRequestBytes + 1];

@@ -212,7 +212,7 @@ std::uint64_t make_mark() {
   return kLeast + random % (kMost - kLeast);
 }
 
-bool kill_marked(std::uint64_t mark) {
+bool kill_marked(std::uint64_t mark, std::uint64_t bits) {
   const int proc = ::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (proc < 0) return false;
   bool was_there = false;
@@ -220,7 +220,7 @@ bool kill_marked(std::uint64_t mark) {
     const auto pid = static_cast<pid_t>(std::strtol(process, nullptr, 10));
     rlimit limit{};
     const bool is_there = ::prlimit(pid, RLIMIT_LOCKS, nullptr, &limit) == 0;
-    if (is_there && limit.rlim_max != mark) return;
+    if (is_there && (limit.rlim_max & bits) != (mark & bits)) return;
     if (!is_there && errno != ESRCH) return;
     // One that has gone since it was listed may have left a child behind that was not.
     was_there = true;

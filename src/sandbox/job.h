@@ -39,8 +39,10 @@ pid_t start_job(const JobStart& start, const Reporter& reporter, JobFailure& fai
 // locks. Raising it needs a capability, and a filter keeps commands from lowering it (filter_rules.h), so that neither
 // setsid nor a second fork shakes it off.
 std::uint64_t make_mark();
-// Kills every process that carries it. False: for certain there was none. Those that are dying count until they are
-// reaped.
-bool kill_marked(std::uint64_t mark);
+// Those of one sandbox have all but their last bits in common.
+inline constexpr std::uint64_t kOneMark = ~0ULL, kMarksOfOne = ~0xffffULL;
+// Kills every process that carries it, or one that is the same in these bits. False: for certain there was none. Those
+// that are dying count until they are reaped.
+bool kill_marked(std::uint64_t mark, std::uint64_t bits = kOneMark);
 
 }  // namespace sallyport::sandbox

@@ -113,11 +113,19 @@ struct Running::State {
     }
     end();
   }
+  // Which ends its commands, because no namespace does.
+  void await_end_of_weak() const {
+    constexpr int kPatienceMs = 5000;
+    const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    pollfd ended{process.get(), POLLIN, 0};
+    if (process) ::poll(&ended, 1, kPatienceMs);
+  }
   void end() {
     if (pid > 0) {
-      ::kill(pid, SIGKILL);  // not yet reaped, so the number is still this process's
       control.reset();
-      violations.reset();  // calls that wait for an answer get an error, and can die
+      if (plan.is_weak) await_end_of_weak();
+      ::kill(pid, SIGKILL);  // not yet reaped, so the number is still this process's
+      violations.reset();    // calls that wait for an answer get an error, and can die
       while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
       }
       pid = -1;
@@ -432,9 +440,9 @@ Status Running::signal(int number, std::uint32_t job) {
   return send_to_init(state_->control.get(), bytes_of({Request::Kind::signal, job, number, 0, 0}));
 }
 
-Status Running::to_foreground(std::uint32_t job) {
-  return send_to_init(state_->control.get(), bytes_of({Request::Kind::foreground, job, 0, 0, 0}));
-}
+Status Running::stop() { return send_to_init(state_->control.get(), bytes_of({Request::Kind::stop, 0, 0, 0, 0})); }
+
+Status Running::resume() { return send_to_init(state_->control.get(), bytes_of({Request::Kind::resume, 0, 0, 0, 0})); }
 
 Status Running::exec(std::uint32_t job, const Command& command) {
   if (command.arguments.empty()) return Error::invalid_param("command", "is empty");

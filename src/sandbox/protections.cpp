@@ -8,9 +8,10 @@ std::vector<std::string> weak_losses(const Machine& machine) {
   std::vector<std::string> lost = {
       "no private view of the file system: what the user may read is refused by Landlock, but can be stat'ed",
       "no private /tmp, /dev/shm and home directory",
+      "no protection of modes, owners, times and attributes: those of any file of the user can be changed",
       "no pins and masks inside the workspace: .git/hooks and .env are as writable and readable as the rest",
       "no network namespace: sockets are refused by seccomp altogether",
-      "no process namespace: host processes can be seen, and processes that leave their group outlive the sandbox",
+      "no process namespace: host processes can be seen",
       "no limit on the number of processes of its own",
   };
   if (machine.landlock_abi < 6) lost.emplace_back("this kernel's Landlock cannot keep signals from host processes");

@@ -8,7 +8,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <set>
+#include <thread>
 
 #include "fixture.h"
 
@@ -288,6 +290,21 @@ TEST_P(WeakMode, StillRefusesFilesSocketsAndProcesses) {
   EXPECT_EQ(run_weak(weak).code, 0);
 }
 
+TEST_P(WeakMode, AttackOutlivesTheSandboxFromASessionOfItsOwn) {
+  Spec weak = spec();
+  weak.deny.clear();
+  const std::string sleep = "sleep 4" + std::to_string(::getpid());  // nobody else's
+  const auto is_left = [&] { return std::system(("pgrep -f '^" + sleep + "$' > /dev/null").c_str()) == 0; };
+  weak.command = {"bash", "-c", "setsid -f " + sleep + "; echo begun > begun"};
+  EXPECT_EQ(run_weak(weak).code, 0);
+  EXPECT_EQ(read(workspace_ + "/begun"), "begun\n");
+  EXPECT_FALSE(is_left()) << "ended by itself";
+  weak.command = {"bash", "-c", "setsid -f " + sleep + "; " + sleep};
+  weak.limits.duration = std::chrono::milliseconds(300);
+  run_weak(weak);
+  EXPECT_FALSE(is_left()) << "killed";
+}
+
 TEST_P(WeakMode, RefusesADenyThatItCannotEnforce) {
   const std::string denied = write("workspace/secrets/token", "x");
   Spec weak = spec();
@@ -299,25 +316,38 @@ TEST_P(WeakMode, RefusesADenyThatItCannotEnforce) {
 // What a person at a terminal does, with a real terminal.
 class AtATerminal : public Launch {
  protected:
+  // `first` runs before the sandbox, in a child of the terminal's session leader.
+  pid_t fork_on_terminal(int& leader, const std::vector<std::string>& command,
+                         const std::function<void()>& first = {}) {
+    const pid_t pid = ::forkpty(&leader, nullptr, nullptr, nullptr);
+    if (pid != 0) return pid;
+    if (GetParam() == StartedBy::user && ::geteuid() == 0) {
+      if (::setresgid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0 ||
+          ::setresuid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0) {
+        ::_exit(98);
+      }
+    }
+    if (first) {
+      const pid_t child = ::fork();
+      if (child != 0) {
+        int status = 0;
+        ::waitpid(child, &status, 0);
+        ::_exit(WEXITSTATUS(status));
+      }
+      first();
+    }
+    Spec interactive = spec();
+    interactive.environment.push_back("TERM=dumb");
+    interactive.environment.push_back("PS1=prompt> ");
+    interactive.command = command;
+    const auto report = run_foreground(interactive);
+    ::_exit(report ? report->exit_code() : 97);
+  }
   // Runs the sandbox on a terminal, feeding it the lines; returns all it printed.
   std::string talk(const std::vector<std::string>& command,
                    const std::vector<std::pair<std::string, std::string>>& turns) {
     int leader = -1;
-    const pid_t pid = ::forkpty(&leader, nullptr, nullptr, nullptr);
-    if (pid == 0) {
-      if (GetParam() == StartedBy::user && ::geteuid() == 0) {
-        if (::setresgid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0 ||
-            ::setresuid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0) {
-          ::_exit(98);
-        }
-      }
-      Spec interactive = spec();
-      interactive.environment.push_back("TERM=dumb");
-      interactive.environment.push_back("PS1=prompt> ");
-      interactive.command = command;
-      const auto report = run_foreground(interactive);
-      ::_exit(report ? report->exit_code() : 97);
-    }
+    const pid_t pid = fork_on_terminal(leader, command);
     std::string seen;
     std::size_t from = 0;
     for (const auto& [wait_for, say] : turns) {
@@ -331,7 +361,10 @@ class AtATerminal : public Launch {
   }
   int status_ = 0;
 
- private:
+  static bool soon(const std::function<bool()>& claim) {
+    for (int i = 0; i < 1000 && !claim(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return claim();
+  }
   static bool read_until(int leader, const std::string& wanted, std::string& seen, std::size_t& from) {
     for (;;) {
       const std::size_t at = seen.find(wanted, from);
@@ -362,6 +395,44 @@ TEST_P(AtATerminal, ControlCInterruptsTheCommandOnly) {
                                                            {"prompt> ", "echo status $?\n"},
                                                            {"status 130", "exit 0\n"}});
   EXPECT_NE(seen.find("status 130"), std::string::npos) << seen;
+}
+
+// What has left the terminal's session reads it without being stopped for that.
+constexpr const char* kSpy = "setsid bash -c 'while read -r line <&1; do echo \"$line\" >> stolen; done' & ";
+
+TEST_P(AtATerminal, AttackReadsWhatIsTypedWhileTheCommandIsStopped) {
+  int leader = -1;
+  const pid_t pid = fork_on_terminal(leader, {"bash", "-c", std::string(kSpy) + "echo begin; exec sleep 100"});
+  std::string seen;
+  std::size_t from = 0;
+  ASSERT_TRUE(read_until(leader, "begin", seen, from));
+  ASSERT_EQ(::write(leader, "seen\n", 5), 5);
+  ASSERT_TRUE(soon([&] { return read(workspace_ + "/stolen") == "seen\n"; })) << "the spy works";
+  ASSERT_EQ(::write(leader, "\x1a", 1), 1);  // Ctrl-Z
+  ASSERT_EQ(::waitpid(pid, &status_, WUNTRACED), pid);
+  ASSERT_TRUE(WIFSTOPPED(status_));
+  ASSERT_EQ(::write(leader, "password\n", 9), 9);
+  // Long enough for somebody who looks all the time.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_EQ(read(workspace_ + "/stolen"), "seen\n");
+  // In the foreground again, what runs inside goes on.
+  ::kill(-pid, SIGCONT);
+  EXPECT_TRUE(soon([&] { return read(workspace_ + "/stolen") == "seen\npassword\n"; }));
+  ASSERT_EQ(::write(leader, "\x03", 1), 1);
+  ::close(leader);
+  EXPECT_EQ(::waitpid(pid, &status_, 0), pid);
+}
+
+TEST_P(AtATerminal, AttackHasTheTerminalInTheBackground) {
+  int leader = -1;
+  const pid_t pid = fork_on_terminal(leader, {"bash", "-c", "echo begin > began"}, [] { ::setpgid(0, 0); });
+  std::string seen;
+  std::size_t from = 0;
+  read_until(leader, "never to be seen", seen, from);
+  ::close(leader);
+  EXPECT_EQ(::waitpid(pid, &status_, 0), pid);
+  EXPECT_EQ(WEXITSTATUS(status_), 97) << seen;
+  EXPECT_EQ(read(workspace_ + "/began"), "");
 }
 
 TEST_P(AtATerminal, ControlCEndsAPlainCommandBySignal) {
