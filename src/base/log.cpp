@@ -124,7 +124,7 @@ std::string Log::format(LogLevel level, std::string_view event, Fields fields) c
     }
     return line + '}';
   }
-  line = time + ' ' + std::string(name) + ' ' + std::string(event);
+  line = time + ' ' + std::string(name) + ' ' + escape_for_display(event);
   for (const LogField& field : fields) {
     line += ' ';
     line += field.key;

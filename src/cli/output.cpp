@@ -48,7 +48,8 @@ Exit report(const Context& context, const Error& error) {
   } else {
     std::string text = error.message;
     if (!error.detail.empty()) text += " (" + error.detail + ")";
-    std::fprintf(stderr, "%s %s\n", coloured("31", "sallyport:", STDERR_FILENO).c_str(), text.c_str());
+    std::fprintf(stderr, "%s %s\n", coloured("31", "sallyport:", STDERR_FILENO).c_str(),
+                 escape_text_for_display(text).c_str());  // it may name what somebody in a sandbox named
   }
   return exit_for(error);
 }

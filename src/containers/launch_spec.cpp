@@ -14,6 +14,7 @@
 #include "containers/container.h"
 #include "os/files.h"
 #include "os/paths.h"
+#include "policy/made_profiles.h"
 #include "policy/net_lists.h"
 
 namespace sallyport::containers {
@@ -341,6 +342,13 @@ Result<sandbox::Spec> spec_of(const policy::Profile& profile, const LaunchContex
 }
 
 }  // namespace
+
+std::vector<std::string> system_secrets() {
+  std::vector<std::string> paths;
+  const LaunchContext nowhere;
+  Expander(nowhere).append(paths, policy::made_profiles().front().make().fs_deny);
+  return paths;
+}
 
 Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchContext& context) {
   return spec_of(profile, context, Missing::is_made);

@@ -31,6 +31,9 @@ Result<sandbox::Spec> make_spec(const policy::Profile& profile, const LaunchCont
 // The same for who only looks: makes nothing.
 Result<sandbox::Spec> show_spec(const policy::Profile& profile, const LaunchContext& context);
 
+// What every built-in profile denies of the system, as it lies here.
+std::vector<std::string> system_secrets();
+
 // Gives a sandbox the listener of a proxy and the variables by which programs find it; see docs/egress.md.
 // `names_loopback`: its rules name a loopback address of the host, so that what is asked of one is asked of the proxy.
 Status add_proxy(sandbox::Spec& spec, bool names_loopback);

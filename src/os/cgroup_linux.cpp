@@ -34,6 +34,11 @@ bool write_value(const std::string& path, const std::string& value) {
   return file && ::write(file.get(), value.data(), value.size()) == static_cast<ssize_t>(value.size());
 }
 
+bool has_swap() {
+  const std::string lines = read_all("/proc/swaps");
+  return std::count(lines.begin(), lines.end(), '\n') > 1;  // below a heading
+}
+
 struct Mounted {
   std::string point;
   std::string root;
@@ -166,7 +171,12 @@ Result<Cgroup> Cgroup::create(const CgroupParent& parent, const std::string& nam
     if (!write_value(file, place->is_v2 ? wish.v2_value : wish.v1_value)) {
       return Error::from_errno("cannot set a limit of a control group", errno, file);
     }
-    if (wish.controller == std::string_view("memory")) group.in_force_.memory_bytes = limits.memory_bytes;
+    if (wish.controller == std::string_view("memory")) {
+      // Else what is beyond goes to swap. Where the kernel does not account for that there is nothing to be written.
+      const bool is_bound = place->is_v2 ? write_value(directory + "/memory.swap.max", "0")
+                                         : write_value(directory + "/memory.memsw.limit_in_bytes", memory);
+      if (is_bound || !has_swap()) group.in_force_.memory_bytes = limits.memory_bytes;
+    }
     if (wish.controller == std::string_view("pids")) group.in_force_.processes = limits.processes;
     if (wish.controller == std::string_view("cpu")) group.in_force_.cpus = limits.cpus;
   }
