@@ -70,7 +70,7 @@ std::vector<Covered> CoverWatch::put_back(const std::vector<const Cover*>& cover
   std::vector<Covered> answers;
   int pipe[2];
   if (!covers.empty() && ::pipe2(pipe, O_CLOEXEC) == 0) {
-    const pid_t helper = ::fork();
+    const pid_t helper = ::_Fork();  // nobody's handlers: who has a thread again cannot enter
     if (helper == 0) {
       if (::setns(running_.user_namespace(), CLONE_NEWUSER) != 0 ||
           ::setns(running_.mount_namespace(), CLONE_NEWNS) != 0) {

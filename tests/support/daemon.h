@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -82,7 +83,7 @@ class Daemon {
 
   DaemonOptions options_;
   TemporaryDirectory root_;
-  pid_t pid_ = -1;
+  std::atomic<pid_t> pid_ = -1;  // tests look at it from other threads
 };
 
 }  // namespace sallyport::testing
