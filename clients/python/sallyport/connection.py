@@ -307,7 +307,7 @@ class Client:
     def stream(self, named: Any) -> InStream:
         """The stream that an answer or event named as {"$stream": n}."""
         number = named.get("$stream") if isinstance(named, dict) else named
-        if number not in self._in:
+        if not isinstance(number, int) or number not in self._in:
             raise Error("NOT_FOUND", "no such stream")
         return self._in[number]
 
@@ -357,6 +357,10 @@ class Client:
             self._fail(error)
         except (ConnectionError, OSError):
             self._fail(Error("UNAVAILABLE", "the connection is lost"))
+        except Exception as problem:  # whatever it is: nobody waits for a connection that is not read any more
+            failure = Error("PROTOCOL_ERROR", "the peer sent what cannot be handled")
+            failure.__cause__ = problem
+            self._fail(failure)
 
     def _handle(self, frame: Union[wire.Message, wire.Chunk]) -> None:
         if isinstance(frame, wire.Chunk):
@@ -385,8 +389,10 @@ class Client:
     def _handle_event(self, event: wire.Message) -> None:
         params = event.params or {}
         number = params.get("stream")
+        if not isinstance(number, int):
+            number = 0  # nobody's
         if event.method == "stream.credit":
-            outgoing = self._out.get(number)  # type: ignore[arg-type]
+            outgoing = self._out.get(number)
             if outgoing is not None and isinstance(params.get("bytes"), int) and params["bytes"] > 0:
                 outgoing._credit += params["bytes"]
                 outgoing._news.set()
@@ -405,4 +411,8 @@ class Client:
         elif event.id in self._pending:
             self._pending[event.id or ""].events.put_nowait(event)
         elif self.on_event is not None:
-            self.on_event(event)
+            try:
+                self.on_event(event)
+            except Exception as problem:  # its own fault, for which no call may suffer
+                asyncio.get_running_loop().call_exception_handler(
+                    {"message": "on_event of a sallyport client failed", "exception": problem})
