@@ -26,6 +26,8 @@ namespace {
 
 // We give the peer this much longer than we told it, so that its own TIMEOUT answer wins.
 constexpr Millis kGrace{2'000};
+// A peer that takes nothing for so long, of what no deadline is said for, does not read any more.
+constexpr Millis kSendPatience{30'000};
 
 SteadyTime steady_now() { return std::chrono::steady_clock::now(); }
 
@@ -165,14 +167,16 @@ void Client::take_last_words() {
 Status Client::send_unsent() { return is_handling_ && unsent_.size() < kPieceBytes ? ok() : flush(); }
 
 // Never waits for the peer to read without reading itself: two sides that both only write would wait
-// forever.
+// forever. A peer that does not read either is given up, and the connection with it: a part of a frame may be out.
 Status Client::flush() {
   if (failure_) return *failure_;
   std::size_t sent = 0;
+  std::optional<SteadyTime> until;
   while (sent < unsent_.size()) {
     const ssize_t count = send_once(unsent_.view().subspan(sent));
     if (count >= 0) {
       sent += static_cast<std::size_t>(count);
+      until.reset();
       continue;
     }
     if (errno == EINTR) continue;
@@ -181,8 +185,11 @@ Status Client::flush() {
       take_last_words();
       return lose(detail);
     }
+    if (!until) until = give_up_at_ ? *give_up_at_ : steady_now() + kSendPatience;
+    const int wait = poll_millis(*until);
+    if (wait == 0) return fail(Error::make(Code::timeout, "the peer does not read what is sent to it"));
     std::array<pollfd, 2> events = {{{in_.get(), POLLIN, 0}, {output(), POLLOUT, 0}}};
-    if (::poll(events.data(), events.size(), -1) < 0 && errno != EINTR) return fail(lost(errno_name(errno)));
+    if (::poll(events.data(), events.size(), wait) < 0 && errno != EINTR) return fail(lost(errno_name(errno)));
     if ((events[0].revents & (POLLIN | POLLHUP)) != 0) {
       TRY(const bool came, receive(steady_now()));
       // Handled later, by whoever waits: here only the kernel's buffer is emptied.
@@ -426,15 +433,19 @@ Result<Answer> Client::call(std::string_view method, std::string_view params, co
   const auto id_end = std::to_chars(id_text.data(), id_text.data() + id_text.size(), ++last_id_).ptr;
   const std::string_view id(id_text.data(), static_cast<std::size_t>(id_end - id_text.data()));
   TRY(append_call(id, method, params, options));
-  TRY(send_unsent());
+  const SteadyTime until = steady_now() + options.deadline + kGrace;
+  give_up_at_ = until;
+  const Status sent = send_unsent();
   waiting_id_ = id;
   waiting_answer_.reset();
-  const auto answered =
-      wait_for([this] { return waiting_answer_.has_value(); }, steady_now() + options.deadline + kGrace);
+  const auto answered = sent ? wait_for([this] { return waiting_answer_.has_value(); }, until) : sent.error();
   waiting_id_.clear();
+  give_up_at_.reset();
   if (!answered) return answered.error();
   if (!*answered) {
+    give_up_at_ = steady_now() + kGrace;
     cancel(id);
+    give_up_at_.reset();
     return Error::make(Code::timeout, "no answer in time");
   }
   Result<Answer> answer = std::move(*waiting_answer_);

@@ -49,7 +49,8 @@ class Answer {
 };
 
 struct CallOptions {
-  // How long the peer may take, from 1 ms to 24 hours; it is told, and we stop waiting by ourselves shortly after.
+  // How long the peer may take, from 1 ms to 24 hours; it is told, and we stop waiting by ourselves shortly after. One
+  // that has not even read the request by then has lost the connection too.
   Millis deadline{30'000};
   std::string token;  // a capability token, where the method needs one
 };
@@ -181,7 +182,8 @@ class Client {
   // The call that blocks right now: its answer takes the short way.
   std::string waiting_id_;
   std::optional<Result<Answer>> waiting_answer_;
-  std::optional<Error> farewell_;  // an error that answers nothing, if nothing came after it
+  std::optional<SteadyTime> give_up_at_;  // what it sends must be out by then
+  std::optional<Error> farewell_;         // an error that answers nothing, if nothing came after it
   bool is_socket_ = true;
   bool is_output_socket_ = true;
   bool is_changed_ = false;  // by a call that changes what the connection is

@@ -55,6 +55,10 @@ inline constexpr std::size_t kMaxReasons = 4;  // that are kept per host
 
 // Reports that wait for the one that started the proxy to read; beyond them they are counted.
 inline constexpr std::size_t kMaxReports = 16'384;
+// Orders that wait for the proxy to read: one that takes none for so long is replaced, because it must not go on with
+// rules that are others by now.
+inline constexpr Millis kOrderPatience{5'000};
+inline constexpr Millis kOrderRetry{10};
 inline constexpr Millis kLastReports{2000};  // how long the last ones may take to leave
 
 }  // namespace sallyport::egress

@@ -2,8 +2,10 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <deque>
 
+#include "egress/limits.h"
 #include "os/packets.h"
 
 namespace sallyport::egress {
@@ -28,6 +30,12 @@ struct Link::State {
     OnPolicy on_policy = {};  // of one that is followed
   };
 
+  // The policy that goes along is the one of that moment, so one for each container says all.
+  struct Order {
+    std::string container;
+    What what;
+  };
+
   ipc::Loop& loop;
   const Log& log;
   std::string hosts_file;
@@ -37,30 +45,37 @@ struct Link::State {
   std::map<std::string, Tally> ended;
   std::deque<std::string> ended_in_order;
   std::unique_ptr<ipc::Watch> watch;
+  std::deque<Order> orders = {};
+  bool is_sending = false;
   os::Child proxy = {};
   bool is_closed = false;
   bool is_restarting = false;
   bool is_denying = false;
 
+  void add_order(const std::string& container, What what) {
+    const auto found =
+        std::find_if(orders.begin(), orders.end(), [&](const Order& each) { return each.container == container; });
+    if (found == orders.end()) {
+      orders.push_back({container, what});
+    } else if (what != What::update) {  // what a container is served with, or its last update, is the newest anyway
+      found->what = what;
+    }
+  }
+  Status send(const Order& order) const {
+    const std::string& container = order.container;
+    if (order.what == What::stop) return send(Stop{container});
+    const Kept& kept = containers.at(container);
+    if (order.what == What::update) return send(Update{container, kept.policy});
+    return send(Serve{container, kept.policy, kept.tally.used()}, {kept.listener.get()});
+  }
   Status send(const ToProxy& order, const std::vector<int>& fds = {}) const {
-    if (!watch) return Error::make(Code::unavailable, "the egress proxy is being restarted; try again");
     TRY(const Bytes packet, encode(order));
     return os::send_packet(watch->fd(), packet, fds, MSG_DONTWAIT);
   }
-  Status hand_over(const std::string& container, const Kept& kept) const {
-    return send(Serve{container, kept.policy, kept.tally.used()}, {kept.listener.get()});
-  }
   // A proxy that cannot be told what changed must not go on with what it knows.
-  void must_send(const ToProxy& order) {
-    if (is_closed || !watch) return;  // there is none; the next one is told all of it
-    if (const Status sent = send(order); !sent) {
-      log.error("the egress proxy does not take orders and is replaced", {{"error", sent.error().describe()}});
-      proxy.kill();
-    }
-  }
-  void tell(const std::string& container, const Kept& kept) {
-    if (kept.on_policy) return kept.on_policy(kept.policy);
-    must_send(Update{container, kept.policy});
+  void replace_proxy(const Error& error) const {
+    log.error("the egress proxy does not take orders and is replaced", {{"error", error.describe()}});
+    proxy.kill();
   }
   void take(const Report& report) {
     const auto found = containers.find(report.container);
@@ -105,8 +120,8 @@ Status Link::serve(const std::string& container, UniqueFd listener, policy::NetP
   State::Kept& kept = state_->containers[container];
   kept = {std::move(listener), std::move(policy), {}};
   kept.policy.is_faulty |= state_->is_denying;
-  if (!state_->watch) return ok();  // the one that is being started gets it
-  return state_->hand_over(container, kept);
+  order(state_, container, What::serve);
+  return ok();
 }
 
 void Link::follow(const std::string& container, policy::NetPolicy policy, OnPolicy on_policy) {
@@ -114,7 +129,7 @@ void Link::follow(const std::string& container, policy::NetPolicy policy, OnPoli
   kept = {UniqueFd(), std::move(policy), {}, std::move(on_policy)};
   if (!state_->is_denying) return;
   kept.policy.is_faulty = true;
-  state_->tell(container, kept);
+  tell(state_, container);
 }
 
 void Link::take(Report report) { state_->take(report); }
@@ -123,7 +138,7 @@ void Link::update(const std::string& container, policy::NetPolicy policy) {
   const auto found = state_->containers.find(container);
   if (found == state_->containers.end()) return;
   found->second.policy = std::move(policy);
-  state_->tell(container, found->second);
+  tell(state_, container);
 }
 
 void Link::trust_again() { state_->is_denying = false; }
@@ -132,14 +147,14 @@ void Link::deny_all() {
   state_->is_denying = true;
   for (auto& [container, kept] : state_->containers) {
     kept.policy.is_faulty = true;
-    state_->tell(container, kept);
+    tell(state_, container);
   }
 }
 
 void Link::stop(const std::string& container) {
   const auto node = state_->containers.extract(container);
   if (node.empty()) return;
-  if (!node.mapped().on_policy) state_->must_send(Stop{container});
+  if (!node.mapped().on_policy) order(state_, container, What::stop);
   state_->ended[container] = std::move(node.mapped().tally);
   state_->ended_in_order.push_back(container);
   if (state_->ended_in_order.size() <= kMostEnded) return;
@@ -152,6 +167,40 @@ const Tally* Link::tally(const std::string& container) const {
   if (found != state_->containers.end()) return &found->second.tally;
   const auto over = state_->ended.find(container);
   return over == state_->ended.end() ? nullptr : &over->second;
+}
+
+void Link::tell(const std::shared_ptr<State>& state, const std::string& container) {
+  const State::Kept& kept = state->containers.at(container);
+  if (kept.on_policy) return kept.on_policy(kept.policy);
+  order(state, container, What::update);
+}
+
+void Link::order(const std::shared_ptr<State>& state, const std::string& container, What what) {
+  if (state->is_closed || !state->watch) return;  // there is none; the next one is told all of it
+  state->add_order(container, what);
+  if (!state->is_sending) send_orders(state);
+}
+
+// Tried again and again instead of waiting until the socket is writable: the kernel says so only when three quarters of
+// it are read, and until then a proxy that is slow would look like one that stands still.
+Fire Link::send_orders(std::shared_ptr<State> state) {
+  state->is_sending = true;
+  SteadyTime last_taken = std::chrono::steady_clock::now();
+  while (!state->is_closed && state->watch && !state->orders.empty()) {
+    const ::sallyport::Status sent = state->send(state->orders.front());
+    const SteadyTime now = std::chrono::steady_clock::now();
+    if (sent) {
+      state->orders.pop_front();
+      last_taken = now;
+      continue;
+    }
+    if (sent.error().code != Code::unavailable || now - last_taken >= kOrderPatience) {
+      state->replace_proxy(sent.error());
+      co_return;  // nothing more is sent to this one
+    }
+    co_await state->loop.sleep(kOrderRetry);
+  }
+  state->is_sending = false;
 }
 
 Fire Link::listen(std::shared_ptr<State> state) {
@@ -169,6 +218,8 @@ Fire Link::listen(std::shared_ptr<State> state) {
     }
     // Dead, or talking nonsense, which is as good as dead.
     state->watch.reset();
+    state->orders.clear();
+    state->is_sending = false;
     state->log.error("the egress proxy died; its connections have ended", {{"pid", state->proxy.pid()}});
     state->proxy.end();
     state->is_restarting = true;
@@ -183,11 +234,7 @@ Fire Link::listen(std::shared_ptr<State> state) {
     state->is_restarting = false;
     if (state->is_closed) co_return;
     for (const auto& [container, kept] : state->containers) {
-      if (kept.on_policy) continue;
-      if (const Status handed = state->hand_over(container, kept); !handed) {
-        state->log.error("cannot hand a container to the new egress proxy",
-                         {{"container", container}, {"error", handed.error().describe()}});
-      }
+      if (!kept.on_policy) order(state, container, What::serve);
     }
     state->log.info("a new egress proxy serves", {{"pid", state->proxy.pid()}});
   }

@@ -49,8 +49,14 @@ class Link {
 
  private:
   struct State;
+  // What the proxy is still to be told of a container.
+  enum class What : std::uint8_t { serve, update, stop };
   std::shared_ptr<State> state_;
   static Status start(const std::shared_ptr<State>& state);
+  static void tell(const std::shared_ptr<State>& state, const std::string& container);
+  static void order(const std::shared_ptr<State>& state, const std::string& container, What what);
+  // In order, as the proxy takes them.
+  static Fire send_orders(std::shared_ptr<State> state);
   static Fire listen(std::shared_ptr<State> state);
 };
 

@@ -23,6 +23,7 @@ class Copier {
   Copier(const Roots& roots, const Stop& stop, CopyAnswer& answer) : roots_(roots), stop_(stop), answer_(answer) {}
 
   Status copy(const Place& from, const Place& to, CopyOptions options) {
+    TRY(check_not_process(from.dir.get()));  // also for a link, which is not opened
     struct stat status{};
     if (::fstatat(from.dir.get(), from.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
       return path_error("copy", errno);
@@ -103,6 +104,7 @@ class Copier {
     TRY(stop_.check());
     const UniqueFd source = open_directory_at(from, from_name);
     if (!source) return path_error("copy", errno);
+    TRY(check_not_process(source.get()));
     struct stat status{};
     if (::fstat(source.get(), &status) != 0) return path_error("stat", errno);
     // A copy into itself would never end: the copy's top is not part of what is copied.

@@ -212,6 +212,7 @@ Result<UniqueFd> open_at(const Roots& roots, const Place& place, int flags) {
   struct stat status{};
   if (::fstat(fd.get(), &status) != 0) return path_error("stat", errno);
   TRY(roots.check_regular(status));
+  if (status.st_size == 0) TRY(check_not_process(fd.get()));
   return fd;
 }
 

@@ -122,6 +122,7 @@ Status put_in_place(Draft& draft, const Place& to, const struct stat* old_target
 
 Status move_between(const Roots& roots, const Place& from, const Place& to, const struct stat* old_target,
                     const Stop& stop) {
+  TRY(check_not_process(from.dir.get()));
   struct stat target_dir{};
   if (::fstat(to.dir.get(), &target_dir) != 0) return path_error("stat", errno);
   TRY(Survey(target_dir, stop).entry(from.dir.get(), from.name.c_str()));

@@ -62,20 +62,6 @@ bool is_magic(int link, const std::string& target) {
   return (target.starts_with('/') || target.find('[') != std::string::npos) && is_on_proc(link);
 }
 
-// What the kernel shows of this process is not for those it serves: where its code lies, and under which name of the
-// host's. Of the others it shows what they may see anyway, but their memory passes for a file without content.
-Status check_not_process(int fd) {
-  if (!is_on_proc(fd)) return ok();
-  const auto path = read_link(AT_FDCWD, "/proc/self/fd/" + std::to_string(fd));
-  const std::string own = "/proc/" + std::to_string(::getpid());
-  if (path && !os::is_within(*path, own) && !path->ends_with("/mem")) return ok();
-  Error error = Error::make(Code::policy_denied,
-                            "what the kernel shows of the process that serves files, and the memory "
-                            "of a process, is not shown");
-  error.details_json = R"({"reason":"process"})";
-  return error;
-}
-
 bool is_link(int dir, const std::string& name) {
   struct stat status{};
   return ::fstatat(dir, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
@@ -86,6 +72,18 @@ bool is_link(int dir, const std::string& name) {
 bool is_on_proc(int fd) {
   struct statfs status{};
   return ::fstatfs(fd, &status) == 0 && status.f_type == PROC_SUPER_MAGIC;
+}
+
+Status check_not_process(int fd) {
+  if (!is_on_proc(fd)) return ok();
+  const auto path = read_link(AT_FDCWD, "/proc/self/fd/" + std::to_string(fd));
+  const std::string own = "/proc/" + std::to_string(::getpid());
+  if (path && !os::is_within(*path, own) && !path->ends_with("/mem")) return ok();
+  Error error = Error::make(Code::policy_denied,
+                            "what the kernel shows of the process that serves files, and the memory "
+                            "of a process, is not shown");
+  error.details_json = R"({"reason":"process"})";
+  return error;
 }
 
 Error path_error(std::string_view doing, int error_number) {

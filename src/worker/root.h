@@ -97,5 +97,8 @@ Error path_error(std::string_view doing, int error_number);
 // A FIFO, a socket, a device: reading one could wait for ever, or do something.
 Error not_regular();
 bool is_on_proc(int fd);  // the kernel's own files about processes
+// What the kernel shows of this process is not for those it serves: where its code lies, and under which name of the
+// host's. Of the others it shows what they may see anyway, but their memory passes for a file without content.
+Status check_not_process(int fd);
 
 }  // namespace sallyport::worker

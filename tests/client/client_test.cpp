@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <thread>
 
 #include "support/client.h"
@@ -283,6 +284,38 @@ TEST_F(Serving, OverASocketOneWayAndAPipeTheOther) {
         });
     EXPECT_TRUE(ended) << is_socket_in;
   }
+}
+
+TEST(Deadline, BoundsACallThatThePeerDoesNotEvenRead) {
+  const std::string large = R"({"data":")" + std::string(900'000, 'x') + "\"}";
+  for (const bool is_pipe : {false, true}) {
+    Pair pair = make_pair();
+    Pipe out = make_pipe();
+    auto client = Client::adopt(std::move(pair.a), is_pipe ? std::move(out.write) : UniqueFd(), wire::Side::connecting);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto late = (*client)->call("test.echo", large, {.deadline = Millis(50), .token = {}});
+    ASSERT_FALSE(late);
+    EXPECT_EQ(late.error().code, Code::timeout);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
+    EXPECT_FALSE((*client)->is_open()) << "half of a frame is out";
+  }
+}
+
+TEST(Deadline, IsNotTouchedByWhatThePeerSendsInsteadOfReading) {
+  Pair pair = make_pair();
+  std::atomic<bool> is_over = false;
+  std::thread talks([&, fd = pair.b.get()] {
+    Bytes event;
+    ASSERT_TRUE(wire::append_event(event, {}, "test.noise", {}));
+    while (!is_over && ::send(fd, event.data(), event.size(), MSG_NOSIGNAL) > 0) ::usleep(1'000);
+  });
+  auto client = Client::adopt(std::move(pair.a), UniqueFd(), wire::Side::connecting);
+  const auto late = (*client)->call("test.echo", R"({"data":")" + std::string(900'000, 'x') + "\"}",
+                                    {.deadline = Millis(50), .token = {}});
+  is_over = true;
+  talks.join();
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, Code::timeout);
 }
 
 TEST_F(Serving, APeerThatIsGoneIsAnErrorAndNoSignal) {

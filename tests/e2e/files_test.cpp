@@ -279,6 +279,13 @@ TEST_F(ContainerFiles, AttackMagicLinksOfProcAreNotFollowed) {
   for (const char* own : {"maps", "auxv", "exe"}) {
     EXPECT_EQ(outcome("fs.stat", std::string("/proc/self/") + own), "POLICY_DENIED") << own;
   }
+  for (const std::string& own : {std::string("self"), std::string("self/maps"), std::string("self/task")}) {
+    const std::string params = R"({"container":")" + id + R"(","from":"/proc/)" + own + R"(","to":"taken")";
+    EXPECT_EQ(client.outcome("fs.copy", params + R"(,"recursive":true})"), "POLICY_DENIED") << own;
+    EXPECT_NE(client.outcome("fs.move", params + "}"), "OK") << own;
+    EXPECT_EQ(outcome("fs.stat", "taken"), "IO_ERROR") << own;
+  }
+  EXPECT_EQ(outcome("fs.edit", "/proc/self/maps", R"(,"old_string":"a","new_string":"b")"), "POLICY_DENIED");
 }
 
 TEST_F(ContainerFiles, AttackOtherSpellingsOfAMaskedNameAreOtherNames) {

@@ -346,6 +346,16 @@ class Daemon(Warden):
             done = client.run_exec(self.container(client), ["echo", "hi"], deadline=None)
         self.assertEqual(repr(done), r"Completed(exit_code=0, stdout=b'hi\n', stderr=b'')")
 
+    def test_commands_that_are_given_up_leave_no_streams_behind(self):
+        with sallyport.connect() as client:
+            container = self.container(client)
+            for _ in range(10):  # two streams each, of sixteen
+                with self.assertRaises(sallyport.Error) as raised:
+                    client.run_exec(container, ["sh", "-c", "yes; true"], deadline=0.3)
+                self.assertEqual(raised.exception.code, "TIMEOUT")
+            self.assertEqual(client.run_exec(container, ["echo", "still"]).stdout, b"still\n")
+            self.assertTrue(client.aio.is_as_new)
+
     def test_files_of_a_container_also_large_ones(self):
         with sallyport.connect() as client:
             container, data = self.container(client), os.urandom(3 << 20)

@@ -308,6 +308,30 @@ TEST(Copy, OfATreeThatIsTooDeepSaysSo) {
   EXPECT_NE(answer.error().message.find("256"), std::string::npos);
 }
 
+TEST(Copy, AttackWhatTheKernelShowsOfThisProcessIsNeitherCopiedNorMoved) {
+  SandboxDir box;
+  const Roots roots = *Roots::open({box.root(), "/"});
+  const std::string own = "/proc/" + std::to_string(::getpid());
+  const std::string parents = "/proc/" + std::to_string(::getppid());
+  for (const std::string& path : {std::string("/proc/self/maps"), own + "/task/" + own.substr(6) + "/maps", own,
+                                  own + "/task", std::string("/proc/self/net"), parents + "/mem"}) {
+    TransferRequest all = transfer(path, "x");
+    all.recursive = true;
+    const auto copied = copy_path(roots, all, Stop());
+    ASSERT_FALSE(copied) << path;
+    EXPECT_NE(copied.error().details_json.find(R"("reason":"process")"), std::string::npos)
+        << path << ": " << copied.error().describe();
+    EXPECT_FALSE(move_path(roots, all, Stop())) << path;
+    EXPECT_FALSE(box.exists("x")) << path;
+  }
+  for (const char* link : {"/proc/self/exe", "/proc/self/maps", "/proc/self/fd"}) {
+    const auto moved = move_path(roots, transfer(link, "x"), Stop());
+    ASSERT_FALSE(moved) << link;
+    EXPECT_NE(moved.error().details_json.find(R"("reason":"process")"), std::string::npos) << link;
+  }
+  EXPECT_TRUE(copy_path(roots, transfer(parents + "/status", "x"), Stop()));
+}
+
 TEST(Remove, ASlashBehindAFilesNameIsRefused) {
   SandboxDir box;
   box.write("f", "x");

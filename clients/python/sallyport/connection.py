@@ -23,7 +23,8 @@ Handler = Callable[[wire.Message], Union[Any, Awaitable[Any]]]
 
 class PendingCall:
     """A request in flight. Await it for its result; `cancel()` asks the peer to end it. An error as its answer also ends
-    the streams that it named: nobody reads them."""
+    the streams that it named: nobody reads them. What is told to one whose waiter was cancelled ends too, unless
+    somebody took it with stream()."""
 
     def __init__(self, client: "Client", id: str, deadline: Optional[float], streams: List[int]):
         self.id = id
@@ -31,6 +32,8 @@ class PendingCall:
         self._client = client
         self._deadline = deadline
         self._streams = streams
+        self._named: List[int] = []  # streams of the peer's, in events and in the answer
+        self._is_given_up = False
         self._answer: "asyncio.Future[wire.Message]" = asyncio.get_running_loop().create_future()
         # Nobody may be waiting when the connection ends.
         self._answer.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -43,6 +46,7 @@ class PendingCall:
         return self._wait().__await__()
 
     async def _wait(self) -> Any:
+        self._is_given_up = False
         try:
             limit = None if self._deadline is None else self._deadline + GRACE_S
             answer = await asyncio.wait_for(asyncio.shield(self._answer), limit)
@@ -51,9 +55,11 @@ class PendingCall:
             self._client._pending.pop(self.id, None)
             late = Error("TIMEOUT", "no answer in time")
             self._end_streams(late)
+            self._give_up()
             raise late from None
         except asyncio.CancelledError:
             self.cancel()
+            self._give_up()
             raise
         if answer.error is not None:
             raise answer.error
@@ -64,6 +70,15 @@ class PendingCall:
             self._end_streams(answer.error)
         if not self._answer.done():
             self._answer.set_result(answer)
+        if self._is_given_up:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self._is_given_up = True
+        if self.id in self._client._pending:  # it may still be awaited again
+            return
+        streams = self._client._in
+        self._client._drop_all([each for each in self._named if each in streams and not streams[each]._is_taken])
 
     def _end_streams(self, error: Error) -> None:
         for number in self._streams:
@@ -250,6 +265,7 @@ class Client:
             out, err = await reading
         finally:
             reading.cancel()
+            self._drop_all(pending._named)
         return Completed(result["exit_code"], out, err)
 
     async def notify(self, method: str, params: Optional[Dict[str, Any]] = None) -> None:
@@ -307,9 +323,20 @@ class Client:
     def stream(self, named: Any) -> InStream:
         """The stream that an answer or event named as {"$stream": n}."""
         number = named.get("$stream") if isinstance(named, dict) else named
-        if number not in self._in:
+        if not isinstance(number, int) or number not in self._in:
             raise Error("NOT_FOUND", "no such stream")
-        return self._in[number]
+        stream = self._in[number]
+        stream._is_taken = True
+        return stream
+
+    def _drop_all(self, numbers: List[int]) -> None:
+        """Nobody reads these streams (any more): what came is forgotten, and a peer that still sends is told."""
+        error = Error("CANCELLED", "nobody reads this stream")
+        for number in numbers:
+            stream = self._in.pop(number, None)
+            if stream is not None and not stream._is_ended and stream._error is None:
+                stream._fail(error)
+                self._send(wire.encode_event("stream.reset", {"stream": number, "error": error.to_json()}))
 
     # ---- the connection ----
 
@@ -357,6 +384,10 @@ class Client:
             self._fail(error)
         except (ConnectionError, OSError):
             self._fail(Error("UNAVAILABLE", "the connection is lost"))
+        except Exception as problem:  # whatever it is: nobody waits for a connection that is not read any more
+            failure = Error("PROTOCOL_ERROR", "the peer sent what cannot be handled")
+            failure.__cause__ = problem
+            self._fail(failure)
 
     def _handle(self, frame: Union[wire.Message, wire.Chunk]) -> None:
         if isinstance(frame, wire.Chunk):
@@ -376,7 +407,10 @@ class Client:
                 raise frame.error or Error("PROTOCOL_ERROR", "an answer to nobody")
             call = self._pending.pop(frame.id, None)
             if call is not None:
+                call._named += frame.streams
                 call._arrive(frame)
+            else:
+                self._drop_all(frame.streams)  # it came too late
         elif frame.type == "request":
             self._serving[frame.id or ""] = asyncio.get_running_loop().create_task(self._answer(frame))
         else:
@@ -385,8 +419,10 @@ class Client:
     def _handle_event(self, event: wire.Message) -> None:
         params = event.params or {}
         number = params.get("stream")
+        if not isinstance(number, int):
+            number = 0  # nobody's
         if event.method == "stream.credit":
-            outgoing = self._out.get(number)  # type: ignore[arg-type]
+            outgoing = self._out.get(number)
             if outgoing is not None and isinstance(params.get("bytes"), int) and params["bytes"] > 0:
                 outgoing._credit += params["bytes"]
                 outgoing._news.set()
@@ -403,6 +439,14 @@ class Client:
         elif event.id in self._subscriptions:
             self._subscriptions[event.id or ""].put_nowait(event)
         elif event.id in self._pending:
-            self._pending[event.id or ""].events.put_nowait(event)
+            call = self._pending[event.id or ""]
+            call._named += event.streams
+            call.events.put_nowait(event)
         elif self.on_event is not None:
-            self.on_event(event)
+            try:
+                self.on_event(event)
+            except Exception as problem:  # its own fault, for which no call may suffer
+                asyncio.get_running_loop().call_exception_handler(
+                    {"message": "on_event of a sallyport client failed", "exception": problem})
+        else:
+            self._drop_all(event.streams)

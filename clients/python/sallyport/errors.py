@@ -27,6 +27,7 @@ class Error(Exception):
 
     @staticmethod
     def from_json(value: Any) -> "Error":
-        if not isinstance(value, dict) or value.get("code") not in CODES or not isinstance(value.get("message"), str):
+        if not isinstance(value, dict) or not all(isinstance(value.get(name), str) for name in ("code", "message")) \
+                or value["code"] not in CODES:
             return Error("INTERNAL_ERROR", "the peer sent an error that is none")
         return Error(value["code"], value["message"], value.get("retryable") is True, value.get("details"))

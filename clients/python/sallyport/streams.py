@@ -23,6 +23,7 @@ class InStream:
         self._granted = wire.INITIAL_CREDIT
         self._consumed = 0
         self._is_ended = False
+        self._is_taken = False  # by somebody who reads it, or will
         self._error: Optional[Error] = None
         self._news = asyncio.Event()
 

@@ -209,7 +209,7 @@ def decode_message(body: bytes) -> Message:
     kind = value.get("type")
     if "id" in value and answers_to is None and not (kind == "response" and value["id"] is None):
         raise refuse("id must be a string of 1 to 128 printable characters")
-    if kind not in _FIELDS:
+    if not isinstance(kind, str) or kind not in _FIELDS:
         raise refuse("type must be request, response or event")
     if not set(value) <= _FIELDS[kind]:
         raise refuse("an unknown field")
