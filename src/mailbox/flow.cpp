@@ -219,7 +219,11 @@ Task<Status> Flow::take_in(std::shared_ptr<Desk> desk, Arrival arrival, std::opt
   fault_point("accepted");
   if (accepted) accepted();
   fault_point("removed");
-  if (!is_closing_ && !desk->is_removed) proceed(desk, std::move(*result), arrival, std::move(waiter));
+  if (desk->is_removed) {
+    const Status cancelled = co_await cancel(std::move(*result));
+    co_return cancelled;
+  }
+  if (!is_closing_) proceed(desk, std::move(*result), arrival, std::move(waiter));
   co_return ok();
 }
 

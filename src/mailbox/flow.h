@@ -92,7 +92,7 @@ class Flow {
 
   // A row that an earlier warden left open.
   void resume(std::shared_ptr<Desk> desk, ledger::JournalRow row);
-  // The same of a container that is no more: if it was begun, it is recorded that nobody knows what came of it.
+  // A row of a container that is no more: if it was begun, it is recorded that nobody knows what came of it.
   void forget(const ledger::JournalRow& row);
   // A human says what came of an action that a crash cut short.
   Task<Status> resolve(ledger::JournalKey key, bool was_done, std::string by);
@@ -109,6 +109,7 @@ class Flow {
 
  private:
   bool may_record(Desk& desk) const;
+  Task<Status> cancel(ledger::Accepted accepted);
   void proceed(const std::shared_ptr<Desk>& desk, ledger::Accepted accepted, Arrival& arrival,
                std::optional<Request::Waiter> waiter);
   void answer_again(Desk& desk, const ledger::JournalRow& row, const std::optional<Request::Waiter>& waiter);

@@ -168,6 +168,7 @@ Task<Result<std::string>> Mailbox::raise(std::string container, std::string sign
   // What comes again must be known by then.
   while (!is_recovered_ && !is_closed_) co_await parts_.loop.sleep(kRecoveryLook);
   if (is_closed_) co_return Error::make(Code::unavailable, "the warden stops");
+  if (desk->is_removed) co_return Error::make(Code::cancelled, "the container was removed");
   auto arrival = flow_.examine(*desk, signal, request_id, payload, "signal-" + make_request_id(), origin);
   if (!arrival) {
     flow_.refuse(*desk, signal, {}, arrival.error(), {}, origin);
@@ -177,9 +178,8 @@ Task<Result<std::string>> Mailbox::raise(std::string container, std::string sign
   std::optional<Request::Waiter> waiter;
   waiter.emplace(answer, wants_interim);
   CO_TRY(co_await flow_.take_in(desk, std::move(*arrival), std::move(waiter), nullptr));
-  if (is_closed_ || desk->is_removed) {
-    co_return Error::make(Code::unavailable, "the warden is stopping; ask again later");
-  }
+  if (desk->is_removed) co_return Error::make(Code::cancelled, "the container was removed");
+  if (is_closed_) co_return Error::make(Code::unavailable, "the warden is stopping; ask again later");
   co_return co_await *answer;
 }
 
