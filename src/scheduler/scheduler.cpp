@@ -13,6 +13,7 @@ namespace {
 
 constexpr Millis kLongestSleep{30'000};  // the wall clock may be set at any time; nobody tells us
 constexpr Millis kStopGrace{5'000};
+constexpr Millis kRetryAfter{500};  // before what the ledger could not take is tried again
 // A finished task is remembered, so that a request that is tried again after a crash finds it.
 constexpr std::int64_t kRememberMs = 24LL * 60 * 60 * 1000;
 constexpr std::int64_t kLatestStartMs = kRememberMs;  // as long as a human has to answer
@@ -362,17 +363,11 @@ Fire Scheduler::run(std::shared_ptr<Slot> slot, std::int64_t now) {
       entry_of(slot->task, "schedule.finished", "outcome=" + outcome.word + " container=" + slot->task.last_container);
   entry.stage = ledger::Stage::outcome;
   if (outcome.word != "done") entry.code = to_string(outcome.word == "timeout" ? Code::timeout : Code::io_error);
-  Status recorded = ok();
-  if (slot->is_removed) {
-    ledger::Submission submission;
-    submission.entries.push_back(std::move(entry));
-    recorded = co_await commit(parts_.ledger, std::move(submission));
-  } else {
-    recorded = co_await save(slot->task, std::move(entry));
-  }
+  const Status recorded = co_await record_outcome(slot, std::move(entry));
   if (!recorded) {
     parts_.log.error("cannot record a task's outcome",
                      {{"task", slot->task.id}, {"error", recorded.error().describe()}});
+    if (is_closed_) co_return;  // as lost, by the next warden
   }
   slot->recorded.reset();
   fault_point("run_recorded");
@@ -422,9 +417,38 @@ Task<Scheduler::Outcome> Scheduler::execute(std::shared_ptr<Slot> slot) {
     outcome.word = "failed";
     outcome.error = container->was_over_memory ? "it used more memory than it may" : "the agent did not end well";
   }
-  const auto routed = co_await parts_.output.route(container, task.id);
-  if (routed) outcome.routed = *routed;
+  for (;;) {
+    const auto routed = co_await parts_.output.route(container, task.id);
+    if (routed) {
+      outcome.routed = *routed;
+      break;
+    }
+    const bool is_tried_again = co_await may_try_again(routed.error().code);
+    if (!is_tried_again) break;
+  }
   co_return outcome;
+}
+
+// A ledger that cannot be written makes what came of a run wait, until it can be or the warden ends.
+Task<bool> Scheduler::may_try_again(Code code) {
+  if (code != Code::unavailable || is_closed_) co_return false;
+  co_await parts_.loop.sleep(kRetryAfter);
+  co_return !is_closed_;
+}
+
+Task<Status> Scheduler::record_outcome(std::shared_ptr<Slot> slot, ledger::Entry entry) {
+  for (;;) {
+    ledger::Submission submission;
+    submission.work = [task = slot->task, entry](ledger::Transaction& transaction) -> Status {
+      TRY(const auto known, find_task_by_key(transaction.database(), task.key));
+      // Removed meanwhile: it does not come back, and is recorded even so.
+      return known ? write_task(transaction, task, entry) : transaction.record(entry);
+    };
+    const Status recorded = co_await commit(parts_.ledger, std::move(submission));
+    if (recorded) co_return recorded;
+    const bool is_tried_again = co_await may_try_again(recorded.error().code);
+    if (!is_tried_again) co_return recorded;
+  }
 }
 
 void Scheduler::finish(const std::shared_ptr<Slot>& slot, const Outcome& outcome, std::int64_t late_ms) {

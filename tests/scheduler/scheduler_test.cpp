@@ -1,6 +1,9 @@
 // The scheduler with real containers and a real ledger; time is the test's own.
 #include "scheduler/scheduler.h"
 
+#include <sqlite3.h>
+
+#include "ledger/faulty_vfs.h"
 #include "scheduler/world.h"
 
 namespace sallyport::scheduler {
@@ -179,6 +182,44 @@ TEST_F(SchedulerTest, ARunThatTheEndOfTheWardenCutShortIsLostAndNotRepeated) {
   EXPECT_EQ(scheduler().all()[0]->started_ms, 0);
   scheduler().tick();
   EXPECT_EQ(count("schedule.started"), 1U);
+}
+
+class SchedulerDisk : public SchedulerTest {
+ protected:
+  SchedulerDisk() { vfs_ = ledger::kFaultyVfs; }
+  ~SchedulerDisk() override { faults_.on_sync = 0; }
+  // A disk that fails from before a run's end until the ledger was refused twice.
+  void fail_at_the_end_of(const std::string& agent) {
+    task("until test -e go; do sleep 0.01; done; " + agent, "2026-01-05T00:10:00Z");
+    pass(kHour);
+    ASSERT_TRUE(until([&] { return scheduler().all()[0]->started_ms != 0 && life_->registry.all().size() == 2; }));
+    faults_.on_sync = SQLITE_IOERR_FSYNC;
+    std::ofstream(path("/desk/go")) << "x";
+    ASSERT_TRUE(until([&] { return life_->ledger->health().failures >= 2; }));
+    EXPECT_EQ(count("schedule.finished"), 0U) << "nobody is told what is not on the disk";
+    faults_.on_sync = 0;
+    ASSERT_TRUE(finishes(1));
+  }
+  void expect_done_after_a_restart() {
+    sender_.reset();
+    shut_down();
+    EXPECT_EQ(audited("schedule.finished"), 1U);
+    start();
+    ASSERT_EQ(scheduler().all().size(), 1U);
+    EXPECT_EQ(scheduler().all()[0]->last_outcome, "done");
+  }
+  ledger::Faults& faults_ = ledger::faulty_vfs();
+};
+
+TEST_F(SchedulerDisk, AnOutcomeThatFindsNoRoomIsRecordedWhenThereIs) {
+  fail_at_the_end_of("true");
+  expect_done_after_a_restart();
+}
+
+TEST_F(SchedulerDisk, OutputThatFindsNoRoomIsToldWhenThereIs) {
+  fail_at_the_end_of(R"(echo '{"type":"message","text":"late"}')");
+  EXPECT_EQ(count("container.message", "late"), 1U);
+  expect_done_after_a_restart();
 }
 
 TEST_F(SchedulerTest, AClockSetForwardRunsOnceAndOneSetBackFindsTheNextTimeAgain) {
