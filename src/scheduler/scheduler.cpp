@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/fault_point.h"
 #include "base/random.h"
@@ -40,6 +41,11 @@ std::string describe_json(const ScheduledTask& task) {
 }
 
 bool is_active(const ScheduledTask& task) { return task.next_ms != 0 || task.started_ms != 0; }
+
+// What the clock says, or what it said before it was set back a little.
+std::int64_t not_before(std::int64_t earlier_ms, std::int64_t now_ms) {
+  return earlier_ms - now_ms < kClockPatience.count() ? std::max(earlier_ms, now_ms) : now_ms;
+}
 
 constexpr const char* kInThePast = "the schedule lies in the past";
 
@@ -87,8 +93,7 @@ Task<Status> Scheduler::open() {
     for (ScheduledTask& task : *tasks) {
       if (task.started_ms == 0) continue;
       // It ended with the warden. Whether it had done its work nobody knows: it is not repeated.
-      task.started_ms = 0;
-      task.last_ms = now;
+      task.last_ms = not_before(std::exchange(task.started_ms, 0), now);
       task.last_outcome = "lost";
       ledger::Entry entry = entry_of(task, "schedule.finished", "outcome=lost");
       entry.code = to_string(Code::unavailable);
@@ -276,7 +281,8 @@ void Scheduler::look_anew(std::int64_t now_ms) {
     if (slot->task.next_ms <= now_ms || slot->is_busy) continue;
     const auto schedule = calendar::Schedule::parse(slot->task.schedule);
     if (!schedule || !schedule->is_periodic()) continue;
-    slot->task.next_ms = next_run(slot->task, now_ms).value_or(slot->task.next_ms);
+    // What ran already does not run again.
+    slot->task.next_ms = next_run(slot->task, not_before(slot->task.last_ms, now_ms)).value_or(slot->task.next_ms);
   }
 }
 
@@ -354,8 +360,7 @@ Fire Scheduler::run(std::shared_ptr<Slot> slot, std::int64_t now) {
   --running_;
   if (is_closed_) co_return;  // the next warden records it as lost
   slot->recorded = slot->task;
-  slot->task.started_ms = 0;
-  slot->task.last_ms = parts_.clock.unix_millis();
+  slot->task.last_ms = not_before(std::exchange(slot->task.started_ms, 0), parts_.clock.unix_millis());
   slot->task.last_outcome = outcome.word;
   slot->task.last_container = outcome.container ? outcome.container->id : "";
   ++slot->task.runs;

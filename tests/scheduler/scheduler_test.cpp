@@ -241,6 +241,46 @@ TEST_F(SchedulerTest, AClockSetForwardRunsOnceAndOneSetBackFindsTheNextTimeAgain
   EXPECT_EQ(count("schedule.started"), 2U);
 }
 
+TEST_F(SchedulerTest, AClockSetBackALittleRunsNothingTwiceAfterARestartOrInAnotherZone) {
+  task("true", "@hourly");
+  pass(kHour);
+  ASSERT_TRUE(finishes(1));
+  clock_.wall_ms -= (10 * kMinute).count();
+  Limits limits;
+  limits.zone = *calendar::Zone::load("Europe/Berlin");
+  scheduler().set_limits(limits);
+  EXPECT_EQ(calendar::format_rfc3339(scheduler().all()[0]->next_ms), "2026-01-05T02:00:00Z");
+  sender_.reset();
+  shut_down();
+  start();
+  EXPECT_EQ(calendar::format_rfc3339(scheduler().all()[0]->next_ms), "2026-01-05T02:00:00Z");
+}
+
+TEST_F(SchedulerTest, AClockSetBackALittleWhileItRanRunsNothingTwice) {
+  task("until test -e go; do sleep 0.01; done", "@hourly");
+  pass(kHour);
+  ASSERT_TRUE(until([&] { return scheduler().all()[0]->started_ms != 0 && life_->registry.all().size() == 2; }));
+  clock_.wall_ms -= (10 * kMinute).count();
+  std::ofstream(path("/desk/go")) << "x";
+  ASSERT_TRUE(finishes(1));
+  sender_.reset();
+  shut_down();
+  start();
+  EXPECT_EQ(calendar::format_rfc3339(scheduler().all()[0]->next_ms), "2026-01-05T02:00:00Z");
+}
+
+TEST_F(SchedulerTest, AClockSetBackALittleDoesNotRepeatALostRun) {
+  task("exec sleep 1000", "@hourly");
+  pass(kHour);
+  ASSERT_TRUE(until([&] { return scheduler().all()[0]->started_ms != 0 && life_->registry.all().size() == 2; }));
+  clock_.wall_ms -= (10 * kMinute).count();
+  sender_.reset();
+  shut_down();
+  start();
+  EXPECT_EQ(scheduler().all()[0]->last_outcome, "lost");
+  EXPECT_EQ(calendar::format_rfc3339(scheduler().all()[0]->next_ms), "2026-01-05T02:00:00Z");
+}
+
 TEST_F(SchedulerTest, RemovingStopsARunAndForgetsTheTask) {
   task("exec sleep 1000", "* * * * *");
   pass(kMinute);
