@@ -115,7 +115,7 @@ Result<Flow::Arrival> Flow::examine(Desk& desk, std::string_view name, std::stri
   // A denial is a row for good: no more of them than refusals that are recorded.
   if (arrival.denial && !is_known && (desk.requests >= kMaxRequests || !may_record(desk))) return *arrival.denial;
   if (!arrival.denial && !is_known) {
-    if (desk.requests >= kMaxRequests) {
+    if (arrival.signal->tier == 2 && desk.requests >= kMaxRequests) {
       return Error::make(Code::quota_exceeded, "this container has raised all the requests that it may");
     }
     if (is_reviewed && desk.waiting >= kMaxWaiting) {
@@ -238,7 +238,7 @@ void Flow::proceed(const std::shared_ptr<Desk>& desk, ledger::Accepted accepted,
     return;
   }
   ++desk->accepted;
-  ++desk->requests;
+  if (arrival.signal->tier == 2) ++desk->requests;
   if (arrival.denial) {
     desk->reply(row.key.request_id, *row.answer, parts_.clock.steady(), true, true);
     if (waiter) waiter->answer->resolve(*row.answer);
