@@ -149,28 +149,30 @@ Result<Flow::Arrival> Flow::examine(Desk& desk, std::string_view name, std::stri
   return arrival;
 }
 
-void Flow::refuse(Desk& desk, const std::string& name, const std::string& request_id, const Error& error,
-                  std::string_view content, const Origin& origin) {
+void Flow::refuse(Desk& desk, const Refused& what, const Error& error, const Origin& origin) {
   ++desk.refused;
-  if (!request_id.empty()) {
-    desk.reply(request_id, response_json(request_id, error), parts_.clock.steady(), true, false);
+  if (!what.file.empty() && !what.request_id.empty()) {
+    desk.reply(what.request_id, response_json(what.request_id, error), parts_.clock.steady(), true, false);
   }
   if (!may_record(desk)) {
     ++desk.suppressed;
     return;
   }
+  const std::string payload = what.payload ? what.payload.to_json() : "";
+  const std::string_view content = what.file.empty() ? std::string_view(payload) : what.content;
   Refusal refusal;
   refusal.time_ms = parts_.clock.unix_millis();
-  refusal.name = escape_for_display(name);
+  refusal.name = escape_for_display(what.file.empty() ? what.signal : what.file);
   refusal.code = to_string(error.code);
   refusal.reason = error.message;
   refusal.bytes = content.size();
-  parts_.log.info(
-      "message refused",
-      {{"container", desk.container()}, {"name", refusal.name}, {"request", request_id}, {"error", error.describe()}});
+  parts_.log.info("message refused", {{"container", desk.container()},
+                                      {"name", refusal.name},
+                                      {"request", what.request_id},
+                                      {"error", error.describe()}});
   JournalRow row;
-  row.key = {desk.container(), request_id};
-  row.subject = "signal.raise";
+  row.key = {desk.container(), what.request_id};
+  row.subject = is_signal_name(what.signal) ? what.signal : "signal.raise";
   row.sha256 = wire::sha256(as_bytes(content));
   Entry refused = entry(Stage::decision, row, &error);
   refused.session = origin.session;
@@ -190,7 +192,7 @@ void Flow::refuse(Desk& desk, const std::string& name, const std::string& reques
                         .member("reason", refusal.reason)
                         .end_object();
                   }));
-  quarantine_.add(desk.container(), std::move(refusal), content);
+  quarantine_.add(desk.container(), std::move(refusal), what.content);
 }
 
 // ---- into the journal ----

@@ -348,7 +348,7 @@ TEST_F(MailGate, AttackTasksThatScheduleTasksCountToWhoeverBegan) {
   run("for i in 1 2 3; do printf '{\"prompt\":\"x\",\"schedule\":\"%s\"}' "
       "$(date -u -d '+1 second' +%Y-%m-%dT%H:%M:%SZ) | sallyport-signal schedule_task --payload -; done");
   // One of the first three, and all that the two runs ask for.
-  EXPECT_TRUE(eventually([&] { return recorded("signal.raise", "RATE_LIMITED") == 7; }));
+  EXPECT_TRUE(eventually([&] { return recorded("schedule_task", "RATE_LIMITED") == 7; }));
   Client client = connect();
   const auto tasks = client.call("schedule.list");
   ASSERT_TRUE(tasks && !tasks->error);
