@@ -242,6 +242,8 @@ void Warden::take_up_mailbox(const containers::Container& container) {
 Fire Warden::restart(std::shared_ptr<containers::Container> lost) {
   containers::Config config = lost->config;
   config.replaces = lost->id;
+  // Whatever its id is: no fresh rates, and no second set of tasks.
+  config.origin = containers::owner_of(*lost);
   handlers::remove_when_idle(host_, lost->id);
   const auto restarted = co_await handlers::start_container(host_, config);
   // The next warden's to do.

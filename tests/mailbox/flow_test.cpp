@@ -205,6 +205,34 @@ TEST_F(Mail, ARestartedContainersOldMailboxIsAnsweredBeforeItGoes) {
   EXPECT_EQ(acted(id_of(1)), 1);
 }
 
+TEST_F(Mail, ARestartedContainerCountsToWhatItWasBefore) {
+  Client client = connect();
+  const auto answer =
+      client.call("container.create", R"({"template":"calm","config":{"name":"phoenix","restart":true}})");
+  ASSERT_TRUE(answer && !answer->error);
+  container_ = answer->result.get("container").as_string().value_or("");
+  for (int i = 1; i <= 2; ++i) {
+    drop(request("test_once", id_of(i)));
+    EXPECT_EQ(outcome(id_of(i)), "OK");
+  }
+  for (int life = 0; life < 2; ++life) {
+    const std::string old = container_;
+    daemon().kill_now();
+    restart();
+    Client again = connect();
+    ASSERT_TRUE(eventually([&] {
+      const auto all = again.call("container.list");
+      if (!all || all->error) return false;
+      for (const wire::Value each : all->result.get("containers").items()) {
+        if (each.get("state").as_string() == "running") container_ = each.get("container").as_string().value_or("");
+      }
+      return container_ != old;
+    }));
+    drop(request("test_once", id_of(10 + life)));
+    EXPECT_EQ(outcome(id_of(10 + life)), "RATE_LIMITED") << "two an hour, whatever its id is";
+  }
+}
+
 TEST_F(Mail, RemovingAContainerEndsItsMailbox) {
   Client client = connect();
   drop(request("test_human", id_of(1), R"({"text":"x","hold":true})"));
