@@ -384,7 +384,7 @@ std::optional<approval::Sender> Warden::find_sender(const std::string& id) const
 
 void Warden::apply(const Config& config) {
   sessions_.set_limits(config.session);
-  engine_.replace(config.host, config.rules, profiles_);
+  engine_.replace(config.host, config.rules, profiles_, scheduler::commands_json(config.signals, config.deployments));
   for (const auto& [id, container] : containers_.all()) handlers::set_policy(host_, *container);
   scheduler_.set_limits(config.schedule);
   mailbox_.replace_signals(all_signals(config));

@@ -224,6 +224,25 @@ TEST_F(MailGate, AHumanIsShownTheCommandThatWillRun) {
   EXPECT_EQ(outcome(id_of(1)), "OK");
 }
 
+TEST_F(MailGate, AnApprovalOfACommandIsNoneOfTheCommandThatAReloadPutInItsPlace) {
+  start();
+  container_ = create("sleepy", "sleeper");
+  std::string config = config_;
+  const std::string command = "KEY={key}";
+  ASSERT_NE(config.find(command), std::string::npos);
+  const std::string other = config.replace(config.find(command), command.size(), "OTHER={key}");
+  const std::string deploy = "[deploy.site]\nrepository = \"/srv/site\"\ncommand = [\"/bin/true\"]\n";
+  int id = 0;
+  for (const std::string& next : {other, other + deploy, other}) {
+    drop(request("asked", id_of(++id), "{}"));
+    const std::string asked = question();
+    daemon().write_config(next);
+    EXPECT_EQ(connect().outcome("warden.reload"), "OK");
+    EXPECT_EQ(approve(asked), "CONFLICT");
+    EXPECT_EQ(outcome(id_of(id)), "APPROVAL_DENIED");
+  }
+}
+
 TEST_F(MailGate, NobodyIsAskedAboutWhatCannotBeDone) {
   start();
   container_ = create("sleepy", "sleeper");
