@@ -122,9 +122,8 @@ Task<Verdict> Gate::review(Matter matter) {
   }
   const std::string id = random_hex(6);
   const auto asking = asking_.insert(asking_.end(), Asking{matter.container, matter.request_id});
-  const std::function<Result<Asked>(ledger::Transaction&)> work = [&](ledger::Transaction& transaction) {
-    return ask(transaction, matter, id, expiry_);
-  };
+  const std::function<Result<Asked>(ledger::Transaction&)> work =
+      [&, expiry = expiry_](ledger::Transaction& transaction) { return ask(transaction, matter, id, expiry); };
   const auto asked = co_await insist<Asked>(work, &asking->is_wanted);
   asking_.erase(asking);
   if (!asked) co_return refusal(asked.error());

@@ -23,13 +23,31 @@ constexpr const char* kReplyTemporary = ".reply";
 
 UniqueFd open_beneath(int directory, const char* name, std::uint64_t flags) {
   open_how how{};
-  how.flags = flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+  how.flags = flags | O_CLOEXEC | O_NOFOLLOW;
+  if ((flags & O_PATH) == 0) how.flags |= O_NONBLOCK | O_NOCTTY;  // with it, the kernel takes neither
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
   return UniqueFd(static_cast<int>(::syscall(SYS_openat2, directory, name, &how, sizeof how)));
 }
 
+// A container has our uid where we are an ordinary user, and can shut its directories to itself and to us. True if it
+// had done so.
+bool make_usable(int directory) {
+  struct stat info{};
+  if (::fstat(directory, &info) != 0 || (info.st_mode & S_IRWXU) == S_IRWXU) return false;
+  ::chmod(("/proc/self/fd/" + std::to_string(directory)).c_str(), 0700);
+  return true;
+}
+
+// Whatever its mode is.
+UniqueFd open_directory(int parent, const char* name) {
+  const UniqueFd place = open_beneath(parent, name, O_PATH | O_DIRECTORY);
+  if (!place) return UniqueFd();
+  make_usable(place.get());
+  return open_beneath(place.get(), ".", O_RDONLY | O_DIRECTORY);
+}
+
 Result<UniqueFd> open_own_directory(int parent, const char* name) {
-  UniqueFd fd = open_beneath(parent, name, O_RDONLY | O_DIRECTORY);
+  UniqueFd fd = open_directory(parent, name);
   struct stat info{};
   if (!fd || ::fstat(fd.get(), &info) != 0) return Error::from_errno("cannot open a mailbox's directory", errno, name);
   if (info.st_uid != ::geteuid()) return Error::make(Code::conflict, "a mailbox's directory is another user's", name);
@@ -83,6 +101,7 @@ struct Load {
   std::size_t files = 0;
   std::uint64_t bytes = 0;
   bool is_deep = false;
+  bool is_shut = false;  // somebody takes care that we cannot look
   ino_t left_out = 0;
 };
 
@@ -97,7 +116,10 @@ void weigh(int directory, int depth, Load& load) {
     if (name == "." || name == "..") continue;
     if (++load.files > kMaxUnsentFiles) break;
     struct stat info{};
-    if (::fstatat(::dirfd(stream), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (::fstatat(::dirfd(stream), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
+      load.is_shut |= errno == EACCES;
+      continue;
+    }
     if (info.st_ino == load.left_out) continue;
     load.bytes += static_cast<std::uint64_t>(info.st_blocks) * 512;
     if (!S_ISDIR(info.st_mode)) continue;
@@ -105,8 +127,11 @@ void weigh(int directory, int depth, Load& load) {
       load.is_deep = true;
       break;
     }
-    UniqueFd below = open_beneath(::dirfd(stream), entry->d_name, O_RDONLY | O_DIRECTORY);
-    if (below) weigh(below.release(), depth + 1, load);
+    if (UniqueFd below = open_directory(::dirfd(stream), entry->d_name)) {
+      weigh(below.release(), depth + 1, load);
+    } else {
+      load.is_shut |= errno == EACCES;
+    }
   }
   ::closedir(stream);
 }
@@ -164,19 +189,24 @@ bool Box::reject(const std::string& name) const {
   // Never into a directory of ours: whoever stands in a directory that leaves its mount may see what is
   // around it. A directory that cannot be written cannot be moved either.
   const UniqueFd directory = open_beneath(new_.get(), name.c_str(), O_PATH | O_DIRECTORY);
-  if (directory) ::chmod(("/proc/self/fd/" + std::to_string(directory.get())).c_str(), 0700);
+  if (directory) make_usable(directory.get());
   return ::renameat(new_.get(), name.c_str(), tmp_.get(), (".refused-" + random_hex(8)).c_str()) == 0;
 }
 
 std::string Box::overload() const {
-  if (!is_same(in_.get(), "tmp", tmp_.get())) return "its mailbox is not as it was made";
+  constexpr const char* kChanged = "its mailbox is not as it was made";
+  bool was_shut = false;
+  for (const UniqueFd* each : {&in_, &tmp_, &new_}) was_shut |= make_usable(each->get());
+  if (was_shut || !is_same(in_.get(), "tmp", tmp_.get())) return kChanged;
   UniqueFd directory = open_beneath(in_.get(), ".", O_RDONLY | O_DIRECTORY);
   struct statvfs disk{};
-  if (!directory || ::fstatvfs(directory.get(), &disk) != 0) return {};
+  if (!directory) return errno == EACCES ? kChanged : "";
+  if (::fstatvfs(directory.get(), &disk) != 0) return {};
   Load load;
   struct stat messages{};
   if (::fstat(new_.get(), &messages) == 0) load.left_out = messages.st_ino;  // they are taken in, or refused
   weigh(directory.release(), 0, load);
+  if (load.is_shut) return kChanged;
   if (load.is_deep || load.files > kMaxUnsentFiles) return "too many files lie in its mailbox unsent";
   const std::uint64_t part = static_cast<std::uint64_t>(disk.f_blocks) * disk.f_frsize / kUnsentPartOfDisk;
   return load.bytes > std::min(kMaxUnsentBytes, part) ? "too much lies in its mailbox unsent" : "";

@@ -51,7 +51,7 @@ class Desk {
   // Names of files that were read and are on their way into the ledger.
   std::unordered_set<std::string> accepting;
   std::size_t waiting = 0;     // for a review
-  std::int64_t requests = 0;   // in the journal, tombstones included
+  std::int64_t requests = 0;   // of tier 2 in the journal, tombstones included
   std::uint64_t accepted = 0;  // since the warden started, as the next
   std::uint64_t refused = 0, suppressed = 0;
   ledger::Micros refusals = 0;  // state of kRefusalRate

@@ -115,7 +115,7 @@ Result<Flow::Arrival> Flow::examine(Desk& desk, std::string_view name, std::stri
   // A denial is a row for good: no more of them than refusals that are recorded.
   if (arrival.denial && !is_known && (desk.requests >= kMaxRequests || !may_record(desk))) return *arrival.denial;
   if (!arrival.denial && !is_known) {
-    if (desk.requests >= kMaxRequests) {
+    if (arrival.signal->tier == 2 && desk.requests >= kMaxRequests) {
       return Error::make(Code::quota_exceeded, "this container has raised all the requests that it may");
     }
     if (is_reviewed && desk.waiting >= kMaxWaiting) {
@@ -149,28 +149,30 @@ Result<Flow::Arrival> Flow::examine(Desk& desk, std::string_view name, std::stri
   return arrival;
 }
 
-void Flow::refuse(Desk& desk, const std::string& name, const std::string& request_id, const Error& error,
-                  std::string_view content, const Origin& origin) {
+void Flow::refuse(Desk& desk, const Refused& what, const Error& error, const Origin& origin) {
   ++desk.refused;
-  if (!request_id.empty()) {
-    desk.reply(request_id, response_json(request_id, error), parts_.clock.steady(), true, false);
+  if (!what.file.empty() && !what.request_id.empty()) {
+    desk.reply(what.request_id, response_json(what.request_id, error), parts_.clock.steady(), true, false);
   }
   if (!may_record(desk)) {
     ++desk.suppressed;
     return;
   }
+  const std::string payload = what.payload ? what.payload.to_json() : "";
+  const std::string_view content = what.file.empty() ? std::string_view(payload) : what.content;
   Refusal refusal;
   refusal.time_ms = parts_.clock.unix_millis();
-  refusal.name = escape_for_display(name);
+  refusal.name = escape_for_display(what.file.empty() ? what.signal : what.file);
   refusal.code = to_string(error.code);
   refusal.reason = error.message;
   refusal.bytes = content.size();
-  parts_.log.info(
-      "message refused",
-      {{"container", desk.container()}, {"name", refusal.name}, {"request", request_id}, {"error", error.describe()}});
+  parts_.log.info("message refused", {{"container", desk.container()},
+                                      {"name", refusal.name},
+                                      {"request", what.request_id},
+                                      {"error", error.describe()}});
   JournalRow row;
-  row.key = {desk.container(), request_id};
-  row.subject = "signal.raise";
+  row.key = {desk.container(), what.request_id};
+  row.subject = is_signal_name(what.signal) ? what.signal : "signal.raise";
   row.sha256 = wire::sha256(as_bytes(content));
   Entry refused = entry(Stage::decision, row, &error);
   refused.session = origin.session;
@@ -190,7 +192,7 @@ void Flow::refuse(Desk& desk, const std::string& name, const std::string& reques
                         .member("reason", refusal.reason)
                         .end_object();
                   }));
-  quarantine_.add(desk.container(), std::move(refusal), content);
+  quarantine_.add(desk.container(), std::move(refusal), what.content);
 }
 
 // ---- into the journal ----
@@ -219,7 +221,11 @@ Task<Status> Flow::take_in(std::shared_ptr<Desk> desk, Arrival arrival, std::opt
   fault_point("accepted");
   if (accepted) accepted();
   fault_point("removed");
-  if (!is_closing_ && !desk->is_removed) proceed(desk, std::move(*result), arrival, std::move(waiter));
+  if (desk->is_removed) {
+    const Status cancelled = co_await cancel(std::move(*result));
+    co_return cancelled;
+  }
+  if (!is_closing_) proceed(desk, std::move(*result), arrival, std::move(waiter));
   co_return ok();
 }
 
@@ -234,7 +240,7 @@ void Flow::proceed(const std::shared_ptr<Desk>& desk, ledger::Accepted accepted,
     return;
   }
   ++desk->accepted;
-  ++desk->requests;
+  if (arrival.signal->tier == 2) ++desk->requests;
   if (arrival.denial) {
     desk->reply(row.key.request_id, *row.answer, parts_.clock.steady(), true, true);
     if (waiter) waiter->answer->resolve(*row.answer);

@@ -53,11 +53,10 @@ struct Request {
   bool is_answering = false;  // its final answer is on its way: no other may be written
 };
 
-// Who raised it: through which door, for the record, and how it is answered there.
+// Who raised it, for the record: through which door.
 struct Origin {
   std::string session = "mailbox";
   std::int64_t peer_pid = -1;
-  std::optional<Request::Waiter> waiter = {};
 };
 
 class Flow {
@@ -86,13 +85,21 @@ class Flow {
   Task<Status> take_in(std::shared_ptr<Desk> desk, Arrival arrival, std::optional<Request::Waiter> waiter,
                        std::function<void()> accepted);
 
-  // What is wrong with it is recorded, kept for people to look at, and answered if it has an id.
-  void refuse(Desk& desk, const std::string& name, const std::string& request_id, const Error& error,
-              std::string_view content, const Origin& origin);
+  // What is not taken in, as far as it is known.
+  struct Refused {
+    std::string signal = {};        // empty: not known
+    std::string request_id = {};    // or empty
+    std::string file = {};          // its name; empty: it came over the door
+    std::string_view content = {};  // of the file
+    wire::Value payload = {};       // over the door
+  };
+  // What is wrong with it is recorded and kept for people to look at. A file with an id is answered; over the door the
+  // caller does it.
+  void refuse(Desk& desk, const Refused& what, const Error& error, const Origin& origin = {});
 
   // A row that an earlier warden left open.
   void resume(std::shared_ptr<Desk> desk, ledger::JournalRow row);
-  // The same of a container that is no more: if it was begun, it is recorded that nobody knows what came of it.
+  // A row of a container that is no more: if it was begun, it is recorded that nobody knows what came of it.
   void forget(const ledger::JournalRow& row);
   // A human says what came of an action that a crash cut short.
   Task<Status> resolve(ledger::JournalKey key, bool was_done, std::string by);
@@ -109,6 +116,7 @@ class Flow {
 
  private:
   bool may_record(Desk& desk) const;
+  Task<Status> cancel(ledger::Accepted accepted);
   void proceed(const std::shared_ptr<Desk>& desk, ledger::Accepted accepted, Arrival& arrival,
                std::optional<Request::Waiter> waiter);
   void answer_again(Desk& desk, const ledger::JournalRow& row, const std::optional<Request::Waiter>& waiter);

@@ -251,6 +251,21 @@ void Flow::expire(const std::shared_ptr<Desk>& desk) {
   parts_.ledger.submit(std::move(submission));
 }
 
+// Taken in while its container went. Whoever took its rows away left alone what is being executed, and this never will
+// be.
+Task<Status> Flow::cancel(ledger::Accepted accepted) {
+  const JournalRow row = std::move(accepted.row);
+  if (!accepted.is_new || row.state != state::kExecuting) co_return ok();
+  const Error gone =
+      Error::make(Code::cancelled, "the container was removed", "the container was removed before it was begun");
+  const Entry last = entry(Stage::outcome, row, &gone);
+  ledger::Work work = [&](ledger::Transaction& transaction) {
+    return ledger::forget(transaction, row.key, row.state, last);
+  };
+  const Status forgotten = co_await commit(std::move(work), nullptr);
+  co_return forgotten;
+}
+
 void Flow::abandon(const std::string& container) {
   for (auto next = pending_.lower_bound({container, ""});
        next != pending_.end() && next->first.container == container;) {

@@ -47,7 +47,8 @@ inline constexpr std::chrono::milliseconds kIdleLookEvery{20};
 
 // Requests of one container that wait for a review: more than a human would want to look at.
 inline constexpr std::size_t kMaxWaiting = 64;
-// Requests of one container, ever: each leaves a tombstone, so that its id is never accepted twice.
+// Requests of one container, ever; signals of tier 1 are none. Each leaves a tombstone, so that its id is never
+// accepted twice.
 inline constexpr std::int64_t kMaxRequests = 1'000'000;
 
 // Replies that are kept for a container, and for how long. Those beyond go in steps, not one by one.

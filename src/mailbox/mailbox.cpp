@@ -103,7 +103,7 @@ bool Mailbox::look(const std::string& container, const std::string& name) {
     const Code code = taken.error().code;
     // Gone already, or its turn comes with the next rescan.
     if (code == Code::not_found || code == Code::unavailable) return true;
-    flow_.refuse(*desk, name, is_request_id(name) ? name : "", taken.error(), {}, {});
+    flow_.refuse(*desk, {.request_id = is_request_id(name) ? name : "", .file = name}, taken.error());
     desk->box().reject(name);
     return true;
   }
@@ -113,7 +113,7 @@ bool Mailbox::look(const std::string& container, const std::string& name) {
   if (const auto* bad = std::get_if<Malformed>(&parsed)) {
     // Whoever names the file after its request is answered even so.
     const std::string& id = bad->request_id.empty() && is_request_id(name) ? name : bad->request_id;
-    flow_.refuse(*desk, name, id, bad->error, content, {});
+    flow_.refuse(*desk, {.request_id = id, .file = name, .content = content}, bad->error);
     desk->box().discard(name, taken->inode);
     return true;
   }
@@ -123,7 +123,8 @@ bool Mailbox::look(const std::string& container, const std::string& name) {
   auto arrival = flow_.examine(*desk, message.signal, message.request_id, message.payload, id, {});
   decoder_.recycle(std::move(message.document));
   if (!arrival) {
-    flow_.refuse(*desk, name, message.request_id, arrival.error(), content, {});
+    flow_.refuse(*desk, {.signal = message.signal, .request_id = message.request_id, .file = name, .content = content},
+                 arrival.error());
     desk->box().discard(name, taken->inode);
     return true;
   }
@@ -135,7 +136,7 @@ bool Mailbox::look(const std::string& container, const std::string& name) {
 
 Fire Mailbox::take_in(std::shared_ptr<Desk> desk, Flow::Arrival arrival, std::string name, Bytes content,
                       std::uint64_t inode) {
-  const std::string request_id = arrival.row.key.request_id;
+  const std::string request_id = arrival.row.key.request_id, signal = arrival.row.subject;
   const std::function<void()> discard = [&] {
     if (!desk->is_removed) desk->box().discard(name, inode);
   };
@@ -156,7 +157,11 @@ Fire Mailbox::take_in(std::shared_ptr<Desk> desk, Flow::Arrival arrival, std::st
                     {{"container", desk->container()}, {"error", status.error().describe()}});
     co_return;
   }
-  flow_.refuse(*desk, name, is_request_id(request_id) ? request_id : "", status.error(), as_text(content.view()), {});
+  const Flow::Refused what{.signal = signal,
+                           .request_id = is_request_id(request_id) ? request_id : "",
+                           .file = name,
+                           .content = as_text(content.view())};
+  flow_.refuse(*desk, what, status.error());
   desk->box().discard(name, inode);
 }
 
@@ -168,18 +173,21 @@ Task<Result<std::string>> Mailbox::raise(std::string container, std::string sign
   // What comes again must be known by then.
   while (!is_recovered_ && !is_closed_) co_await parts_.loop.sleep(kRecoveryLook);
   if (is_closed_) co_return Error::make(Code::unavailable, "the warden stops");
+  if (desk->is_removed) co_return Error::make(Code::cancelled, "the container was removed");
   auto arrival = flow_.examine(*desk, signal, request_id, payload, "signal-" + make_request_id(), origin);
+  const Flow::Refused what{.signal = signal, .request_id = request_id, .payload = payload};
   if (!arrival) {
-    flow_.refuse(*desk, signal, {}, arrival.error(), {}, origin);
+    flow_.refuse(*desk, what, arrival.error(), origin);
     co_return std::move(arrival).error();
   }
   const auto answer = std::make_shared<ipc::OneShot<std::string>>();
   std::optional<Request::Waiter> waiter;
   waiter.emplace(answer, wants_interim);
-  CO_TRY(co_await flow_.take_in(desk, std::move(*arrival), std::move(waiter), nullptr));
-  if (is_closed_ || desk->is_removed) {
-    co_return Error::make(Code::unavailable, "the warden is stopping; ask again later");
-  }
+  const Status taken = co_await flow_.take_in(desk, std::move(*arrival), std::move(waiter), nullptr);
+  if (desk->is_removed) co_return Error::make(Code::cancelled, "the container was removed");
+  if (!taken && taken.error().code == Code::conflict) flow_.refuse(*desk, what, taken.error(), origin);
+  CO_TRY(taken);
+  if (is_closed_) co_return Error::make(Code::unavailable, "the warden is stopping; ask again later");
   co_return co_await *answer;
 }
 

@@ -88,7 +88,7 @@ void Engine::compile_host() {
   }
 }
 
-void Engine::replace(HostPolicy host, std::vector<Rule> rules, const Profiles& profiles) {
+void Engine::replace(HostPolicy host, std::vector<Rule> rules, const Profiles& profiles, std::string_view commands) {
   host_policy_ = std::move(host);
   rules_ = std::move(rules);
   compile_host();
@@ -102,7 +102,7 @@ void Engine::replace(HostPolicy host, std::vector<Rule> rules, const Profiles& p
     }
     for (const Rule& rule : rules_) json.value(rule.text);
     for (const auto& [name, profile] : profiles.all()) json.value(name).value(profile.text);
-    json.end_array();
+    json.value(commands).end_array();
   });
   hash_ = to_hex(wire::sha256(as_bytes(all)));
 }

@@ -84,12 +84,15 @@ class Engine {
   // UNAUTHENTICATED where a token is needed and this question has none that counts.
   Status check_token(const Question& question) const;
 
-  // What is in force from now on. Containers keep theirs until they are set again.
-  void replace(HostPolicy host, std::vector<Rule> rules = {}, const Profiles& profiles = {});
+  // What is in force from now on. Containers keep theirs until they are set again. `commands`: what runs once it is
+  // approved, in any spelling; it decides nothing here, and is a part of the hash.
+  void replace(HostPolicy host, std::vector<Rule> rules = {}, const Profiles& profiles = {},
+               std::string_view commands = {});
   void set_container(const std::string& id, ContainerPolicy policy);
   void remove_container(const std::string& id) { containers_.erase(id); }
 
-  // Of everything that decides: the host's policy, the rules, the profiles.
+  // Of everything that decides: the host's policy, the rules, the profiles; and of the commands that an approval is
+  // about.
   std::string policy_hash() const { return hash_; }
   const std::vector<Rule>& rules() const { return rules_; }
 

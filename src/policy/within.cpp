@@ -17,11 +17,22 @@ std::string_view without_stars(std::string_view path) {
   return path;
 }
 
-bool is_below(std::string_view path, const Words& allowed) {
+bool is_at_or_below(std::string_view path, std::string_view base) {
+  return path == base || (path.starts_with(base) && path[base.size()] == '/' && path.find("..") == path.npos);
+}
+
+// A wildcard stands for the names that are there when a sandbox starts, without the hidden ones: DIR is more than
+// DIR/*.
+bool is_shown(std::string_view path, const Words& allowed) {
   return std::any_of(allowed.begin(), allowed.end(), [&](const std::string& each) {
-    const std::string_view base = without_stars(each), inner = without_stars(path);
-    return inner == base || (inner.starts_with(base) && inner[base.size()] == '/' && inner.find("..") == inner.npos);
+    return path == each || (each.find_first_of("*?[") == each.npos && is_at_or_below(path, each));
   });
+}
+
+// Stars at the end of what may be executed stand for the whole directory.
+bool is_executed(std::string_view path, const Words& allowed) {
+  return std::any_of(allowed.begin(), allowed.end(),
+                     [&](const std::string& each) { return is_at_or_below(without_stars(path), without_stars(each)); });
 }
 
 bool has(const Words& words, const std::string& word) {
@@ -87,14 +98,14 @@ bool has_no_permits(const std::vector<Rule>& wanted) {
 
 Status check_within(const Profile& wanted, const Profile& own) {
   const auto all = [](const Words& words, const auto& holds) { return std::all_of(words.begin(), words.end(), holds); };
-  const auto is_written = [&](const std::string& path) { return is_below(path, own.fs_write); };
-  const auto is_read = [&](const std::string& path) { return is_below(path, own.fs_read) || is_written(path); };
+  const auto is_written = [&](const std::string& path) { return is_shown(path, own.fs_write); };
+  const auto is_read = [&](const std::string& path) { return is_shown(path, own.fs_read) || is_written(path); };
   const auto is_called = [&](const std::string& method) { return matches_any(own.methods, method); };
   const std::pair<const char*, bool> checks[] = {
       {"fs.read", all(wanted.fs_read, is_read)},
       {"fs.write", all(wanted.fs_write, is_written)},
       {"fs.deny", all(own.fs_deny, [&](const std::string& path) { return has(wanted.fs_deny, path); })},
-      {"exec", all(wanted.exec, [&](const std::string& path) { return is_below(path, own.exec); })},
+      {"exec", all(wanted.exec, [&](const std::string& path) { return is_executed(path, own.exec); })},
       {"net.allow", all(wanted.net_allow, [&](const std::string& host) { return has(own.net_allow, host); })},
       {"net.deny, net.limits", is_net_within(wanted, own)},
       {"methods", all(wanted.methods, is_called)},

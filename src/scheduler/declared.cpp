@@ -64,6 +64,23 @@ Task<Result<std::string>> execute(SignalHost& host, Declared signal, Raised rais
 
 }  // namespace
 
+std::string commands_json(const std::vector<DeclaredSignal>& signals, const Deployments& deployments) {
+  return wire::to_json([&](wire::JsonWriter& json) {
+    const auto write = [&](const std::string& name, const std::vector<std::string>& command) {
+      json.key(name).begin_array();
+      for (const std::string& word : command) json.value(word);
+      json.end_array();
+    };
+    json.begin_object();
+    for (const DeclaredSignal& signal : signals) write("signal." + signal.name, signal.command);
+    for (const auto& [name, deployment] : deployments) {
+      write("deploy." + name, deployment.command);
+      json.member("repository." + name, deployment.repository);
+    }
+    json.end_object();
+  });
+}
+
 std::vector<Signal> declared_signals(SignalHost& host, const std::vector<DeclaredSignal>& declared) {
   std::vector<Signal> signals;
   for (const DeclaredSignal& each : declared) {

@@ -35,6 +35,9 @@ inline const std::vector<std::string_view> kDeployPlaceholders = {"commit", "rep
 
 using Deployments = std::map<std::string, Deployment, std::less<>>;
 
+// All that may run because of them, each with what it is for.
+std::string commands_json(const std::vector<DeclaredSignal>& signals, const Deployments& deployments);
+
 // The eight that are always there cannot be declared again.
 bool is_builtin_signal(std::string_view name);
 

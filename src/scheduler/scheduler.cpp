@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/fault_point.h"
 #include "base/random.h"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr Millis kLongestSleep{30'000};  // the wall clock may be set at any time; nobody tells us
 constexpr Millis kStopGrace{5'000};
+constexpr Millis kRetryAfter{500};  // before what the ledger could not take is tried again
 // A finished task is remembered, so that a request that is tried again after a crash finds it.
 constexpr std::int64_t kRememberMs = 24LL * 60 * 60 * 1000;
 constexpr std::int64_t kLatestStartMs = kRememberMs;  // as long as a human has to answer
@@ -39,6 +41,11 @@ std::string describe_json(const ScheduledTask& task) {
 }
 
 bool is_active(const ScheduledTask& task) { return task.next_ms != 0 || task.started_ms != 0; }
+
+// What the clock says, or what it said before it was set back a little.
+std::int64_t not_before(std::int64_t earlier_ms, std::int64_t now_ms) {
+  return earlier_ms - now_ms < kClockPatience.count() ? std::max(earlier_ms, now_ms) : now_ms;
+}
 
 constexpr const char* kInThePast = "the schedule lies in the past";
 
@@ -86,8 +93,7 @@ Task<Status> Scheduler::open() {
     for (ScheduledTask& task : *tasks) {
       if (task.started_ms == 0) continue;
       // It ended with the warden. Whether it had done its work nobody knows: it is not repeated.
-      task.started_ms = 0;
-      task.last_ms = now;
+      task.last_ms = not_before(std::exchange(task.started_ms, 0), now);
       task.last_outcome = "lost";
       ledger::Entry entry = entry_of(task, "schedule.finished", "outcome=lost");
       entry.code = to_string(Code::unavailable);
@@ -275,7 +281,8 @@ void Scheduler::look_anew(std::int64_t now_ms) {
     if (slot->task.next_ms <= now_ms || slot->is_busy) continue;
     const auto schedule = calendar::Schedule::parse(slot->task.schedule);
     if (!schedule || !schedule->is_periodic()) continue;
-    slot->task.next_ms = next_run(slot->task, now_ms).value_or(slot->task.next_ms);
+    // What ran already does not run again.
+    slot->task.next_ms = next_run(slot->task, not_before(slot->task.last_ms, now_ms)).value_or(slot->task.next_ms);
   }
 }
 
@@ -353,8 +360,7 @@ Fire Scheduler::run(std::shared_ptr<Slot> slot, std::int64_t now) {
   --running_;
   if (is_closed_) co_return;  // the next warden records it as lost
   slot->recorded = slot->task;
-  slot->task.started_ms = 0;
-  slot->task.last_ms = parts_.clock.unix_millis();
+  slot->task.last_ms = not_before(std::exchange(slot->task.started_ms, 0), parts_.clock.unix_millis());
   slot->task.last_outcome = outcome.word;
   slot->task.last_container = outcome.container ? outcome.container->id : "";
   ++slot->task.runs;
@@ -362,17 +368,11 @@ Fire Scheduler::run(std::shared_ptr<Slot> slot, std::int64_t now) {
       entry_of(slot->task, "schedule.finished", "outcome=" + outcome.word + " container=" + slot->task.last_container);
   entry.stage = ledger::Stage::outcome;
   if (outcome.word != "done") entry.code = to_string(outcome.word == "timeout" ? Code::timeout : Code::io_error);
-  Status recorded = ok();
-  if (slot->is_removed) {
-    ledger::Submission submission;
-    submission.entries.push_back(std::move(entry));
-    recorded = co_await commit(parts_.ledger, std::move(submission));
-  } else {
-    recorded = co_await save(slot->task, std::move(entry));
-  }
+  const Status recorded = co_await record_outcome(slot, std::move(entry));
   if (!recorded) {
     parts_.log.error("cannot record a task's outcome",
                      {{"task", slot->task.id}, {"error", recorded.error().describe()}});
+    if (is_closed_) co_return;  // as lost, by the next warden
   }
   slot->recorded.reset();
   fault_point("run_recorded");
@@ -422,9 +422,38 @@ Task<Scheduler::Outcome> Scheduler::execute(std::shared_ptr<Slot> slot) {
     outcome.word = "failed";
     outcome.error = container->was_over_memory ? "it used more memory than it may" : "the agent did not end well";
   }
-  const auto routed = co_await parts_.output.route(container, task.id);
-  if (routed) outcome.routed = *routed;
+  for (;;) {
+    const auto routed = co_await parts_.output.route(container, task.id);
+    if (routed) {
+      outcome.routed = *routed;
+      break;
+    }
+    const bool is_tried_again = co_await may_try_again(routed.error().code);
+    if (!is_tried_again) break;
+  }
   co_return outcome;
+}
+
+// A ledger that cannot be written makes what came of a run wait, until it can be or the warden ends.
+Task<bool> Scheduler::may_try_again(Code code) {
+  if (code != Code::unavailable || is_closed_) co_return false;
+  co_await parts_.loop.sleep(kRetryAfter);
+  co_return !is_closed_;
+}
+
+Task<Status> Scheduler::record_outcome(std::shared_ptr<Slot> slot, ledger::Entry entry) {
+  for (;;) {
+    ledger::Submission submission;
+    submission.work = [task = slot->task, entry](ledger::Transaction& transaction) -> Status {
+      TRY(const auto known, find_task_by_key(transaction.database(), task.key));
+      // Removed meanwhile: it does not come back, and is recorded even so.
+      return known ? write_task(transaction, task, entry) : transaction.record(entry);
+    };
+    const Status recorded = co_await commit(parts_.ledger, std::move(submission));
+    if (recorded) co_return recorded;
+    const bool is_tried_again = co_await may_try_again(recorded.error().code);
+    if (!is_tried_again) co_return recorded;
+  }
 }
 
 void Scheduler::finish(const std::shared_ptr<Slot>& slot, const Outcome& outcome, std::int64_t late_ms) {

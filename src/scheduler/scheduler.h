@@ -117,6 +117,8 @@ class Scheduler {
   Fire skip(std::shared_ptr<Slot> slot, std::int64_t now);
   Fire run(std::shared_ptr<Slot> slot, std::int64_t now);
   Task<Outcome> execute(std::shared_ptr<Slot> slot);
+  Task<bool> may_try_again(Code code);
+  Task<Status> record_outcome(std::shared_ptr<Slot> slot, ledger::Entry entry);
   Task<Status> save(const ScheduledTask& task, ledger::Entry entry);
   void finish(const std::shared_ptr<Slot>& slot, const Outcome& outcome, std::int64_t late_ms);
   std::optional<std::int64_t> next_run(const ScheduledTask& task, std::int64_t after_ms) const;

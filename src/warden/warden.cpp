@@ -242,6 +242,8 @@ void Warden::take_up_mailbox(const containers::Container& container) {
 Fire Warden::restart(std::shared_ptr<containers::Container> lost) {
   containers::Config config = lost->config;
   config.replaces = lost->id;
+  // Whatever its id is: no fresh rates, and no second set of tasks.
+  config.origin = containers::owner_of(*lost);
   handlers::remove_when_idle(host_, lost->id);
   const auto restarted = co_await handlers::start_container(host_, config);
   // The next warden's to do.
@@ -382,7 +384,7 @@ std::optional<approval::Sender> Warden::find_sender(const std::string& id) const
 
 void Warden::apply(const Config& config) {
   sessions_.set_limits(config.session);
-  engine_.replace(config.host, config.rules, profiles_);
+  engine_.replace(config.host, config.rules, profiles_, scheduler::commands_json(config.signals, config.deployments));
   for (const auto& [id, container] : containers_.all()) handlers::set_policy(host_, *container);
   scheduler_.set_limits(config.schedule);
   mailbox_.replace_signals(all_signals(config));
@@ -410,9 +412,9 @@ Status Warden::read_groups() {
 Status Warden::reload() {
   auto config = load_config(options_.paths.config_file);
   auto profiles = policy::Profiles::load(options_.paths.profiles_dir());
-  // What a container may reach stands in its profile: with a fault there, nobody reaches anything.
-  host_.is_net_faulty = !profiles;
+  // What a container may reach stands in its profile: with a fault there nobody reaches anything, until a whole reload.
   if (!profiles) {
+    host_.is_net_faulty = true;
     egress_.deny_all();
     pods_.apply_net_policies();
   }
@@ -428,12 +430,13 @@ Status Warden::reload() {
     host_.config_error = config.error().message;
     record_policy(config.error());
     const std::string instead =
-        profiles
-            ? "the old configuration stays in force"
-            : "the network is denied to all containers until it is mended; the rest of the old configuration stays "
-              "in force";
+        host_.is_net_faulty
+            ? "the network is denied to all containers until it is mended; the rest of the old configuration stays "
+              "in force"
+            : "the old configuration stays in force";
     log_.error("reload failed; " + instead,
-               {{"error", config.error().message}, {"network", profiles ? "as before" : "denied to all containers"}});
+               {{"error", config.error().message},
+                {"network", host_.is_net_faulty ? "denied to all containers" : "as before"}});
     Error error = std::move(config).error();
     error.message += "; " + instead;
     return error;
@@ -452,6 +455,7 @@ Status Warden::reload() {
 
 // Of containers that run: their network follows their profile, and nothing else of them does.
 void Warden::apply_net_policies() {
+  host_.is_net_faulty = false;
   egress_.trust_again();
   for (const auto& [id, container] : containers_.all()) egress_.update(id, handlers::net_policy_of(host_, id));
   pods_.apply_net_policies();

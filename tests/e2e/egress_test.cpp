@@ -338,9 +338,18 @@ TEST_F(EgressContainer, FollowsItsProfileWhenThatIsReloadedAndAFaultDeniesAll) {
   EXPECT_TRUE(daemon().logs("denied to all containers"));
   const std::string late = create(client);
   EXPECT_TRUE(has(exec(client, late, get()), "has a fault")) << "also for those that come later";
+  // A fault elsewhere, and the profile is mended: nothing of it is in force yet.
   write_profile(site_rules());
   change_profile(profile_);
+  const std::string config = DaemonOptions().config;
+  daemon().write_config(config + "no such thing\n");
+  const auto again = client.call("warden.reload");
+  EXPECT_TRUE(has(again->error->message, "the network is denied to all containers")) << again->error->message;
+  EXPECT_EQ(client.call("warden.status")->result.get("config").get("network_denied").as_bool(), true);
+  EXPECT_TRUE(has(exec(client, id, get()), "has a fault"));
+  daemon().write_config(config);
   ASSERT_EQ(client.outcome("warden.reload"), "OK");
+  EXPECT_FALSE(client.call("warden.status")->result.get("config").get("network_denied"));
   EXPECT_TRUE(eventually([&] { return exec(client, id, get()) == "hello from the site\n"; }));
 }
 

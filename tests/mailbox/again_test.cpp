@@ -230,6 +230,43 @@ TEST_F(Mail, AttackAMillionFiles) {
   }
 }
 
+TEST(MailboxLedger, SignalsOfTier1AreNoneOfTheRequestsThatAContainerMayEverRaise) {
+  Office office;
+  mailbox::Signal note;
+  note.name = "note";
+  note.action = [](const Permit&, const mailbox::Raised&) {
+    return Task<Result<std::string>>::ready(std::string("{}"));
+  };
+  mailbox::Signal request = note;
+  request.name = "request";
+  request.tier = 2;
+  mailbox::Quarantine quarantine(office.box() + "/quarantine");
+  mailbox::Flow flow(office.parts(), {note, request}, quarantine);
+  auto box = mailbox::Box::open("box", office.box());
+  ASSERT_TRUE(box);
+  const auto desk = std::make_shared<mailbox::Desk>(std::move(*box));
+  desk->requests = mailbox::kMaxRequests - 1;
+  std::optional<Status> taken;
+  const auto take = [&](mailbox::Flow::Arrival arrival) -> Fire {
+    taken = co_await flow.take_in(desk, std::move(arrival), std::nullopt, nullptr);
+  };
+  for (int i = 0; i < 3; ++i) {
+    auto arrival = flow.examine(*desk, "note", "", {}, "signal-" + std::to_string(i), {});
+    ASSERT_TRUE(arrival) << arrival.error().message;
+    taken.reset();
+    take(std::move(*arrival));
+    ASSERT_TRUE(office.until([&] { return taken && flow.pending().empty(); }));
+  }
+  EXPECT_EQ(desk->requests, mailbox::kMaxRequests - 1);
+  desk->requests = mailbox::kMaxRequests;
+  EXPECT_TRUE(flow.examine(*desk, "note", "", {}, "signal-3", {}));
+  wire::Decoder decoder;
+  const auto payload = decoder.parse("{}");
+  const auto refused = flow.examine(*desk, "request", id_of(1), payload->root(), "", {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::quota_exceeded);
+}
+
 TEST_F(Mail, ManyMailboxesShareWhatIsUnderWay) {
   // Each has less than one mailbox may have under way, all of them have more than there may be.
   constexpr int kBoxes = 4, kEach = 250;

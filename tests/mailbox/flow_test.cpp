@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "mailbox/mail.h"
+#include "wire/crypto.h"
 
 namespace sallyport::testing {
 namespace {
@@ -78,6 +79,42 @@ TEST_F(Mail, ASignalCanBeRaisedOverTheDoor) {
   EXPECT_EQ(
       client.outcome("mailbox.resolve", R"({"container":")" + container() + R"(","request_id":"x","outcome":"done"})"),
       "POLICY_DENIED");
+}
+
+TEST_F(Mail, ARefusedSignalIsRecordedByItsNameWithItsIdAndItsPayload) {
+  const std::string wrong = R"({"no":1})";
+  Client client = connect(), host = connect();
+  ASSERT_EQ(client.outcome("session.narrow", R"({"container":")" + container() + "\"}"), "OK");
+  const auto raise = [&](const std::string& signal, int id, const std::string& payload) {
+    return client.outcome("signal.raise", R"({"signal":")" + signal + R"(","request_id":")" + id_of(id) +
+                                              R"(","payload":)" + payload + "}");
+  };
+  // "CODE REQUEST BYTES" of each.
+  const auto recorded = [&](const std::string& method, const std::string& code) {
+    std::string all;
+    const auto answer = host.call("audit.query", R"({"method":")" + method + R"(","decision":")" + code + "\"}");
+    if (!answer || answer->error) return std::string("no answer");
+    for (const wire::Value each : answer->result.get("records").items()) {
+      all += std::string(each.get("request").as_string().value_or("")) + " " +
+             std::to_string(each.get("payload_bytes").as_int().value_or(-1)) + " " +
+             std::string(each.get("payload_sha256").as_string().value_or("")) + "\n";
+    }
+    return all;
+  };
+  EXPECT_EQ(raise("test_once", 1, wrong), "INVALID_PARAMS");
+  EXPECT_EQ(recorded("test_once", "INVALID_PARAMS"), id_of(1) + " 8 " + to_hex(wire::sha256(as_bytes(wrong))) + "\n");
+  EXPECT_FALSE(reply(id_of(1))) << "whoever calls is answered by the call";
+  const std::string good = R"({"text":"hello"})", other = R"({"text":"other"})";
+  EXPECT_EQ(raise("test_once", 2, good), "OK");
+  EXPECT_EQ(raise("test_once", 2, other), "CONFLICT");
+  EXPECT_EQ(recorded("test_once", "CONFLICT"), id_of(2) + " 16 " + to_hex(wire::sha256(as_bytes(other))) + "\n");
+  EXPECT_EQ(raise("no name!", 3, good), "POLICY_DENIED");
+  EXPECT_EQ(recorded("signal.raise", "POLICY_DENIED"), id_of(3) + " 16 " + to_hex(wire::sha256(as_bytes(good))) + "\n");
+  const std::string file = request("test_both", id_of(4), wrong);
+  drop(file);
+  EXPECT_EQ(outcome(id_of(4)), "INVALID_PARAMS");
+  EXPECT_EQ(recorded("test_both", "INVALID_PARAMS"),
+            id_of(4) + " " + std::to_string(file.size()) + " " + to_hex(wire::sha256(as_bytes(file))) + "\n");
 }
 
 TEST_F(Mail, TheHostRaisesNoSignals) {
@@ -166,6 +203,34 @@ TEST_F(Mail, ARestartedContainersOldMailboxIsAnsweredBeforeItGoes) {
   EXPECT_TRUE(eventually([&] { return acted(id_of(1)) == 1; }));
   EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(mailbox(old)); }));
   EXPECT_EQ(acted(id_of(1)), 1);
+}
+
+TEST_F(Mail, ARestartedContainerCountsToWhatItWasBefore) {
+  Client client = connect();
+  const auto answer =
+      client.call("container.create", R"({"template":"calm","config":{"name":"phoenix","restart":true}})");
+  ASSERT_TRUE(answer && !answer->error);
+  container_ = answer->result.get("container").as_string().value_or("");
+  for (int i = 1; i <= 2; ++i) {
+    drop(request("test_once", id_of(i)));
+    EXPECT_EQ(outcome(id_of(i)), "OK");
+  }
+  for (int life = 0; life < 2; ++life) {
+    const std::string old = container_;
+    daemon().kill_now();
+    restart();
+    Client again = connect();
+    ASSERT_TRUE(eventually([&] {
+      const auto all = again.call("container.list");
+      if (!all || all->error) return false;
+      for (const wire::Value each : all->result.get("containers").items()) {
+        if (each.get("state").as_string() == "running") container_ = each.get("container").as_string().value_or("");
+      }
+      return container_ != old;
+    }));
+    drop(request("test_once", id_of(10 + life)));
+    EXPECT_EQ(outcome(id_of(10 + life)), "RATE_LIMITED") << "two an hour, whatever its id is";
+  }
 }
 
 TEST_F(Mail, RemovingAContainerEndsItsMailbox) {

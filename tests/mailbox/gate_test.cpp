@@ -224,6 +224,25 @@ TEST_F(MailGate, AHumanIsShownTheCommandThatWillRun) {
   EXPECT_EQ(outcome(id_of(1)), "OK");
 }
 
+TEST_F(MailGate, AnApprovalOfACommandIsNoneOfTheCommandThatAReloadPutInItsPlace) {
+  start();
+  container_ = create("sleepy", "sleeper");
+  std::string config = config_;
+  const std::string command = "KEY={key}";
+  ASSERT_NE(config.find(command), std::string::npos);
+  const std::string other = config.replace(config.find(command), command.size(), "OTHER={key}");
+  const std::string deploy = "[deploy.site]\nrepository = \"/srv/site\"\ncommand = [\"/bin/true\"]\n";
+  int id = 0;
+  for (const std::string& next : {other, other + deploy, other}) {
+    drop(request("asked", id_of(++id), "{}"));
+    const std::string asked = question();
+    daemon().write_config(next);
+    EXPECT_EQ(connect().outcome("warden.reload"), "OK");
+    EXPECT_EQ(approve(asked), "CONFLICT");
+    EXPECT_EQ(outcome(id_of(id)), "APPROVAL_DENIED");
+  }
+}
+
 TEST_F(MailGate, NobodyIsAskedAboutWhatCannotBeDone) {
   start();
   container_ = create("sleepy", "sleeper");
@@ -348,7 +367,7 @@ TEST_F(MailGate, AttackTasksThatScheduleTasksCountToWhoeverBegan) {
   run("for i in 1 2 3; do printf '{\"prompt\":\"x\",\"schedule\":\"%s\"}' "
       "$(date -u -d '+1 second' +%Y-%m-%dT%H:%M:%SZ) | sallyport-signal schedule_task --payload -; done");
   // One of the first three, and all that the two runs ask for.
-  EXPECT_TRUE(eventually([&] { return recorded("signal.raise", "RATE_LIMITED") == 7; }));
+  EXPECT_TRUE(eventually([&] { return recorded("schedule_task", "RATE_LIMITED") == 7; }));
   Client client = connect();
   const auto tasks = client.call("schedule.list");
   ASSERT_TRUE(tasks && !tasks->error);

@@ -42,16 +42,8 @@ class Office {
     };
     mailbox::Signal ask = signal;
     ask.name = "ask";
-    mailbox_ = std::make_unique<mailbox::Mailbox>(
-        mailbox::Parts{.loop = loop_,
-                       .ledger = *ledger_,
-                       .clock = clock_,
-                       .log = log_,
-                       .judge = judge_,
-                       .deputy = deputy_,
-                       .human = human_,
-                       .on_event = [](std::string_view, const std::string&) {}},
-        std::vector<mailbox::Signal>{signal, ask}, directory_.path() + "/state/quarantine");
+    mailbox_ = std::make_unique<mailbox::Mailbox>(parts(), std::vector<mailbox::Signal>{signal, ask},
+                                                  directory_.path() + "/state/quarantine");
     if (!mailbox_->add("box", box())) std::abort();
   }
   ~Office() {
@@ -97,6 +89,17 @@ class Office {
     ledger_->read({.work = work, .done = [this](const Status&) { loop_.stop(); }});
     loop_.run();
   }
+  mailbox::Parts parts() {
+    return {.loop = loop_,
+            .ledger = *ledger_,
+            .clock = clock_,
+            .log = log_,
+            .judge = judge_,
+            .deputy = deputy_,
+            .human = human_,
+            .on_event = [](std::string_view, const std::string&) {}};
+  }
+  std::string box() const { return directory_.path() + "/box"; }
   ipc::Loop& loop() { return loop_; }
   ledger::Ledger& ledger() { return *ledger_; }
   mailbox::Mailbox& mailbox() { return *mailbox_; }
@@ -118,7 +121,6 @@ class Office {
     }
     std::shared_ptr<ipc::OneShot<approval::Verdict>> asked;
   };
-  std::string box() const { return directory_.path() + "/box"; }
 
   TemporaryDirectory directory_;
   SystemClock clock_;

@@ -78,6 +78,52 @@ TEST(MailRemoval, WhatIsBeingDoneIsDoneAndLeavesNoRow) {
   EXPECT_EQ(outcomes, "OK\n");
 }
 
+// "STAGE CODE" of each record of one request.
+std::string told_of(Office& office, const std::string& id) {
+  std::string told;
+  for (const ledger::Record& record : records(office)) {
+    if (record.entry.request_id != id) continue;
+    told += std::string(ledger::to_string(record.entry.stage)) + " " + record.entry.code + "\n";
+  }
+  return told;
+}
+
+Fire raise(Office& office, std::string id, std::optional<Result<std::string>>& answer) {
+  wire::Decoder decoder;
+  const auto payload = decoder.parse("{}");
+  auto raised = office.mailbox().raise("box", "count", std::move(id), payload->root(), false, {});
+  answer = co_await raised;
+}
+
+TEST(MailRemoval, WhatIsTakenInAsItsContainerGoesIsNotDoneAndItsOutcomeIsRecorded) {
+  Office office;
+  office.mailbox().start();
+  office.drop(id_of(1));
+  ASSERT_TRUE(office.until([&] { return office.has_replied(id_of(1)); }));
+  std::optional<Result<std::string>> answer;
+  raise(office, id_of(2), answer);  // on its way into the ledger
+  office.mailbox().remove("box");
+  ASSERT_TRUE(office.until([&] { return answer.has_value(); }));
+  ASSERT_FALSE(*answer);
+  EXPECT_EQ(answer->error().code, Code::cancelled);
+  EXPECT_EQ(office.actions(), 1);
+  EXPECT_EQ(rows_of(office, "box"), 0);
+  EXPECT_EQ(told_of(office, id_of(2)), "decision OK\noutcome CANCELLED\n");
+}
+
+TEST(MailRemoval, NothingIsTakenInFromAContainerThatWentBeforeTheJournalWasRead) {
+  Office office;
+  std::optional<Result<std::string>> answer;
+  raise(office, id_of(1), answer);
+  office.mailbox().remove("box");
+  office.mailbox().start();
+  ASSERT_TRUE(office.until([&] { return answer.has_value(); }));
+  ASSERT_FALSE(*answer);
+  EXPECT_EQ(answer->error().code, Code::cancelled);
+  EXPECT_EQ(rows_of(office, "box"), 0);
+  EXPECT_EQ(told_of(office, id_of(1)), "");
+}
+
 TEST(MailRemoval, RowsOfContainersThatAreNoMoreGoAtTheNextStart) {
   Office office;
   ledger::Submission left;

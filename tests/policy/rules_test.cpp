@@ -248,6 +248,9 @@ TEST_F(Rules, TheHashIsOfEverythingThatDecides) {
   engine_.replace(HostPolicy(), {}, *profiles);
   EXPECT_NE(base, engine_.policy_hash());
   const std::string with_profiles = engine_.policy_hash();
+  engine_.replace(HostPolicy(), {}, *profiles, "a command");
+  EXPECT_NE(with_profiles, engine_.policy_hash());
+  engine_.replace(HostPolicy(), {}, *profiles);
   engine_.set_container("c9", {});
   EXPECT_EQ(with_profiles, engine_.policy_hash()) << "a new container changes no policy";
 }

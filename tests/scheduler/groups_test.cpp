@@ -226,6 +226,29 @@ limits = { memory = "1GiB" }
   }
 }
 
+TEST(Within, ADirectoryIsMoreThanTheNamesInItThatAreNotHidden) {
+  const auto is_within = [](const std::string& wanted, const std::string& own) {
+    policy::Profile inner, outer;
+    inner.fs_read = {wanted};
+    outer.fs_read = {own};
+    const bool is_read = policy::check_within(inner, outer).has_value();
+    std::swap(inner.fs_read, inner.fs_write);
+    std::swap(outer.fs_read, outer.fs_write);
+    EXPECT_EQ(policy::check_within(inner, outer).has_value(), is_read) << wanted << " in " << own;
+    return is_read;
+  };
+  EXPECT_FALSE(is_within("${workspace}", "${workspace}/*"));
+  EXPECT_FALSE(is_within("/data", "/data/**"));
+  EXPECT_FALSE(is_within("/data/.hidden", "/data/*"));
+  EXPECT_FALSE(is_within("/data/x", "/data/[a-z]"));
+  EXPECT_FALSE(is_within("/data/../etc", "/data"));
+  EXPECT_FALSE(is_within("/database", "/data"));
+  EXPECT_TRUE(is_within("/data/*", "/data/*"));
+  EXPECT_TRUE(is_within("/data/*", "/data"));
+  EXPECT_TRUE(is_within("/data/x/y", "/data"));
+  EXPECT_TRUE(is_within("/data", "/data"));
+}
+
 // ---- emptying ----
 
 class EmptyDirectory : public ::testing::Test {

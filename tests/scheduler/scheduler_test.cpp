@@ -1,6 +1,9 @@
 // The scheduler with real containers and a real ledger; time is the test's own.
 #include "scheduler/scheduler.h"
 
+#include <sqlite3.h>
+
+#include "ledger/faulty_vfs.h"
 #include "scheduler/world.h"
 
 namespace sallyport::scheduler {
@@ -181,6 +184,44 @@ TEST_F(SchedulerTest, ARunThatTheEndOfTheWardenCutShortIsLostAndNotRepeated) {
   EXPECT_EQ(count("schedule.started"), 1U);
 }
 
+class SchedulerDisk : public SchedulerTest {
+ protected:
+  SchedulerDisk() { vfs_ = ledger::kFaultyVfs; }
+  ~SchedulerDisk() override { faults_.on_sync = 0; }
+  // A disk that fails from before a run's end until the ledger was refused twice.
+  void fail_at_the_end_of(const std::string& agent) {
+    task("until test -e go; do sleep 0.01; done; " + agent, "2026-01-05T00:10:00Z");
+    pass(kHour);
+    ASSERT_TRUE(until([&] { return scheduler().all()[0]->started_ms != 0 && life_->registry.all().size() == 2; }));
+    faults_.on_sync = SQLITE_IOERR_FSYNC;
+    std::ofstream(path("/desk/go")) << "x";
+    ASSERT_TRUE(until([&] { return life_->ledger->health().failures >= 2; }));
+    EXPECT_EQ(count("schedule.finished"), 0U) << "nobody is told what is not on the disk";
+    faults_.on_sync = 0;
+    ASSERT_TRUE(finishes(1));
+  }
+  void expect_done_after_a_restart() {
+    sender_.reset();
+    shut_down();
+    EXPECT_EQ(audited("schedule.finished"), 1U);
+    start();
+    ASSERT_EQ(scheduler().all().size(), 1U);
+    EXPECT_EQ(scheduler().all()[0]->last_outcome, "done");
+  }
+  ledger::Faults& faults_ = ledger::faulty_vfs();
+};
+
+TEST_F(SchedulerDisk, AnOutcomeThatFindsNoRoomIsRecordedWhenThereIs) {
+  fail_at_the_end_of("true");
+  expect_done_after_a_restart();
+}
+
+TEST_F(SchedulerDisk, OutputThatFindsNoRoomIsToldWhenThereIs) {
+  fail_at_the_end_of(R"(echo '{"type":"message","text":"late"}')");
+  EXPECT_EQ(count("container.message", "late"), 1U);
+  expect_done_after_a_restart();
+}
+
 TEST_F(SchedulerTest, AClockSetForwardRunsOnceAndOneSetBackFindsTheNextTimeAgain) {
   task("true", "@hourly");
   clock_.wall_ms += 10LL * 365 * 24 * 3'600'000;
@@ -198,6 +239,46 @@ TEST_F(SchedulerTest, AClockSetForwardRunsOnceAndOneSetBackFindsTheNextTimeAgain
   pass(2 * kMinute);
   EXPECT_EQ(calendar::format_rfc3339(scheduler().all()[0]->next_ms), "2026-01-05T02:00:00Z");
   EXPECT_EQ(count("schedule.started"), 2U);
+}
+
+TEST_F(SchedulerTest, AClockSetBackALittleRunsNothingTwiceAfterARestartOrInAnotherZone) {
+  task("true", "@hourly");
+  pass(kHour);
+  ASSERT_TRUE(finishes(1));
+  clock_.wall_ms -= (10 * kMinute).count();
+  Limits limits;
+  limits.zone = *calendar::Zone::load("Europe/Berlin");
+  scheduler().set_limits(limits);
+  EXPECT_EQ(calendar::format_rfc3339(scheduler().all()[0]->next_ms), "2026-01-05T02:00:00Z");
+  sender_.reset();
+  shut_down();
+  start();
+  EXPECT_EQ(calendar::format_rfc3339(scheduler().all()[0]->next_ms), "2026-01-05T02:00:00Z");
+}
+
+TEST_F(SchedulerTest, AClockSetBackALittleWhileItRanRunsNothingTwice) {
+  task("until test -e go; do sleep 0.01; done", "@hourly");
+  pass(kHour);
+  ASSERT_TRUE(until([&] { return scheduler().all()[0]->started_ms != 0 && life_->registry.all().size() == 2; }));
+  clock_.wall_ms -= (10 * kMinute).count();
+  std::ofstream(path("/desk/go")) << "x";
+  ASSERT_TRUE(finishes(1));
+  sender_.reset();
+  shut_down();
+  start();
+  EXPECT_EQ(calendar::format_rfc3339(scheduler().all()[0]->next_ms), "2026-01-05T02:00:00Z");
+}
+
+TEST_F(SchedulerTest, AClockSetBackALittleDoesNotRepeatALostRun) {
+  task("exec sleep 1000", "@hourly");
+  pass(kHour);
+  ASSERT_TRUE(until([&] { return scheduler().all()[0]->started_ms != 0 && life_->registry.all().size() == 2; }));
+  clock_.wall_ms -= (10 * kMinute).count();
+  sender_.reset();
+  shut_down();
+  start();
+  EXPECT_EQ(scheduler().all()[0]->last_outcome, "lost");
+  EXPECT_EQ(calendar::format_rfc3339(scheduler().all()[0]->next_ms), "2026-01-05T02:00:00Z");
 }
 
 TEST_F(SchedulerTest, RemovingStopsARunAndForgetsTheTask) {

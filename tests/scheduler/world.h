@@ -174,7 +174,8 @@ class World : public ::testing::Test {
 
   struct Life {
     explicit Life(World& world)
-        : ledger(std::move(*ledger::Ledger::open({.state_dir = world.root_.path(), .clock = world.clock_}))),
+        : ledger(std::move(
+              *ledger::Ledger::open({.state_dir = world.root_.path(), .clock = world.clock_, .vfs = world.vfs_}))),
           sessions(loop, world.log_, {}),
           tokens(world.clock_),
           engine({}, tokens),
@@ -288,6 +289,7 @@ class World : public ::testing::Test {
   ::sallyport::testing::TemporaryDirectory root_;
   testing::FakeClock clock_{*calendar::parse_rfc3339("2026-01-05T00:00:30Z")};
   Log log_{STDERR_FILENO, LogFormat::text, LogLevel::error, clock_};
+  std::string vfs_;  // of the ledger; before start()
   Deployments deployments_;
   std::vector<DeclaredSignal> declared_;
   std::deque<Event> events_;
