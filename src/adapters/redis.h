@@ -29,8 +29,8 @@ class Redis : public std::enable_shared_from_this<Redis> {
   Redis(const Redis&) = delete;
   Redis& operator=(const Redis&) = delete;
 
-  // UNAVAILABLE (retryable) if there is no connection, it breaks, or Redis does not answer in time. An error that
-  // Redis answers with is a reply.
+  // UNAVAILABLE (retryable) if there is no connection, it breaks, or nothing moves on it for too long. RATE_LIMITED
+  // (retryable) while too much waits to be sent. An error that Redis answers with is a reply.
   Task<Result<RedisReply>> command(std::vector<std::string> words);
   // Messages of subscriptions, on a connection that has some.
   void on_message(std::function<void(const RedisReply&)> handle) { on_message_ = std::move(handle); }
@@ -42,6 +42,7 @@ class Redis : public std::enable_shared_from_this<Redis> {
   Fire listen(std::shared_ptr<Connection> connection);
   void send(const std::shared_ptr<Connection>& connection, const std::vector<std::string>& words);
   Fire write_rest(std::shared_ptr<Connection> connection);
+  void give_up_on_silence(const std::shared_ptr<Connection>& connection, Millis patience);
   void drop(const std::shared_ptr<Connection>& connection, const std::string& why);
   bool take_replies(Connection& connection);
 

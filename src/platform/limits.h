@@ -51,6 +51,9 @@ inline constexpr std::size_t kMaxUnsentEvents = 16U << 20;
 // A payload as JSON: with whom it is for (kMaxCallsPerTenant of them) and its topic it still fits a frame.
 inline constexpr std::size_t kMaxEventBytes = wire::kMaxFrameBytes - (16U << 10);
 
+// What waits to be sent to Redis, of all tenants: one of the largest values, and room for commands without one.
+inline constexpr std::size_t kMaxUnsentToRedis = kMaxValueBytes + (1U << 20);
+
 // How long a backend may take to say that it is there, and how often one that was not is asked again.
 inline constexpr std::chrono::milliseconds kProbeTimeout{2'000};
 inline constexpr std::chrono::milliseconds kProbeAgain{2'000};
