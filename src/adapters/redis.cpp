@@ -26,6 +26,7 @@ constexpr Millis kAnswerTimeout{5'000};
 constexpr Millis kFailFast{100};
 constexpr std::uint16_t kDefaultPort = 6379;
 constexpr int kMaxDepth = 4;
+constexpr std::size_t kMaxLineBytes = 64U << 10;
 constexpr std::size_t kKeptBytes = 1U << 20;  // of a buffer that is empty again
 
 void set_timeouts(int fd) {
@@ -115,6 +116,32 @@ void append_number(std::string& out, char kind, std::size_t number) {
   out.append(text.data(), static_cast<std::size_t>(end - text.data())).append("\r\n");
 }
 
+// hiredis makes room for as many elements as an array says it has, before they come. Those of nested ones count too.
+struct Reading {
+  std::unique_ptr<redisReader, decltype(&::redisReaderFree)> reader{::redisReaderCreate(), &::redisReaderFree};
+  redisReplyObjectFunctions functions = *reader->fn;
+  decltype(redisReplyObjectFunctions::createArray) make_array = functions.createArray;
+  std::size_t bytes = 0, items = 0;  // of the reply under way
+
+  Reading() {
+    functions.createArray = [](const redisReadTask* task, auto count) -> void* {
+      auto& self = *static_cast<Reading*>(task->privdata);
+      self.items += static_cast<std::size_t>(count);
+      return self.items <= platform::kMaxRedisReplyItems ? self.make_array(task, count) : nullptr;
+    };
+    reader->fn = &functions;
+    reader->privdata = this;
+  }
+  // Of what is not whole yet. All begins with a line, whose end hiredis looks for from its beginning each time.
+  bool may_go_on() const {
+    const std::size_t left = reader->len - reader->pos;
+    return bytes <= platform::kMaxRedisReplyBytes &&
+           (left < kMaxLineBytes || std::memchr(reader->buf + reader->pos, '\n', kMaxLineBytes) != nullptr);
+  }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+};
+
 bool is_push(const RedisReply& reply) {
   return reply.kind == RedisReply::Kind::array && !reply.items.empty() && reply.items[0].text == "pmessage";
 }
@@ -123,7 +150,7 @@ bool is_push(const RedisReply& reply) {
 
 struct Redis::Connection {
   std::unique_ptr<ipc::Watch> watch;
-  std::unique_ptr<redisReader, decltype(&::redisReaderFree)> reader{::redisReaderCreate(), &::redisReaderFree};
+  Reading reading;
   std::string out;
   std::size_t sent = 0;  // of `out`
   bool is_writing = false;
@@ -277,20 +304,24 @@ Fire Redis::listen(std::shared_ptr<Connection> connection) {
       co_return;
     }
     connection->moved_at = machinery_.clock.steady();
-    ::redisReaderFeed(connection->reader.get(), block.data(), static_cast<std::size_t>(count));
-    if (!take_replies(*connection)) {
-      drop(connection, "Redis broke its protocol");
+    const bool is_good = take_replies(*connection, std::string_view(block).substr(0, static_cast<std::size_t>(count)));
+    if (!is_good) {
+      drop(connection, "Redis broke its protocol, or answered with more than it may");
       co_return;
     }
   }
   drop(connection, "the loop ended");
 }
 
-bool Redis::take_replies(Connection& connection) {
+bool Redis::take_replies(Connection& connection, std::string_view bytes) {
+  Reading& reading = connection.reading;
+  reading.bytes += bytes.size();
+  if (::redisReaderFeed(reading.reader.get(), bytes.data(), bytes.size()) != REDIS_OK) return false;
   for (;;) {
     void* raw = nullptr;
-    if (::redisReaderGetReply(connection.reader.get(), &raw) != REDIS_OK) return false;
-    if (raw == nullptr) return true;
+    if (::redisReaderGetReply(reading.reader.get(), &raw) != REDIS_OK) return false;
+    if (raw == nullptr) return reading.may_go_on();
+    reading.bytes = reading.items = 0;
     RedisReply reply = convert(*static_cast<redisReply*>(raw));
     ::freeReplyObject(raw);
     if (is_push(reply)) {

@@ -6,12 +6,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "adapters/adapter.h"
 #include "adapters/offload.h"
-
-struct redisReader;  // NOLINT(readability-identifier-naming): a library's
 
 namespace sallyport::adapters {
 
@@ -44,7 +43,7 @@ class Redis : public std::enable_shared_from_this<Redis> {
   Fire write_rest(std::shared_ptr<Connection> connection);
   void give_up_on_silence(const std::shared_ptr<Connection>& connection, Millis patience);
   void drop(const std::shared_ptr<Connection>& connection, const std::string& why);
-  bool take_replies(Connection& connection);
+  bool take_replies(Connection& connection, std::string_view bytes);
 
   const platform::Config& config_;
   Machinery& machinery_;

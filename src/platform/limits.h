@@ -53,6 +53,9 @@ inline constexpr std::size_t kMaxEventBytes = wire::kMaxFrameBytes - (16U << 10)
 
 // What waits to be sent to Redis, of all tenants: one of the largest values, and room for commands without one.
 inline constexpr std::size_t kMaxUnsentToRedis = kMaxValueBytes + (1U << 20);
+// What it may answer with: one of the largest values, or a page of keys, which are hundreds.
+inline constexpr std::size_t kMaxRedisReplyBytes = kMaxValueBytes + (1U << 20);
+inline constexpr std::size_t kMaxRedisReplyItems = 65'536;
 
 // How long a backend may take to say that it is there, and how often one that was not is asked again.
 inline constexpr std::chrono::milliseconds kProbeTimeout{2'000};

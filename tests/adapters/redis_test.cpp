@@ -83,7 +83,7 @@ class RedisConnection : public ::testing::Test {
     redis_ = std::make_shared<Redis>(config_, machinery_);
     thread_ = std::thread([this] { loop_.run(); });
   }
-  void TearDown() override {
+  void stop() {
     if (!thread_.joinable()) return;
     loop_.post([this] { loop_.stop(); });
     thread_.join();
@@ -91,6 +91,7 @@ class RedisConnection : public ::testing::Test {
     redis_.reset();
     peer_.reset();
   }
+  void TearDown() override { stop(); }
 
   using Answer = Result<RedisReply>;
   template <typename... Word>
@@ -167,6 +168,63 @@ TEST_F(RedisConnection, AttackValuesThatAreNotTakenWaitOnlyUpToALimit) {
   EXPECT_EQ(small.wait_for(milliseconds(100)), std::future_status::timeout) << "there is room for it";
   over.set_value();
   for (auto& each : waiting) EXPECT_EQ(code_of(each), "UNAVAILABLE") << "it closed";
+}
+
+// Each connection is answered with the next of them.
+const std::vector<std::string> kEndless = {"$8000000000\r\n",
+                                           "*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$1\r\nx\r\n$8000000000\r\n", "+"};
+
+TEST_F(RedisConnection, AttackAnAnswerWithoutEndIsNotKept) {
+  std::size_t next = 0;
+  std::vector<std::size_t> said;
+  serve([&](int connection) {
+    FakeRedis::take(connection, 1);
+    const std::string block(kMiB, 'x');
+    std::size_t count = 0;
+    bool is_heard = FakeRedis::say(connection, kEndless.at(next++));
+    while (count < 256 * kMiB && is_heard) {
+      is_heard = FakeRedis::say(connection, block);
+      count += block.size();
+    }
+    FakeRedis::take(connection, SIZE_MAX);
+    said.push_back(count);
+  });
+  for (const std::string& head : kEndless) {
+    auto answer = ask("GET", "k");
+    EXPECT_EQ(code_of(answer), "UNAVAILABLE") << head;
+  }
+  stop();
+  ASSERT_EQ(said.size(), kEndless.size());
+  for (const std::size_t count : said) EXPECT_LT(count, 80 * kMiB);
+}
+
+TEST_F(RedisConnection, AttackAnArrayThatSaysItIsHugeIsRefusedBeforeThereIsRoomForIt) {
+  const std::vector<std::string> arrays = {"*100000000\r\n", "*3\r\n*60000\r\n*60000\r\n", "*2\r\n*0\r\n*65535\r\n"};
+  std::size_t next = 0;
+  serve([&](int connection) {
+    FakeRedis::take(connection, 1);
+    FakeRedis::say(connection, arrays.at(next++));
+    FakeRedis::take(connection, SIZE_MAX);
+  });
+  for (const std::string& said : arrays) {
+    auto answer = ask("GET", "k");
+    EXPECT_EQ(answer.wait_for(seconds(3)), std::future_status::ready) << said;
+    EXPECT_EQ(code_of(answer), "UNAVAILABLE") << said;
+  }
+}
+
+TEST_F(RedisConnection, AnswersUpToTheLimitArriveWhole) {
+  const std::string value(64 * kMiB, 'v');
+  serve([&](int connection) {
+    FakeRedis::take(connection, 1);
+    FakeRedis::say(connection, "$" + std::to_string(value.size()) + "\r\n" + value + "\r\n");
+    FakeRedis::take(connection, SIZE_MAX);
+  });
+  auto answer = ask("GET", "k");
+  ASSERT_EQ(answer.wait_for(seconds(30)), std::future_status::ready);
+  const Answer got = answer.get();
+  ASSERT_TRUE(got);
+  EXPECT_TRUE(got->text == value);
 }
 
 }  // namespace
