@@ -174,8 +174,8 @@ struct Redis::Connection {
   }
 };
 
-Redis::Redis(const platform::Config& config, Machinery& machinery)
-    : config_(config), machinery_(machinery), connecting_(machinery.sessions.loop()) {}
+Redis::Redis(const platform::Config& config, Machinery& machinery, std::vector<std::string> first)
+    : config_(config), machinery_(machinery), first_(std::move(first)), connecting_(machinery.sessions.loop()) {}
 
 Redis::~Redis() = default;
 
@@ -198,26 +198,38 @@ Task<Status> Redis::connect() {
       drop(connection, "no credential");
       co_return fail(secret.error());
     }
-    ipc::OneShot<Result<RedisReply>> answered;
-    connection->waiting.push_back(&answered);
-    send(connection, std::vector<std::string>{"AUTH", *secret});
-    ipc::Loop& loop = machinery_.sessions.loop();
-    const auto timer = loop.after(platform::kProbeTimeout, [self = shared_from_this(), connection] {
-      self->drop(connection, "no answer to AUTH in time");
-    });
-    const auto reply = co_await answered;
-    loop.cancel(timer);
-    if (!reply) co_return fail(reply.error());
-    if (reply->kind == RedisReply::Kind::error) {
-      drop(connection, "refused");
-      co_return fail(Error::make(Code::unavailable, "Redis refuses the credential"));
-    }
+    std::vector<std::string> auth = {"AUTH", *secret};
+    const Status greeted = co_await greet(connection, std::move(auth));
+    if (!greeted) co_return fail(greeted.error());
   }
+  if (!first_.empty()) {
+    const Status greeted = co_await greet(connection, first_);
+    if (!greeted) co_return fail(greeted.error());
+  }
+  if (connection->is_gone) co_return fail(Error::make(Code::unavailable, "the connection broke"));
   connection_ = std::move(connection);
   co_return ok();
 }
 
-Task<Result<RedisReply>> Redis::command(std::vector<std::string> words) {
+// What a connection begins with. One on which that is refused is of no use. Of what Redis says of it nothing is kept:
+// it may repeat a credential.
+Task<Status> Redis::greet(std::shared_ptr<Connection> connection, std::vector<std::string> words) {
+  ipc::OneShot<Result<RedisReply>> answered;
+  connection->waiting.push_back(&answered);
+  send(connection, words);
+  ipc::Loop& loop = machinery_.sessions.loop();
+  const auto timer = loop.after(platform::kProbeTimeout, [self = shared_from_this(), connection, name = words[0]] {
+    self->drop(connection, "no answer to " + name + " in time");
+  });
+  const auto reply = co_await answered;
+  loop.cancel(timer);
+  if (!reply) co_return reply.error();
+  if (reply->kind != RedisReply::Kind::error) co_return ok();
+  drop(connection, "refused");
+  co_return Error::make(Code::unavailable, "Redis refuses " + words[0]);
+}
+
+Task<Status> Redis::be_connected() {
   const auto self = shared_from_this();
   if (!connection_ && is_connecting_) {
     const auto ready = std::make_shared<ipc::OneShot<Status>>();
@@ -231,6 +243,12 @@ Task<Result<RedisReply>> Redis::command(std::vector<std::string> words) {
     CO_TRY(connected);
   }
   if (!connection_) co_return backend_down("the connection broke");
+  co_return ok();
+}
+
+Task<Result<RedisReply>> Redis::command(std::vector<std::string> words) {
+  const auto self = shared_from_this();
+  if (!connection_) CO_TRY(co_await be_connected());
   const std::shared_ptr<Connection> connection = connection_;
   if (connection->unsent() + bytes_of(words) > platform::kMaxUnsentToRedis) {
     Error error = Error::make(Code::rate_limited, "more is sent to the backend than it takes; try again");
