@@ -16,8 +16,17 @@ constexpr long kSilentSeconds = 120;  // a stream that brings nothing for so lon
 constexpr long kConnectionsPerHost = 16;
 constexpr long kConnections = 64;
 
-Error curl_error(CURLcode code, bool had_begun) {
-  if (code == CURLE_OPERATION_TIMEDOUT) return Error::make(Code::timeout, "the backend did not answer in time");
+// Whether there was a connection to ask on. Until then nobody has heard of the request.
+bool was_connected(CURL* easy) {
+  curl_off_t ready_after = 0;
+  ::curl_easy_getinfo(easy, CURLINFO_PRETRANSFER_TIME_T, &ready_after);
+  return ready_after != 0;
+}
+
+Error curl_error(CURL* easy, CURLcode code, bool had_begun) {
+  if (code == CURLE_OPERATION_TIMEDOUT && was_connected(easy)) {
+    return Error::make(Code::timeout, "the backend did not answer in time");
+  }
   if (code == CURLE_WRITE_ERROR || code == CURLE_FILESIZE_EXCEEDED) {
     return Error::make(Code::payload_too_large, "the backend answered with more than it may");
   }
@@ -143,7 +152,7 @@ struct Http::State {
       } else {
         // Without a status it may have been asked all the same: the connection was there, and then no answer came.
         const bool was_asked = code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR;
-        finish(easy, curl_error(code, transfer.response.status != 0 || was_asked));
+        finish(easy, curl_error(easy, code, transfer.response.status != 0 || was_asked));
       }
     }
   }
