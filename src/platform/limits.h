@@ -40,6 +40,8 @@ inline constexpr std::int64_t kMaxTtlMs = std::int64_t{400} * 24 * 60 * 60 * 100
 inline constexpr std::size_t kMaxCallsPerTenant = 256;
 inline constexpr std::size_t kMaxBytesPerTenant = 16U << 20;
 inline constexpr std::size_t kMaxStreamsPerTenant = 16;
+// Its requests to models over HTTP at once; more wait. The connections are enough for sixteen that take all of theirs.
+inline constexpr std::size_t kMaxTransfersPerTenant = 16;
 // The link itself: room for hundreds of such tenants.
 inline constexpr std::size_t kLinkCalls = 65'536;
 inline constexpr std::size_t kLinkCallBytes = std::size_t{1} << 30;
