@@ -130,20 +130,26 @@ constexpr std::string_view kChannel = "sallyport-events:";
 class EventsInRedis final : public Adapter {
  public:
   EventsInRedis(const platform::Config& config, Machinery& machinery)
-      : machinery_(machinery), commands_(machinery.redis), messages_(std::make_shared<Redis>(config, machinery)) {
+      : machinery_(machinery),
+        commands_(machinery.redis),
+        messages_(std::make_shared<Redis>(config, machinery,
+                                          std::vector<std::string>{"PSUBSCRIBE", std::string(kChannel) + "*"})) {
     messages_->on_message([this](const RedisReply& push) { hear(push); });
   }
 
   Task<Status> probe() override {
     std::vector<std::string> ping(1, "PING");
-    CO_TRY(co_await commands_->command(std::move(ping)));
+    CO_TRY(const RedisReply reply, co_await commands_->command(std::move(ping)));
+    if (reply.kind == RedisReply::Kind::error) co_return backend_down("Redis: " + reply.text.substr(0, 80));
     co_return ok();
   }
 
   Task<Reply> handle(std::string_view verb, Call& call) override {
     CO_TRY(const Scope scope, scope_of(call, "topic"));
     if (verb == "subscribe") {
-      CO_TRY(co_await listen());
+      CO_TRY(co_await messages_->be_connected());
+      if (!is_watched_) watch();
+      if (call.is_given_up()) co_return Error::make(Code::cancelled, "the subscription ended");
       co_return co_await subscriptions_.subscribe(call, scope.tenant);
     }
     std::vector<std::string> publish;
@@ -157,23 +163,13 @@ class EventsInRedis final : public Adapter {
   }
 
  private:
-  Task<Status> listen() {
-    if (messages_->is_connected()) co_return ok();
-    std::vector<std::string> subscribe;
-    subscribe.emplace_back("PSUBSCRIBE");
-    subscribe.push_back(std::string(kChannel) + "*");
-    CO_TRY(co_await messages_->command(std::move(subscribe)));
-    if (!is_watched_) watch();
-    co_return ok();
-  }
-
   // A connection that broke is made again while somebody listens; what was said meanwhile is lost.
   Fire watch() {
     is_watched_ = true;
     while (subscriptions_.are_any() || messages_->is_connected()) {
       co_await machinery_.sessions.loop().sleep(kWatch);
       if (!messages_->is_connected()) [[maybe_unused]]
-        const Status again = co_await listen();
+        const Status again = co_await messages_->be_connected();
     }
     is_watched_ = false;
   }

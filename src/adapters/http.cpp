@@ -8,16 +8,27 @@
 #include <set>
 #include <thread>
 
+#include "platform/limits.h"
+
 namespace sallyport::adapters {
 namespace {
 
 constexpr long kConnectMillis = 10'000;
 constexpr long kSilentSeconds = 120;  // a stream that brings nothing for so long is given up
-constexpr long kConnectionsPerHost = 16;
-constexpr long kConnections = 64;
+constexpr long kConnections = 256;    // sixteen tenants that take all they may
+constexpr long kIdleConnections = 64;
 
-Error curl_error(CURLcode code, bool had_begun) {
-  if (code == CURLE_OPERATION_TIMEDOUT) return Error::make(Code::timeout, "the backend did not answer in time");
+// Whether there was a connection to ask on. Until then nobody has heard of the request.
+bool was_connected(CURL* easy) {
+  curl_off_t ready_after = 0;
+  ::curl_easy_getinfo(easy, CURLINFO_PRETRANSFER_TIME_T, &ready_after);
+  return ready_after != 0;
+}
+
+Error curl_error(CURL* easy, CURLcode code, bool had_begun) {
+  if (code == CURLE_OPERATION_TIMEDOUT && was_connected(easy)) {
+    return Error::make(Code::timeout, "the backend did not answer in time");
+  }
   if (code == CURLE_WRITE_ERROR || code == CURLE_FILESIZE_EXCEEDED) {
     return Error::make(Code::payload_too_large, "the backend answered with more than it may");
   }
@@ -26,6 +37,12 @@ Error curl_error(CURLcode code, bool had_begun) {
   error.detail = ::curl_easy_strerror(code);
   if (had_begun) error.details_json = R"({"errno":"ECONNRESET"})";
   error.retryable = true;
+  return error;
+}
+
+Error given_up(bool was_asked) {
+  Error error = Error::make(Code::cancelled, "given up");
+  if (!was_asked) error.details_json = R"({"was_asked":false})";
   return error;
 }
 
@@ -45,10 +62,14 @@ struct Http::State {
     std::size_t received = 0;
   };
 
+  struct Lane {
+    std::size_t running = 0;
+    std::deque<std::unique_ptr<Transfer>> waiting;
+  };
+
   explicit State(ipc::Loop& on) : loop(on), multi(::curl_multi_init()) {
-    ::curl_multi_setopt(multi, CURLMOPT_MAX_HOST_CONNECTIONS, kConnectionsPerHost);
     ::curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, kConnections);
-    ::curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, kConnections);
+    ::curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, kIdleConnections);
     thread = std::thread([this] { run(); });
   }
   ~State() {
@@ -77,12 +98,39 @@ struct Http::State {
       starting.swap(to_start);
       cancelling.swap(to_cancel);
     }
-    for (auto& transfer : starting) begin(std::move(transfer));
+    for (auto& transfer : starting) enter(std::move(transfer));
+    if (cancelling.empty()) return;
+    for (auto& [tenant, lane] : lanes) {
+      std::erase_if(lane.waiting, [&](const std::unique_ptr<Transfer>& transfer) {
+        const bool is_over = cancelling.contains(transfer->id);
+        if (is_over) tell(*transfer, given_up(false));
+        return is_over;
+      });
+    }
     for (auto at = running.begin(); at != running.end();) {
       const auto next = std::next(at);
-      if (cancelling.contains(at->second->id)) finish(at->first, Error::make(Code::cancelled, "given up"));
+      if (cancelling.contains(at->second->id)) finish(at->first, given_up(was_connected(at->first)));
       at = next;
     }
+  }
+
+  void enter(std::unique_ptr<Transfer> transfer) {
+    Lane& lane = lanes[transfer->request.tenant];
+    if (lane.running == platform::kMaxTransfersPerTenant) return lane.waiting.push_back(std::move(transfer));
+    ++lane.running;
+    begin(std::move(transfer));
+  }
+
+  void leave(const std::string& tenant) {
+    const auto lane = lanes.find(tenant);
+    auto& [running_now, waiting] = lane->second;
+    if (waiting.empty()) {
+      if (--running_now == 0) lanes.erase(lane);
+      return;
+    }
+    auto next = std::move(waiting.front());
+    waiting.pop_front();
+    begin(std::move(next));
   }
 
   void begin(std::unique_ptr<Transfer> owned) {
@@ -143,7 +191,7 @@ struct Http::State {
       } else {
         // Without a status it may have been asked all the same: the connection was there, and then no answer came.
         const bool was_asked = code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR;
-        finish(easy, curl_error(code, transfer.response.status != 0 || was_asked));
+        finish(easy, curl_error(easy, code, transfer.response.status != 0 || was_asked));
       }
     }
   }
@@ -152,6 +200,11 @@ struct Http::State {
     const auto node = running.extract(easy);
     Transfer& transfer = *node.mapped();
     release(transfer);
+    tell(transfer, std::move(result));
+    leave(transfer.request.tenant);
+  }
+
+  void tell(Transfer& transfer, Result<HttpResponse> result) {
     // Shared: what is posted must be copyable.
     loop.post([on_done = std::move(transfer.on_done),
                shared = std::make_shared<Result<HttpResponse>>(std::move(result))] { on_done(std::move(*shared)); });
@@ -166,6 +219,7 @@ struct Http::State {
   ipc::Loop& loop;
   CURLM* multi;
   std::map<CURL*, std::unique_ptr<Transfer>> running;
+  std::map<std::string, Lane> lanes;  // by tenant; those that have none running are not there
   std::atomic<bool> is_ending = false;
   std::mutex mutex;  // guards what follows
   std::deque<std::unique_ptr<Transfer>> to_start;

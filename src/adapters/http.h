@@ -1,4 +1,5 @@
-// HTTP for all adapters: one thread with libcurl, one pool of connections. No redirect is followed, no proxy
+// HTTP for all adapters: one thread with libcurl, one pool of connections, of which a tenant has so many at once; what
+// it starts beyond that waits for its own, in order, and holds up nobody else. No redirect is followed, no proxy
 // taken from the environment, no answer larger than its limit is kept.
 #pragma once
 
@@ -15,6 +16,7 @@
 namespace sallyport::adapters {
 
 struct HttpRequest {
+  std::string tenant = {};  // on whose behalf; empty: the host
   std::string url;
   std::vector<std::string> headers;
   std::string body;  // empty: GET, else POST
@@ -39,7 +41,8 @@ class Http {
   using OnPiece = std::function<void(std::string_view)>;
   using OnDone = std::function<void(Result<HttpResponse>)>;
   std::uint64_t start(HttpRequest request, OnPiece on_piece, OnDone on_done);
-  // `on_done` gets CANCELLED, unless it was on its way already.
+  // `on_done` gets CANCELLED, unless it was on its way already; with details {"was_asked":false} if nobody can have
+  // heard of it yet.
   void cancel(std::uint64_t id);
 
  private:

@@ -77,7 +77,7 @@ struct Streaming {
     const auto text = choice.get("delta").get("content").as_string();
     if (!text || text->empty()) return;
     completion.text.append(*text);
-    if (call.is_answered()) return;
+    if (call.is_given_up()) return;
     call.session().send_event(call.message().id, "llm.token", wire::to_json([&](JsonWriter& json) {
                                 json.begin_object().member("text", *text).end_object();
                               }));

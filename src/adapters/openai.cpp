@@ -31,12 +31,23 @@ Result<HttpRequest> OpenAi::request(std::string_view path, std::string body) {
 
 Task<Result<HttpResponse>> OpenAi::send(ipc::Call* call, HttpRequest request, Http::OnPiece on_piece) {
   const auto answered = std::make_shared<ipc::OneShot<Result<HttpResponse>>>();
+  if (call != nullptr) {
+    request.tenant = call->params().get("$tenant").as_string().value_or("");
+    // Whether a model was asked decides what it costs, also if nobody waits for it any more.
+    call->answer_for_itself();
+  }
   const std::uint64_t id =
       http_->start(std::move(request), std::move(on_piece),
                    [answered](Result<HttpResponse> response) { answered->resolve(std::move(response)); });
   if (call != nullptr) call->on_cancel([http = http_, id] { http->cancel(id); });
   auto response = co_await *answered;
-  if (call != nullptr) call->on_cancel(nullptr);
+  if (call == nullptr) co_return response;
+  call->on_cancel(nullptr);
+  if (!response && response.error().code == Code::cancelled && call->is_given_up()) {
+    Error error = call->why_given_up();
+    error.details_json = response.error().details_json;
+    co_return error;
+  }
   co_return response;
 }
 

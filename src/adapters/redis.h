@@ -6,12 +6,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "adapters/adapter.h"
 #include "adapters/offload.h"
-
-struct redisReader;  // NOLINT(readability-identifier-naming): a library's
 
 namespace sallyport::adapters {
 
@@ -24,14 +23,17 @@ struct RedisReply {
 
 class Redis : public std::enable_shared_from_this<Redis> {
  public:
-  Redis(const platform::Config& config, Machinery& machinery);
+  // Every connection begins with the command `first`, if it is given; without Redis' consent to it there is none.
+  Redis(const platform::Config& config, Machinery& machinery, std::vector<std::string> first = {});
   ~Redis();
   Redis(const Redis&) = delete;
   Redis& operator=(const Redis&) = delete;
 
-  // UNAVAILABLE (retryable) if there is no connection, it breaks, or Redis does not answer in time. An error that
-  // Redis answers with is a reply.
+  // UNAVAILABLE (retryable) if there is no connection, it breaks, or nothing moves on it for too long. RATE_LIMITED
+  // (retryable) while too much waits to be sent. An error that Redis answers with is a reply.
   Task<Result<RedisReply>> command(std::vector<std::string> words);
+  // For who waits for messages only. Errors as those of command().
+  Task<Status> be_connected();
   // Messages of subscriptions, on a connection that has some.
   void on_message(std::function<void(const RedisReply&)> handle) { on_message_ = std::move(handle); }
   bool is_connected() const { return connection_ != nullptr; }
@@ -39,14 +41,17 @@ class Redis : public std::enable_shared_from_this<Redis> {
  private:
   struct Connection;
   Task<Status> connect();
+  Task<Status> greet(std::shared_ptr<Connection> connection, std::vector<std::string> words);
   Fire listen(std::shared_ptr<Connection> connection);
   void send(const std::shared_ptr<Connection>& connection, const std::vector<std::string>& words);
   Fire write_rest(std::shared_ptr<Connection> connection);
+  void give_up_on_silence(const std::shared_ptr<Connection>& connection, Millis patience);
   void drop(const std::shared_ptr<Connection>& connection, const std::string& why);
-  bool take_replies(Connection& connection);
+  bool take_replies(Connection& connection, std::string_view bytes);
 
   const platform::Config& config_;
   Machinery& machinery_;
+  std::vector<std::string> first_;
   Offload connecting_;  // looking up names and connecting block
   std::shared_ptr<Connection> connection_;
   bool is_connecting_ = false;

@@ -281,8 +281,8 @@ void PlatformSpending::settle_by(const Operation& operation, const Error& error)
     const bool is_free = code == Code::unavailable || code == Code::rate_limited || code == Code::invalid_params ||
                          code == Code::policy_denied || code == Code::not_found || code == Code::unimplemented ||
                          code == Code::method_not_found;
-    const bool was_asked = details && details->root().get("was_asked").as_bool().value_or(false);
-    return is_free && !was_asked ? settle(0) : settle_as_reserved();
+    const auto was_asked = details ? details->root().get("was_asked").as_bool() : std::nullopt;
+    return was_asked.value_or(!is_free) ? settle_as_reserved() : settle(0);
   }
   const bool is_known = details && details->root().get("stored_bytes").as_int() == 0;
   const bool is_broken_off =

@@ -40,6 +40,8 @@ inline constexpr std::int64_t kMaxTtlMs = std::int64_t{400} * 24 * 60 * 60 * 100
 inline constexpr std::size_t kMaxCallsPerTenant = 256;
 inline constexpr std::size_t kMaxBytesPerTenant = 16U << 20;
 inline constexpr std::size_t kMaxStreamsPerTenant = 16;
+// Its requests to models over HTTP at once; more wait. The connections are enough for sixteen that take all of theirs.
+inline constexpr std::size_t kMaxTransfersPerTenant = 16;
 // The link itself: room for hundreds of such tenants.
 inline constexpr std::size_t kLinkCalls = 65'536;
 inline constexpr std::size_t kLinkCallBytes = std::size_t{1} << 30;
@@ -50,6 +52,12 @@ inline constexpr std::size_t kLinkStreams = 8'192;
 inline constexpr std::size_t kMaxUnsentEvents = 16U << 20;
 // A payload as JSON: with whom it is for (kMaxCallsPerTenant of them) and its topic it still fits a frame.
 inline constexpr std::size_t kMaxEventBytes = wire::kMaxFrameBytes - (16U << 10);
+
+// What waits to be sent to Redis, of all tenants: one of the largest values, and room for commands without one.
+inline constexpr std::size_t kMaxUnsentToRedis = kMaxValueBytes + (1U << 20);
+// What it may answer with: one of the largest values, or a page of keys, which are hundreds.
+inline constexpr std::size_t kMaxRedisReplyBytes = kMaxValueBytes + (1U << 20);
+inline constexpr std::size_t kMaxRedisReplyItems = 65'536;
 
 // How long a backend may take to say that it is there, and how often one that was not is asked again.
 inline constexpr std::chrono::milliseconds kProbeTimeout{2'000};

@@ -35,11 +35,11 @@ const std::string* MemoryCache::get(const std::string& key) {
 }
 
 Status MemoryCache::set(const std::string& key, std::string value, std::optional<Millis> ttl) {
-  if (const auto found = places_.find(key); found != places_.end()) erase(found->second);
   Entry entry{key, std::move(value), {}};
   if (ttl) entry.ends = clock_.steady() + *ttl;
   const std::size_t needed = cost(entry);
   if (needed > most_bytes_) return Error::make(Code::payload_too_large, "the value is larger than the whole cache");
+  if (const auto found = places_.find(key); found != places_.end()) erase(found->second);
   while (bytes_ + needed > most_bytes_) erase(std::prev(entries_.end()));
   entries_.push_front(std::move(entry));
   places_.emplace(key, entries_.begin());

@@ -232,6 +232,16 @@ TEST(MemoryCache, ForgetsWhatHasEndedAndWhatWasUsedLongestAgo) {
   EXPECT_FALSE(cache.set("large", std::string(8192, 'x'), {}));
 }
 
+TEST(MemoryCache, KeepsTheOldValueWhereTheNewOneIsRefused) {
+  const SystemClock clock;
+  MemoryCache cache(clock, 4 * 1024);
+  ASSERT_TRUE(cache.set("k", "old", {}));
+  EXPECT_EQ(cache.set("k", std::string(8192, 'x'), {}).error().code, Code::payload_too_large);
+  const std::string* kept = cache.get("k");
+  ASSERT_NE(kept, nullptr);
+  EXPECT_EQ(*kept, "old");
+}
+
 float similarity(const std::string& a, const std::string& b) {
   const auto left = hash_text(a, 256), right = hash_text(b, 256);
   float sum = 0;

@@ -126,6 +126,57 @@ TEST_F(PlatformChannels, WhatOthersSayOnItsChannelsDoesNotHarmTheAdapters) {
   EXPECT_EQ(daemon().log().find("event dropped"), std::string::npos);
 }
 
+TEST_F(PlatformChannels, ASubscriptionThatRedisRefusesIsNoneAndIsHadOnceItIsAllowed) {
+  start_events("redis");
+  Client worker = as_container(make_container());
+  redis_.ask("ACL SETUSER default resetchannels");
+  ASSERT_TRUE(worker.send_request("refused", "events.subscribe", R"({"topics":["*"]})"));
+  EXPECT_EQ(code_of(worker.next_message()), "UNAVAILABLE");
+  redis_.ask("ACL SETUSER default allchannels");
+  ASSERT_TRUE(eventually([&] {
+    return worker.send_request("s", "events.subscribe", R"({"topics":["*"]})") &&
+           worker.next_message()->method == "events.subscribed";
+  }));
+  redis_.ask("PUBLISH sallyport-events:profile.plugin:t 1");
+  EXPECT_EQ(worker.next_message()->params.to_json(), R"({"topic":"t","payload":1})");
+}
+
+TEST_F(PlatformChannels, ARedisThatWantsACredentialWhichNobodyHasIsNotReady) {
+  RedisServer redis(directory_.path(), "open-sesame");
+  ASSERT_TRUE(redis.start());
+  start_platform("[platform.adapters]\nevents = \"redis\"\n[platform.adapter_options.redis]\nurl = \"" + redis.url() +
+                 "\"\n");
+  EXPECT_EQ(adapter_says("events", "state"), "noop");
+}
+
+TEST_F(PlatformChannels, NobodyIsToldThatItHearsBeforeRedisHasSaidSo) {
+  start_events("redis");
+  Client first = as_container(make_container()), second = as_container(make_container());
+  ASSERT_EQ(adapter_says("events", "state"), "ready");
+  redis_.ask("CLIENT PAUSE 60000 ALL");
+  ASSERT_TRUE(first.send_request("s", "events.subscribe", R"({"topics":["*"]})"));
+  EXPECT_FALSE(first.has_data(std::chrono::milliseconds(300)));
+  ASSERT_TRUE(second.send_request("s", "events.subscribe", R"({"topics":["*"]})"));
+  EXPECT_FALSE(second.has_data(std::chrono::milliseconds(300)));
+  redis_.stop();
+  EXPECT_EQ(code_of(first.next_message()), "UNAVAILABLE");
+  EXPECT_EQ(code_of(second.next_message()), "UNAVAILABLE");
+}
+
+TEST_F(PlatformChannels, WhoSubscribedHearsAgainAfterRedisWasAway) {
+  start_events("redis");
+  Client listener = as_container(make_container());
+  ASSERT_TRUE(listener.send_request("s", "events.subscribe", R"({"topics":["*"]})"));
+  ASSERT_EQ(listener.next_message()->method, "events.subscribed");
+  redis_.stop();
+  ASSERT_TRUE(redis_.start());
+  ASSERT_TRUE(eventually([&] {
+    redis_.ask("PUBLISH sallyport-events:profile.plugin:t 1");
+    return listener.has_data(std::chrono::milliseconds(200));
+  }));
+  EXPECT_EQ(listener.next_message()->params.to_json(), R"({"topic":"t","payload":1})");
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, PlatformEventsFlood, ::testing::Values("memory", "redis"));
 
 }  // namespace

@@ -1,6 +1,9 @@
 // What calls cost when their outcome is late, unknown, unsaid or a lie.
 #include <signal.h>
 
+#include <algorithm>
+#include <future>
+
 #include "platform/limits.h"
 #include "platform_e2e/fixture.h"
 #include "platform_e2e/party.h"
@@ -231,6 +234,41 @@ TEST_F(PlatformSpends, AModelThatMayHaveWorkedBeforeItFailedCostsWhatWasReserved
     EXPECT_GE(cost(said), 50) << said;
   }
   EXPECT_GT(quota("requests_per_minute"), 0);
+}
+
+TEST_F(PlatformSpends, AttackATenantThatAsksSlowModelsOftenHoldsUpNobodyAndPaysForWhatWasAskedOnly) {
+  std::promise<void> release;
+  WebServer web([released = release.get_future().share()](const auto& request, int connection) {
+    if (request.body.find("slowly") != std::string::npos) released.wait_for(kPatience);
+    WebServer::write(connection, WebServer::json(R"({"choices":[{"message":{"content":"yes"}}]})"));
+  });
+  start_platform(openai(web),
+                 "tenant = \"container\"\nquotas = { tokens_per_day = 1000000 }\n" + std::string(kAllGrants));
+  const auto asked = [&] {
+    const auto all = web.requests();
+    return std::count_if(all.begin(), all.end(), [](const auto& each) { return each.method == "POST"; });
+  };
+  const std::string busy = make_container();
+  const auto tokens = [&](const char* what) { return quota("tokens_per_day", what, "container." + busy); };
+  constexpr const char* kSlowly = R"({"messages":[{"role":"user","content":"slowly"}],"max_tokens":50})";
+  Client worker = as_container(busy), other = as_container(make_container());
+  for (int i = 0; i < 16; ++i) ASSERT_TRUE(worker.send_request("h" + std::to_string(i), "llm.complete", kSlowly));
+  ASSERT_TRUE(eventually([&] { return asked() == 16; }));
+  const std::int64_t reserved = tokens("reserved");
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(send_with_deadline(worker, "late" + std::to_string(i), "llm.complete", 300, kSlowly));
+  }
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(code_of(worker.next_message()), "TIMEOUT");
+  EXPECT_TRUE(eventually([&] { return tokens("reserved") == reserved; }));
+  EXPECT_EQ(tokens("used"), 0) << "they waited, and nobody was asked";
+  EXPECT_EQ(asked(), 16);
+  // Behind them in the line, and of another tenant.
+  ASSERT_TRUE(worker.send_request("last", "llm.complete", kSlowly));
+  ASSERT_TRUE(send_with_deadline(other, "other", "llm.complete", 10'000, kAsk));
+  EXPECT_EQ(code_of(other.next_message()), "OK");
+  release.set_value();
+  for (int i = 0; i < 17; ++i) EXPECT_EQ(code_of(worker.next_message()), "OK");
+  EXPECT_EQ(asked(), 18);
 }
 
 TEST_F(PlatformSpends, AModelThatIsNotThereCostsNothing) {
