@@ -23,14 +23,11 @@ namespace {
 // More hooks than this are not a person's: their directory is set aside as a whole.
 constexpr std::size_t kMaxHooks = 64;
 constexpr std::size_t kMaxChildren = 1024;
-constexpr int kMaxDepth = 4;  // of submodules in submodules, and of common directories
+constexpr int kMaxDepth = 4;               // of submodules in submodules, and of common directories
+constexpr std::uint64_t kMaxInPin = 4096;  // entries of a directory that was pinned
 
 FileId id_of(const struct stat& info) { return {info.st_dev, info.st_ino}; }
 bool is_type(const std::optional<struct stat>& info, mode_t type) { return info && (info->st_mode & S_IFMT) == type; }
-
-bool is_skipped(std::string_view name) {
-  return std::find(kSkippedDirectories.begin(), kSkippedDirectories.end(), name) != kSkippedDirectories.end();
-}
 
 class Scanner {
  public:
@@ -59,7 +56,7 @@ class Scanner {
   void search(const std::string& from) {
     WalkBounds bounds = bounds_;
     bounds.entries -= std::min(bounds.entries, entries_);
-    bounds.time = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - std::chrono::steady_clock::now());
+    bounds.time = time_left();
     const WalkResult walked = walk(root_, from, bounds, [&](const WalkEntry& entry) { return visit(entry); });
     entries_ += walked.entries;
     was_cut_ = was_cut_ || walked.was_cut;
@@ -113,8 +110,20 @@ class Scanner {
   // ---- what was there before ----
 
   // Pinned, and still where it was: a pin cannot be moved, but a directory above it can.
-  bool is_as_pinned(const HeldDirectory& directory, const std::string& name) const {
+  bool is_where_pinned(const HeldDirectory& directory, const std::string& name) const {
     return known_.contains(directory.path_of(name)) && is_in_place(directory);
+  }
+
+  // The same, and no file that was written through another name. What is in a directory is another question.
+  bool is_as_pinned(const HeldDirectory& directory, const std::string& name) const {
+    return is_where_pinned(directory, name) && !is_written(directory, name);
+  }
+
+  bool is_written(const HeldDirectory& directory, const std::string& name) const {
+    const auto info = directory.look_at(name);
+    if (!is_type(info, S_IFREG)) return false;
+    const auto then = at_launch_.doubtful_pins.find(directory.path_of(name));
+    return then != at_launch_.doubtful_pins.end() ? changed_at(*info) != then->second.changed_at : has_changed(*info);
   }
 
   bool is_in_place(const HeldDirectory& directory) const {
@@ -137,10 +146,7 @@ class Scanner {
     return !at_launch_.is_partial && !is_beneath_skipped(directory);
   }
 
-  bool has_changed(const struct stat& info) const {
-    // The kernel dates changes itself: what runs inside cannot choose this time.
-    return info.st_ctim.tv_sec * std::int64_t{1'000'000'000} + info.st_ctim.tv_nsec >= at_launch_.taken_at;
-  }
+  bool has_changed(const struct stat& info) const { return changed_at(info) >= at_launch_.taken_at; }
 
   bool may_be_new(const HeldDirectory& directory) const {
     const auto info = directory.look();
@@ -166,7 +172,27 @@ class Scanner {
   // ---- judging ----
 
   void check_setting(const HeldDirectory& directory, const std::string& name) {
-    if (!is_as_pinned(directory, name) && origin_of(directory, name) != Origin::old) suspect(directory.path_of(name));
+    if (is_as_pinned(directory, name)) {
+      in_pinned(directory.path_of(name), [&](const HeldDirectory& holder, const std::string& file) {
+        if (is_written(holder, file)) suspect(holder.path_of(file));
+      });
+    } else if (origin_of(directory, name) != Origin::old) {
+      suspect(directory.path_of(name));
+    }
+  }
+
+  // Calls with each file in a directory that was pinned; with nothing if that is no directory.
+  template <typename Work>
+  void in_pinned(const std::string& path, const Work& work) {
+    if (!root_.open_inside(path)) return;
+    const WalkResult walked = walk(root_, path, {time_left(), kMaxInPin}, [&](const WalkEntry& entry) {
+      const std::string name(entry.name);
+      const bool is_used = entry.type != DT_DIR && !name.ends_with(".sample") && !name.ends_with(".quarantined");
+      const auto directory = is_used ? root_.open_inside(parent_of(entry.path)) : std::nullopt;
+      if (directory) work(*directory, name);
+      return !is_skipped(name);
+    });
+    was_cut_ = was_cut_ || walked.was_cut;
   }
 
   // The target to look at, if it is inside. A link that is new or leads elsewhere than at launch is set aside.
@@ -199,7 +225,8 @@ class Scanner {
         case Configured::Kind::hooks:
           return check_hooks(directory, name);
         case Configured::Kind::hook:
-          if (!is_as_pinned(directory, name)) set_aside(directory, name);
+          if (!is_where_pinned(directory, name)) return set_aside(directory, name);
+          if (is_written(directory, name)) judge_written(directory, name);
           return;
         case Configured::Kind::config:
           return check_config(directory, name);
@@ -252,6 +279,10 @@ class Scanner {
     if (!is_as_pinned(directory, name)) set_aside(directory, name);
   }
 
+  std::chrono::milliseconds time_left() const {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - std::chrono::steady_clock::now());
+  }
+
   // One for all of it: repositories with thousands of submodules count like files.
   bool is_late() {
     if (std::chrono::steady_clock::now() < deadline_) return false;
@@ -287,7 +318,12 @@ class Scanner {
 
   void check_hooks(const HeldDirectory& directory, const std::string& name) {
     const auto info = directory.look_at(name);
-    if (is_as_pinned(directory, name) || !info) return;
+    if (!info) return;
+    if (is_as_pinned(directory, name)) {
+      return in_pinned(directory.path_of(name), [&](const HeldDirectory& holder, const std::string& hook) {
+        if (is_written(holder, hook)) judge_written(holder, hook);
+      });
+    }
     if (is_type(info, S_IFLNK)) {
       const auto target = follow(directory, name);
       if (target) at(*target, [&](const HeldDirectory& holder, const std::string& real) { check_hooks(holder, real); });
@@ -299,6 +335,14 @@ class Scanner {
     for (const std::string& hook : *found) {
       if (!hook.ends_with(".sample") && !hook.ends_with(".quarantined")) set_aside(*hooks, hook);
     }
+  }
+
+  // A hook behind a pin. Unless it had another name at launch it was probably the host that wrote it.
+  void judge_written(const HeldDirectory& directory, const std::string& name) {
+    const auto then = at_launch_.doubtful_pins.find(directory.path_of(name));
+    const bool had_other_names = then != at_launch_.doubtful_pins.end() && then->second.has_other_names;
+    if (had_other_names) return set_aside(directory, name);
+    suspect(directory.path_of(name));
   }
 
   // A worktree's own common directory is "../..", and not ours to judge when it is that; but what it leads

@@ -66,6 +66,7 @@ class Finder {
     if (repositories_) repositories_->add_top();
     const WalkResult walked = walk(workspace_, bounds, [&](const WalkEntry& entry) { return visit(entry); });
     found_.was_cut = found_.was_cut || walked.was_cut;
+    if (repositories_) repositories_->look_into_pins();
     found_.has_more = repositories_ && repositories_->has_more();
     found_.is_partial = found_.was_cut || found_.has_more;
     found_.has_changed = walked.has_changed;
@@ -192,7 +193,15 @@ FileId file_id(const std::string& path) {
   return {info.st_dev, info.st_ino};
 }
 
+std::int64_t changed_at(const struct stat& info) {
+  return info.st_ctim.tv_sec * std::int64_t{1'000'000'000} + info.st_ctim.tv_nsec;
+}
+
 bool is_setting(const char* name) { return matches(kSettings, name); }
+
+bool is_skipped(std::string_view name) {
+  return std::find(kSkippedDirectories.begin(), kSkippedDirectories.end(), name) != kSkippedDirectories.end();
+}
 
 void drop_covers(Findings& findings) {
   for (auto* covers : {&findings.pin_writable, &findings.pins, &findings.masks, &findings.mask_directories,
@@ -222,6 +231,11 @@ std::vector<std::string> remarks(const Findings& findings) {
   for (const std::string& path : findings.unread_indexes) {
     lines.push_back(path +
                     "/index could not be read: what looks like a secret was hidden there, even where git tracks it");
+  }
+  for (const auto& [path, pin] : findings.doubtful_pins) {
+    if (!pin.has_other_names) continue;
+    lines.push_back(path +
+                    " is read-only inside, but has another name (a hard link) through which it could be written");
   }
   for (const auto& [path, real] : findings.left_out) {
     lines.push_back(path + " is behind a link that a sandbox may have made, and was left out; if it is yours, let a " +
