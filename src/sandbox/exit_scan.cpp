@@ -31,7 +31,8 @@ bool is_type(const std::optional<struct stat>& info, mode_t type) { return info 
 
 class Scanner {
  public:
-  Scanner(const Findings& at_launch, const HeldDirectory& root) : at_launch_(at_launch), root_(root) {
+  Scanner(const Findings& at_launch, const HeldDirectory& root)
+      : at_launch_(at_launch), root_(root), pins_(at_launch.pins.begin(), at_launch.pins.end()) {
     for (const auto* paths : {&at_launch.pins, &at_launch.pin_writable, &at_launch.mask_directories}) {
       known_.insert(paths->begin(), paths->end());
     }
@@ -126,6 +127,36 @@ class Scanner {
     return then != at_launch_.doubtful_pins.end() ? changed_at(*info) != then->second.changed_at : has_changed(*info);
   }
 
+  bool had_other_names(const std::string& path) const {
+    const auto then = at_launch_.doubtful_pins.find(path);
+    return then != at_launch_.doubtful_pins.end() && then->second.has_other_names;
+  }
+
+  // By a pin of its own, or of a directory that it is in.
+  bool is_held(std::string path) const {
+    while (path != root_.path() && !pins_.contains(path)) path = parent_of(path);
+    const auto directory = path != root_.path() ? root_.open_inside(parent_of(path)) : std::nullopt;
+    return directory && is_in_place(*directory);
+  }
+
+  enum class Link { same, written, other };  // what is behind it
+
+  Link look_behind(const HeldDirectory& directory, const std::string& name) {
+    const std::string path = directory.path_of(name);
+    const auto then = at_launch_.links.find(path);
+    const std::string now = os::real_path(path).value_or("");
+    const bool is_same = then != at_launch_.links.end() && then->second.text == directory.link_text(name) &&
+                         then->second.resolved == now;
+    if (!is_same) return Link::other;
+    if (!os::is_below(now, root_.path())) return Link::same;
+    const auto holder = root_.open_inside(parent_of(now));
+    const std::string target = now.substr(now.rfind('/') + 1);
+    if (!holder) return Link::other;
+    if (!is_held(now)) return origin_by_time(*holder, target) == Origin::old ? Link::same : Link::other;
+    if (!is_written(*holder, target)) return Link::same;
+    return had_other_names(now) ? Link::other : Link::written;
+  }
+
   bool is_in_place(const HeldDirectory& directory) const {
     const auto then = at_launch_.parents.find(directory.path());
     const auto now = directory.look();
@@ -155,8 +186,11 @@ class Scanner {
 
   enum class Origin { old, unclear, fresh };
 
-  Origin origin_of(const HeldDirectory& directory, const std::string& name) {
-    if (is_listed(directory.path())) return Origin::fresh;
+  Origin origin_of(const HeldDirectory& directory, const std::string& name) const {
+    return is_listed(directory.path()) ? Origin::fresh : origin_by_time(directory, name);
+  }
+
+  Origin origin_by_time(const HeldDirectory& directory, const std::string& name) const {
     const auto info = directory.look_at(name);
     if (!info || has_changed(*info)) return Origin::fresh;
     // Unchanged; but a directory above may have been moved here, which changes only that one.
@@ -171,28 +205,49 @@ class Scanner {
 
   // ---- judging ----
 
+  using Judge = void (Scanner::*)(const HeldDirectory& directory, const std::string& name);
+
   void check_setting(const HeldDirectory& directory, const std::string& name) {
-    if (is_as_pinned(directory, name)) {
-      in_pinned(directory.path_of(name), [&](const HeldDirectory& holder, const std::string& file) {
-        if (is_written(holder, file)) suspect(holder.path_of(file));
-      });
+    const std::string path = directory.path_of(name);
+    if (at_launch_.links.contains(path) && is_type(directory.look_at(name), S_IFLNK)) {
+      check_link(directory, name, &Scanner::judge_setting);
+    } else if (is_as_pinned(directory, name)) {
+      check_pinned(path, &Scanner::judge_setting);
     } else if (origin_of(directory, name) != Origin::old) {
-      suspect(directory.path_of(name));
+      suspect(path);
     }
   }
 
-  // Calls with each file in a directory that was pinned; with nothing if that is no directory.
-  template <typename Work>
-  void in_pinned(const std::string& path, const Work& work) {
-    if (!root_.open_inside(path)) return;
+  // The files and links in a directory that was pinned, or that was behind a link in one.
+  void check_pinned(const std::string& path, Judge judge) {
+    if (!root_.open_inside(path) || !inside_.insert(path).second) return;
     const WalkResult walked = walk(root_, path, {time_left(), kMaxInPin}, [&](const WalkEntry& entry) {
       const std::string name(entry.name);
       const bool is_used = entry.type != DT_DIR && !name.ends_with(".sample") && !name.ends_with(".quarantined");
       const auto directory = is_used ? root_.open_inside(parent_of(entry.path)) : std::nullopt;
-      if (directory) work(*directory, name);
+      if (directory && entry.type == DT_LNK) check_link(*directory, name, judge);
+      if (directory && is_written(*directory, name)) (this->*judge)(*directory, name);
       return !is_skipped(name);
     });
     was_cut_ = was_cut_ || walked.was_cut;
+  }
+
+  void check_link(const HeldDirectory& directory, const std::string& name, Judge judge) {
+    if (look_behind(directory, name) != Link::same) return (this->*judge)(directory, name);
+    const auto target = os::real_path(directory.path_of(name));
+    if (target && os::is_below(*target, root_.path())) check_pinned(*target, judge);
+  }
+
+  void judge_setting(const HeldDirectory& directory, const std::string& name) { suspect(directory.path_of(name)); }
+
+  // Only what may have been done from inside is set aside: the host writes behind pins as well.
+  void judge_hook(const HeldDirectory& directory, const std::string& name) {
+    const std::string path = directory.path_of(name);
+    const bool was_link = at_launch_.links.contains(path);
+    const bool may_be_from_inside = was_link ? look_behind(directory, name) == Link::other : had_other_names(path);
+    // A link that did not change itself is not known for new by its time.
+    if (!may_be_from_inside || (was_link && !is_listed(directory.path()))) return suspect(path);
+    set_aside(directory, name);
   }
 
   // The target to look at, if it is inside. A link that is new or leads elsewhere than at launch is set aside.
@@ -226,7 +281,7 @@ class Scanner {
           return check_hooks(directory, name);
         case Configured::Kind::hook:
           if (!is_where_pinned(directory, name)) return set_aside(directory, name);
-          if (is_written(directory, name)) judge_written(directory, name);
+          if (is_written(directory, name)) judge_hook(directory, name);
           return;
         case Configured::Kind::config:
           return check_config(directory, name);
@@ -320,9 +375,7 @@ class Scanner {
     const auto info = directory.look_at(name);
     if (!info) return;
     if (is_as_pinned(directory, name)) {
-      return in_pinned(directory.path_of(name), [&](const HeldDirectory& holder, const std::string& hook) {
-        if (is_written(holder, hook)) judge_written(holder, hook);
-      });
+      return check_pinned(directory.path_of(name), &Scanner::judge_hook);
     }
     if (is_type(info, S_IFLNK)) {
       const auto target = follow(directory, name);
@@ -335,14 +388,6 @@ class Scanner {
     for (const std::string& hook : *found) {
       if (!hook.ends_with(".sample") && !hook.ends_with(".quarantined")) set_aside(*hooks, hook);
     }
-  }
-
-  // A hook behind a pin. Unless it had another name at launch it was probably the host that wrote it.
-  void judge_written(const HeldDirectory& directory, const std::string& name) {
-    const auto then = at_launch_.doubtful_pins.find(directory.path_of(name));
-    const bool had_other_names = then != at_launch_.doubtful_pins.end() && then->second.has_other_names;
-    if (had_other_names) return set_aside(directory, name);
-    suspect(directory.path_of(name));
   }
 
   // A worktree's own common directory is "../..", and not ours to judge when it is that; but what it leads
@@ -406,7 +451,8 @@ class Scanner {
   bool was_cut_ = false;
   std::uint64_t entries_ = 0;
   std::vector<std::string> later_;  // directories to search when all else has been
-  std::set<std::string> known_, checked_, opened_;
+  const std::set<std::string> pins_;
+  std::set<std::string> known_, checked_, opened_, inside_;
 };
 
 }  // namespace

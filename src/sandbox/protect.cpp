@@ -107,10 +107,8 @@ class Finder {
       found_.mask_directories.push_back(entry.path);
       return false;
     }
-    if (repositories_ && (entry.type == DT_DIR || entry.type == DT_REG)) {
-      if (is_setting(name)) found_.pins.push_back(entry.path);
-      if (entry.name == ".hg") pin_if_there(entry.path + "/hgrc");
-    }
+    if (repositories_ && is_setting(name)) repositories_->pin(entry.path);
+    if (repositories_ && entry.name == ".hg") repositories_->pin(entry.path + "/hgrc");
     const bool is_secret = is_listed || (matches(kSecretFiles, name) && !matches(kNoSecrets, name));
     if (is_secret && entry.type == DT_REG) secrets_.push_back(entry.path);
     if (is_secret && entry.type == DT_LNK) add_target(entry.path);
@@ -141,11 +139,6 @@ class Finder {
       if (std::string_view(name) == ".git" || matches(kSkippedDirectories, name)) return true;
     }
     return false;
-  }
-
-  void pin_if_there(const std::string& path) {
-    struct stat info{};
-    if (::lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) found_.pins.push_back(path);
   }
 
   void hide(const std::string& directory) {

@@ -136,15 +136,27 @@ void RepositoryFinder::add_modules(const std::string& directory, int depth) {
 void RepositoryFinder::pin(const std::string& path) {
   if (is_plain(path)) found_.pins.push_back(path);
   if (type_of(path) != S_IFLNK) return;
+  if (const std::string target = remember_link(path); !target.empty()) found_.pins.push_back(target);
+}
+
+// What is to be pinned in its stead, or nothing. A directory that the link itself is in is more than was meant.
+std::string RepositoryFinder::remember_link(const std::string& path) {
   const std::string target = os::real_path(path).value_or("");
   found_.links[path] = {link_text(AT_FDCWD, path), target};
-  if (os::is_below(target, workspace_) && is_plain(target)) found_.pins.push_back(target);
+  const bool can_be_pinned = os::is_below(target, workspace_) && is_plain(target) && !os::is_within(path, target);
+  return can_be_pinned ? target : std::string();
 }
 
 void RepositoryFinder::look_into_pins() {
   std::uint64_t left = kMaxInPins;
   std::set<std::string> seen;
-  for (const std::string& path : found_.pins) {
+  std::set<std::string> pinned(found_.pins.begin(), found_.pins.end());
+  const auto is_held = [&](std::string path) {
+    while (!pinned.contains(path) && path != workspace_) path = parent_of(path);
+    return path != workspace_;
+  };
+  for (std::size_t next = 0; next < found_.pins.size(); ++next) {
+    const std::string path = found_.pins[next];
     if (!seen.insert(path).second) continue;
     if (type_of(path) != S_IFDIR) {
       note_doubts(path);
@@ -152,6 +164,11 @@ void RepositoryFinder::look_into_pins() {
     }
     const WalkResult walked = walk(path, {.entries = left}, [&](const WalkEntry& entry) {
       if (entry.type == DT_REG && !entry.name.ends_with(".sample")) note_doubts(entry.path);
+      const std::string target = entry.type == DT_LNK ? remember_link(entry.path) : std::string();
+      if (!target.empty() && !is_held(target)) {
+        found_.pins.push_back(target);
+        pinned.insert(target);
+      }
       return !is_skipped(entry.name);
     });
     left -= std::min(left, walked.entries);

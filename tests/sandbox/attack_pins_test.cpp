@@ -110,5 +110,72 @@ TEST_P(PinAttack, LeavesWhatTheHostWroteRightBeforeTheLaunch) {
   }
 }
 
+// ---- what is used is a link to a file that was writable ----
+
+TEST_P(PinAttack, WritesAHookThatIsALink) {
+  host_long_ago(
+      "mkdir -p scripts tools/hooks && echo mine | tee scripts/pre-commit scripts/pre-push > log && "
+      "ln -s ../../scripts/pre-commit .git/hooks/pre-commit && ln -s ../../scripts/pre-push tools/hooks/pre-push && "
+      "git config core.hooksPath tools/hooks");
+  EXPECT_TRUE(is_refused(attack({"write", workspace_ + "/scripts/pre-commit"})));
+  EXPECT_TRUE(is_refused(attack({"unlink", workspace_ + "/scripts/pre-commit"})));
+  EXPECT_TRUE(is_refused(attack({"write", workspace_ + "/scripts/pre-push"})));
+  const Outcome quiet = shell("echo more > scripts/other");
+  EXPECT_EQ(findings(quiet), 0U) << testing::PrintToString(quiet.report);
+  EXPECT_TRUE(exists(git_ + "/hooks/pre-commit"));
+  EXPECT_TRUE(exists(workspace_ + "/tools/hooks/pre-push"));
+}
+
+TEST_P(PinAttack, LeadsAHookThatIsALinkElsewhere) {
+  host_long_ago(
+      "mkdir one two && echo mine > one/pre-commit && ln -s one now && ln -s ../../now/pre-commit "
+      ".git/hooks/pre-commit "
+      "&& ln -s ../../later .git/hooks/pre-push");
+  const Outcome outcome = shell("echo evil | tee two/pre-commit later; ln -sfn two now");
+  for (const char* hook : {"/hooks/pre-commit", "/hooks/pre-push"}) {
+    EXPECT_TRUE(outcome.reports("quarantined " + git_ + hook)) << hook;
+    EXPECT_FALSE(exists(git_ + hook)) << hook;
+  }
+}
+
+TEST_P(PinAttack, WritesSettingsBehindLinks) {
+  host_long_ago(
+      "mkdir -p conf skills .claude sub && echo '{}' | tee conf/claude.json conf/tasks.json skills/s mcp > log && "
+      "ln -s conf .vscode && ln -s ../conf/claude.json .claude/settings.json && ln -s ../skills .claude/skills && "
+      "ln -s ../mcp sub/.mcp.json");
+  for (const char* path : {"/conf/claude.json", "/conf/tasks.json", "/skills/s", "/mcp"}) {
+    EXPECT_TRUE(is_refused(attack({"write", workspace_ + path}))) << path;
+  }
+  const Outcome quiet = shell("true");
+  EXPECT_EQ(findings(quiet), 0U) << testing::PrintToString(quiet.report);
+}
+
+TEST_P(PinAttack, LeadsSettingsElsewhere) {
+  host_long_ago("mkdir -p a b .claude && ln -s a .vscode && ln -s a way && ln -s ../way .claude/skills");
+  const Outcome outcome = shell("ln -sfn b .vscode; ln -sfn b way; ln -s b .idea");
+  for (const char* path : {"/.vscode", "/.claude/skills", "/.idea"}) {
+    EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + path)) << path;
+  }
+}
+
+TEST_P(PinAttack, WritesWhatALinkLeadsToThroughAHardLink) {
+  host_long_ago(
+      "mkdir -p scripts conf && echo mine | tee scripts/pre-commit conf/tasks.json > log && ln scripts/pre-commit x && "
+      "ln conf/tasks.json y && ln -s ../../scripts/pre-commit .git/hooks/pre-commit && ln -s conf .vscode");
+  const Outcome outcome = shell("echo evil | tee x y; rm x y");
+  EXPECT_TRUE(outcome.reports("quarantined " + git_ + "/hooks/pre-commit"));
+  EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + "/conf/tasks.json"));
+}
+
+// A link into the directory that it is in does not make all of that read-only, and one that needs no pin gets none.
+TEST_P(PinAttack, KeepsWhatALinkOfSettingsIsInWritable) {
+  host_long_ago(
+      "mkdir -p sub/.claude/bin && echo x > sub/.claude/tool && ln -s ../.. sub/.claude/top && ln -s ../tool "
+      "sub/.claude/bin/t");
+  const Outcome outcome = shell("echo fine > sub/file && ! grep -q /.claude/tool /proc/self/mountinfo");
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_EQ(findings(outcome), 0U) << testing::PrintToString(outcome.report);
+}
+
 }  // namespace
 }  // namespace sallyport::sandbox
