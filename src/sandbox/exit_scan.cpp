@@ -14,7 +14,7 @@
 #include "sandbox/git_config.h"
 #include "sandbox/git_files.h"
 #include "sandbox/held_directory.h"
-#include "sandbox/protected_names.h"
+#include "sandbox/scan_baseline.h"
 #include "sandbox/walk.h"
 
 namespace sallyport::sandbox {
@@ -26,17 +26,13 @@ constexpr std::size_t kMaxChildren = 1024;
 constexpr int kMaxDepth = 4;               // of submodules in submodules, and of common directories
 constexpr std::uint64_t kMaxInPin = 4096;  // entries of a directory that was pinned
 
-FileId id_of(const struct stat& info) { return {info.st_dev, info.st_ino}; }
-bool is_type(const std::optional<struct stat>& info, mode_t type) { return info && (info->st_mode & S_IFMT) == type; }
+using Behind = ScanBaseline::Behind;
+using Origin = ScanBaseline::Origin;
 
 class Scanner {
  public:
   Scanner(const Findings& at_launch, const HeldDirectory& root)
-      : at_launch_(at_launch), root_(root), pins_(at_launch.pins.begin(), at_launch.pins.end()) {
-    for (const auto* paths : {&at_launch.pins, &at_launch.pin_writable, &at_launch.mask_directories}) {
-      known_.insert(paths->begin(), paths->end());
-    }
-  }
+      : at_launch_(at_launch), root_(root), baseline_(at_launch, root) {}
 
   // What the host's git is sure to use comes first, what is large and seldom holds anything last.
   ScanReport scan() {
@@ -66,9 +62,10 @@ class Scanner {
 
   // Closed to us, but git may reach what it knows the name of.
   void search_closed(const std::string& path) {
-    if (known_.contains(path)) return;
+    if (baseline_.is_known(path)) return;
     const auto directory = root_.open_inside(path);
-    const bool is_open = directory && may_be_new(*directory) && opened_.insert(path).second && directory->open_up();
+    const bool is_open =
+        directory && baseline_.may_be_new(*directory) && opened_.insert(path).second && directory->open_up();
     if (is_open) return later_.push_back(path);
     report_.notes.push_back(path + " cannot be searched, and was not looked into");
   }
@@ -82,7 +79,7 @@ class Scanner {
     }
     if (name == "HEAD") in_directory(parent, [&](const HeldDirectory& directory) { check_bare(directory); });
     const bool is_reported =
-        is_beneath_skipped(parent) ? name == "hgrc" && parent.ends_with("/.hg") : is_setting(name.c_str());
+        baseline_.is_beneath_skipped(parent) ? name == "hgrc" && parent.ends_with("/.hg") : is_setting(name.c_str());
     if (is_reported) in_directory(parent, [&](const HeldDirectory& directory) { check_setting(directory, name); });
     if (!is_skipped(name)) return true;
     if (entry.type == DT_DIR) later_.push_back(entry.path);
@@ -104,103 +101,8 @@ class Scanner {
     }
     const auto info = directory->look();
     const bool is_closed = info && (info->st_mode & S_IRWXU) != S_IRWXU && ::geteuid() != 0;
-    if (is_closed && !known_.contains(path) && may_be_new(*directory)) (void)directory->open_up();
+    if (is_closed && !baseline_.is_known(path) && baseline_.may_be_new(*directory)) (void)directory->open_up();
     return directory;
-  }
-
-  // ---- what was there before ----
-
-  // Pinned, and still where it was: a pin cannot be moved, but a directory above it can.
-  bool is_where_pinned(const HeldDirectory& directory, const std::string& name) const {
-    return known_.contains(directory.path_of(name)) && is_in_place(directory);
-  }
-
-  // The same, and no file that was written through another name. What is in a directory is another question.
-  bool is_as_pinned(const HeldDirectory& directory, const std::string& name) const {
-    return is_where_pinned(directory, name) && !is_written(directory, name);
-  }
-
-  bool is_written(const HeldDirectory& directory, const std::string& name) const {
-    const auto info = directory.look_at(name);
-    if (!is_type(info, S_IFREG)) return false;
-    const auto then = at_launch_.doubtful_pins.find(directory.path_of(name));
-    return then != at_launch_.doubtful_pins.end() ? changed_at(*info) != then->second.changed_at : has_changed(*info);
-  }
-
-  bool had_other_names(const std::string& path) const {
-    const auto then = at_launch_.doubtful_pins.find(path);
-    return then != at_launch_.doubtful_pins.end() && then->second.has_other_names;
-  }
-
-  // By a pin of its own, or of a directory that it is in.
-  bool is_held(std::string path) const {
-    while (path != root_.path() && !pins_.contains(path)) path = parent_of(path);
-    const auto directory = path != root_.path() ? root_.open_inside(parent_of(path)) : std::nullopt;
-    return directory && is_in_place(*directory);
-  }
-
-  enum class Link { same, written, other };  // what is behind it
-
-  Link look_behind(const HeldDirectory& directory, const std::string& name) {
-    const std::string path = directory.path_of(name);
-    const auto then = at_launch_.links.find(path);
-    const std::string now = os::real_path(path).value_or("");
-    const bool is_same = then != at_launch_.links.end() && then->second.text == directory.link_text(name) &&
-                         then->second.resolved == now;
-    if (!is_same) return Link::other;
-    if (!os::is_below(now, root_.path())) return Link::same;
-    const auto holder = root_.open_inside(parent_of(now));
-    const std::string target = now.substr(now.rfind('/') + 1);
-    if (!holder) return Link::other;
-    if (!is_held(now)) return origin_by_time(*holder, target) == Origin::old ? Link::same : Link::other;
-    if (!is_written(*holder, target)) return Link::same;
-    return had_other_names(now) ? Link::other : Link::written;
-  }
-
-  bool is_in_place(const HeldDirectory& directory) const {
-    const auto then = at_launch_.parents.find(directory.path());
-    const auto now = directory.look();
-    return then != at_launch_.parents.end() && now && id_of(*now) == then->second;
-  }
-
-  bool is_beneath_skipped(const std::string& path) const {
-    for (std::size_t at = root_.path().size(); at < path.size();) {
-      const std::size_t end = std::min(path.find('/', at + 1), path.size());
-      if (is_skipped(std::string_view(path).substr(at + 1, end - at - 1))) return true;
-      at = end;
-    }
-    return false;
-  }
-
-  // Everything that is found there and was not listed at launch is new.
-  bool is_listed(const std::string& directory) const {
-    return !at_launch_.is_partial && !is_beneath_skipped(directory);
-  }
-
-  bool has_changed(const struct stat& info) const { return changed_at(info) >= at_launch_.taken_at; }
-
-  bool may_be_new(const HeldDirectory& directory) const {
-    const auto info = directory.look();
-    return is_listed(parent_of(directory.path())) || !info || has_changed(*info);
-  }
-
-  enum class Origin { old, unclear, fresh };
-
-  Origin origin_of(const HeldDirectory& directory, const std::string& name) const {
-    return is_listed(directory.path()) ? Origin::fresh : origin_by_time(directory, name);
-  }
-
-  Origin origin_by_time(const HeldDirectory& directory, const std::string& name) const {
-    const auto info = directory.look_at(name);
-    if (!info || has_changed(*info)) return Origin::fresh;
-    // Unchanged; but a directory above may have been moved here, which changes only that one.
-    for (std::string path = directory.path(); path != root_.path(); path = parent_of(path)) {
-      const auto above = root_.open_inside(path);
-      if (above && is_in_place(*above)) return Origin::old;
-      const auto above_info = above ? above->look() : std::nullopt;
-      if (!above_info || has_changed(*above_info)) return Origin::unclear;
-    }
-    return Origin::old;
   }
 
   // ---- judging ----
@@ -209,11 +111,11 @@ class Scanner {
 
   void check_setting(const HeldDirectory& directory, const std::string& name) {
     const std::string path = directory.path_of(name);
-    if (at_launch_.links.contains(path) && is_type(directory.look_at(name), S_IFLNK)) {
+    if (baseline_.was_link(path) && is_type(directory.look_at(name), S_IFLNK)) {
       check_link(directory, name, &Scanner::judge_setting);
-    } else if (is_as_pinned(directory, name)) {
+    } else if (baseline_.is_as_pinned(directory, name)) {
       check_pinned(path, &Scanner::judge_setting);
-    } else if (origin_of(directory, name) != Origin::old) {
+    } else if (baseline_.origin_of(directory, name) != Origin::old) {
       suspect(path);
     }
   }
@@ -226,16 +128,15 @@ class Scanner {
       const bool is_used = entry.type != DT_DIR && !name.ends_with(".sample") && !name.ends_with(".quarantined");
       const auto directory = is_used ? root_.open_inside(parent_of(entry.path)) : std::nullopt;
       if (directory && entry.type == DT_LNK) check_link(*directory, name, judge);
-      if (directory && is_written(*directory, name)) (this->*judge)(*directory, name);
+      if (directory && baseline_.is_written(*directory, name)) (this->*judge)(*directory, name);
       return !is_skipped(name);
     });
     was_cut_ = was_cut_ || walked.was_cut;
   }
 
   void check_link(const HeldDirectory& directory, const std::string& name, Judge judge) {
-    if (look_behind(directory, name) != Link::same) return (this->*judge)(directory, name);
-    const auto target = os::real_path(directory.path_of(name));
-    if (target && os::is_below(*target, root_.path())) check_pinned(*target, judge);
+    if (baseline_.look_behind(directory, name) != Behind::same) return (this->*judge)(directory, name);
+    if (const auto target = baseline_.target_of(directory, name)) check_pinned(*target, judge);
   }
 
   void judge_setting(const HeldDirectory& directory, const std::string& name) { suspect(directory.path_of(name)); }
@@ -243,10 +144,11 @@ class Scanner {
   // Only what may have been done from inside is set aside: the host writes behind pins as well.
   void judge_hook(const HeldDirectory& directory, const std::string& name) {
     const std::string path = directory.path_of(name);
-    const bool was_link = at_launch_.links.contains(path);
-    const bool may_be_from_inside = was_link ? look_behind(directory, name) == Link::other : had_other_names(path);
+    const bool was_link = baseline_.was_link(path);
+    const bool may_be_from_inside =
+        was_link ? baseline_.look_behind(directory, name) == Behind::other : baseline_.had_other_names(path);
     // A link that did not change itself is not known for new by its time.
-    if (!may_be_from_inside || (was_link && !is_listed(directory.path()))) return suspect(path);
+    if (!may_be_from_inside || (was_link && !baseline_.is_listed(directory.path()))) return suspect(path);
     set_aside(directory, name);
   }
 
@@ -280,8 +182,8 @@ class Scanner {
         case Configured::Kind::hooks:
           return check_hooks(directory, name);
         case Configured::Kind::hook:
-          if (!is_where_pinned(directory, name)) return set_aside(directory, name);
-          if (is_written(directory, name)) judge_hook(directory, name);
+          if (!baseline_.is_where_pinned(directory, name)) return set_aside(directory, name);
+          if (baseline_.is_written(directory, name)) judge_hook(directory, name);
           return;
         case Configured::Kind::config:
           return check_config(directory, name);
@@ -331,7 +233,7 @@ class Scanner {
     const auto real = target ? os::real_path(*target) : std::nullopt;
     if (!real) return;
     if (os::is_below(*real, root_.path())) return check_repository(*real, 0);
-    if (!is_as_pinned(directory, name)) set_aside(directory, name);
+    if (!baseline_.is_as_pinned(directory, name)) set_aside(directory, name);
   }
 
   std::chrono::milliseconds time_left() const {
@@ -374,7 +276,7 @@ class Scanner {
   void check_hooks(const HeldDirectory& directory, const std::string& name) {
     const auto info = directory.look_at(name);
     if (!info) return;
-    if (is_as_pinned(directory, name)) {
+    if (baseline_.is_as_pinned(directory, name)) {
       return check_pinned(directory.path_of(name), &Scanner::judge_hook);
     }
     if (is_type(info, S_IFLNK)) {
@@ -396,7 +298,7 @@ class Scanner {
     if (!git.look_at("commondir")) return;
     const auto text = read_small_file_at(git.fd(), "commondir");
     const bool is_worktree = parent_of(git.path()).ends_with("/worktrees");
-    const bool is_expected = is_as_pinned(git, "commondir") || (is_worktree && text == "../..\n");
+    const bool is_expected = baseline_.is_as_pinned(git, "commondir") || (is_worktree && text == "../..\n");
     if (!is_expected) set_aside(git, "commondir");
     if (!text || (!is_expected && !git.look_at("commondir"))) return;
     const auto common = os::real_path(commondir_target(*text, git.path()));
@@ -405,7 +307,7 @@ class Scanner {
 
   void check_config(const HeldDirectory& directory, const std::string& name) {
     const auto info = directory.look_at(name);
-    if (is_as_pinned(directory, name) || !info) return;
+    if (baseline_.is_as_pinned(directory, name) || !info) return;
     if (is_type(info, S_IFLNK)) {
       const auto target = follow(directory, name);
       if (target)
@@ -434,7 +336,7 @@ class Scanner {
   void suspect(const std::string& path) { report_.suspicious.push_back(path); }
 
   void set_aside(const HeldDirectory& directory, const std::string& name) {
-    const Origin origin = origin_of(directory, name);
+    const Origin origin = baseline_.origin_of(directory, name);
     if (origin == Origin::old) return;
     const std::string path = directory.path_of(name);
     const bool is_moved =
@@ -444,6 +346,7 @@ class Scanner {
 
   const Findings& at_launch_;
   const HeldDirectory& root_;
+  const ScanBaseline baseline_;
   ScanReport report_;
   // Longer than at launch, where somebody waits: what is not looked at stays.
   const WalkBounds bounds_{std::chrono::seconds(2)};
@@ -451,8 +354,7 @@ class Scanner {
   bool was_cut_ = false;
   std::uint64_t entries_ = 0;
   std::vector<std::string> later_;  // directories to search when all else has been
-  const std::set<std::string> pins_;
-  std::set<std::string> known_, checked_, opened_, inside_;
+  std::set<std::string> checked_, opened_, inside_;
 };
 
 }  // namespace

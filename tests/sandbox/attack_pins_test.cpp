@@ -170,7 +170,7 @@ TEST_P(PinAttack, WritesWhatALinkLeadsToThroughAHardLink) {
 // A link into the directory that it is in does not make all of that read-only, and one that needs no pin gets none.
 TEST_P(PinAttack, KeepsWhatALinkOfSettingsIsInWritable) {
   host_long_ago(
-      "mkdir -p sub/.claude/bin && echo x > sub/.claude/tool && ln -s ../.. sub/.claude/top && ln -s ../tool "
+      "mkdir -p sub/.claude/bin && echo x > sub/.claude/tool && ln -s .. sub/.claude/top && ln -s ../tool "
       "sub/.claude/bin/t");
   const Outcome outcome = shell("echo fine > sub/file && ! grep -q /.claude/tool /proc/self/mountinfo");
   EXPECT_EQ(outcome.code, 0) << outcome.output;
