@@ -93,15 +93,15 @@ class Finder {
       deny(entry);
       return false;
     }
+    if (entry.type == DT_SOCK) found_.masks.push_back(entry.path);  // somebody on the host listens there
     // What is denied must be found wherever it is. For the rest there are places with nothing to act on.
     const bool must_see_all = !deny_patterns_.empty();
-    if (must_see_all && is_below_skipped(entry.path)) return true;
+    if (is_below_skipped(entry)) return must_see_all;
     if (entry.name == "HEAD" && repositories_) repositories_->add_bare(parent_of(entry.path));
     if (entry.name == ".git") {
       if (repositories_ && entry.path != workspace_ + "/.git") repositories_->add(entry.path, parent_of(entry.path));
-      return must_see_all;
+      return true;  // git's own programs listen in there, not deeper
     }
-    if (entry.type == DT_SOCK) found_.masks.push_back(entry.path);  // somebody on the host listens there
     const bool is_listed = is_listed_path(entry.path);
     if (entry.type == DT_DIR && (is_listed || matches(kSecretDirectories, name))) {
       found_.mask_directories.push_back(entry.path);
@@ -133,12 +133,17 @@ class Finder {
     (S_ISDIR(info.st_mode) ? found_.mask_directories : found_.masks).push_back(path);
   }
 
-  bool is_below_skipped(const std::string& path) const {
-    for (std::string at = parent_of(path); os::is_below(at, workspace_); at = parent_of(at)) {
+  // Entries come directory by directory.
+  bool is_below_skipped(const WalkEntry& entry) {
+    const auto directory = std::string_view(entry.path).substr(0, entry.path.size() - entry.name.size() - 1);
+    if (directory == directory_) return is_directory_skipped_;
+    directory_ = directory;
+    is_directory_skipped_ = false;
+    for (std::string at = directory_; !is_directory_skipped_ && os::is_below(at, workspace_); at = parent_of(at)) {
       const char* name = at.c_str() + at.rfind('/') + 1;
-      if (std::string_view(name) == ".git" || matches(kSkippedDirectories, name)) return true;
+      is_directory_skipped_ = std::string_view(name) == ".git" || matches(kSkippedDirectories, name);
     }
-    return false;
+    return is_directory_skipped_;
   }
 
   void hide(const std::string& directory) {
@@ -176,6 +181,8 @@ class Finder {
   Findings found_;
   std::optional<RepositoryFinder> repositories_;  // in a writable workspace
   std::vector<std::string> secrets_;
+  std::string directory_;  // of the last entry
+  bool is_directory_skipped_ = false;
 };
 
 }  // namespace
