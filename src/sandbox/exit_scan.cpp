@@ -14,6 +14,7 @@
 #include "sandbox/git_config.h"
 #include "sandbox/git_files.h"
 #include "sandbox/held_directory.h"
+#include "sandbox/protected_names.h"
 #include "sandbox/scan_baseline.h"
 #include "sandbox/walk.h"
 
@@ -28,6 +29,11 @@ constexpr std::uint64_t kMaxInPin = 4096;  // entries of a directory that was pi
 
 using Behind = ScanBaseline::Behind;
 using Origin = ScanBaseline::Origin;
+
+bool is_mercurial_setting(const std::string& directory, const std::string& name) {
+  return directory.ends_with("/.hg") &&
+         std::find(kMercurialSettings.begin(), kMercurialSettings.end(), name) != kMercurialSettings.end();
+}
 
 class Scanner {
  public:
@@ -79,7 +85,7 @@ class Scanner {
     }
     if (name == "HEAD") in_directory(parent, [&](const HeldDirectory& directory) { check_bare(directory); });
     const bool is_reported =
-        baseline_.is_beneath_skipped(parent) ? name == "hgrc" && parent.ends_with("/.hg") : is_setting(name.c_str());
+        baseline_.is_beneath_skipped(parent) ? is_mercurial_setting(parent, name) : is_setting(name.c_str());
     if (is_reported) in_directory(parent, [&](const HeldDirectory& directory) { check_setting(directory, name); });
     if (!is_skipped(name)) return true;
     if (entry.type == DT_DIR) later_.push_back(entry.path);

@@ -108,7 +108,9 @@ class Finder {
       return false;
     }
     if (repositories_ && is_setting(name)) repositories_->pin(entry.path);
-    if (repositories_ && entry.name == ".hg") repositories_->pin(entry.path + "/hgrc");
+    if (repositories_ && entry.name == ".hg") {
+      for (const std::string_view file : kMercurialSettings) repositories_->pin(entry.path + "/" + std::string(file));
+    }
     const bool is_secret = is_listed || (matches(kSecretFiles, name) && !matches(kNoSecrets, name));
     if (is_secret && entry.type == DT_REG) secrets_.push_back(entry.path);
     if (is_secret && entry.type == DT_LNK) add_target(entry.path);
