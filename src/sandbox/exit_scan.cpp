@@ -259,6 +259,7 @@ class Scanner {
       check_hooks(git, "hooks");
       check_commondir(git, depth);
       for (const char* name : {"config", "config.worktree"}) check_config(git, name);
+      check_rebase(git);
     });
     for (const char* kind : {"/modules", "/worktrees"}) check_below(path + kind, depth);
   }
@@ -309,6 +310,20 @@ class Scanner {
     if (!text || (!is_expected && !git.look_at("commondir"))) return;
     const auto common = os::real_path(commondir_target(*text, git.path()));
     if (common && os::is_within(*common, root_.path())) check_repository(*common, depth + 1);
+  }
+
+  // "git rebase --continue" runs what the list says; "git am --continue" (rebase-apply) and "git cherry-pick
+  // --continue" (sequencer) refuse commands in theirs.
+  void check_rebase(const HeldDirectory& git) {
+    if (is_type(git.look_at("rebase-merge"), S_IFLNK)) return check_todo(git, "rebase-merge");
+    const auto rebase = git.look_at("rebase-merge") ? open(git.path_of("rebase-merge")) : std::nullopt;
+    if (rebase && rebase->look_at("git-rebase-todo")) check_todo(*rebase, "git-rebase-todo");
+  }
+
+  void check_todo(const HeldDirectory& directory, const std::string& name) {
+    if (baseline_.origin_by_time(directory, name) == Origin::old) return;
+    const auto text = read_small_file_at(directory.fd(), name.c_str());
+    if (!text || has_command(*text)) suspect(directory.path_of(name));
   }
 
   void check_config(const HeldDirectory& directory, const std::string& name) {
@@ -372,6 +387,18 @@ std::vector<std::string> ScanReport::sentences() const {
   for (const std::string& path : suspicious) all.push_back("new, and may run code on the host: " + path);
   all.insert(all.end(), notes.begin(), notes.end());
   return all;
+}
+
+bool has_command(std::string_view todo) {
+  constexpr std::string_view kBlanks = " \t";
+  while (!todo.empty()) {
+    std::string_view line = todo.substr(0, todo.find('\n'));
+    todo.remove_prefix(std::min(line.size() + 1, todo.size()));
+    line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
+    const std::string_view word = line.substr(0, line.find_first_of(kBlanks));
+    if ((word == "exec" || word == "x") && word.size() < line.size()) return true;
+  }
+  return false;
 }
 
 ScanReport scan_at_exit(const Findings& at_launch) {
