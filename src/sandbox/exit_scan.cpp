@@ -305,7 +305,9 @@ class Scanner {
     if (!git.look_at("commondir")) return;
     const auto text = read_small_file_at(git.fd(), "commondir");
     const bool is_worktree = parent_of(git.path()).ends_with("/worktrees");
-    const bool is_expected = baseline_.is_as_pinned(git, "commondir") || (is_worktree && text == "../..\n");
+    // Another sandbox may just have made a placeholder: that is the same to git as none.
+    const bool is_expected =
+        baseline_.is_as_pinned(git, "commondir") || text == kPlaceholderText || (is_worktree && text == "../..\n");
     if (!is_expected) set_aside(git, "commondir");
     if (!text || (!is_expected && !git.look_at("commondir"))) return;
     const auto common = os::real_path(commondir_target(*text, git.path()));
