@@ -15,6 +15,7 @@
 #include "sandbox/git_files.h"
 #include "sandbox/held_directory.h"
 #include "sandbox/protected_names.h"
+#include "sandbox/scan_baseline.h"
 #include "sandbox/walk.h"
 
 namespace sallyport::sandbox {
@@ -23,22 +24,21 @@ namespace {
 // More hooks than this are not a person's: their directory is set aside as a whole.
 constexpr std::size_t kMaxHooks = 64;
 constexpr std::size_t kMaxChildren = 1024;
-constexpr int kMaxDepth = 4;  // of submodules in submodules, and of common directories
+constexpr int kMaxDepth = 4;               // of submodules in submodules, and of common directories
+constexpr std::uint64_t kMaxInPin = 4096;  // entries of a directory that was pinned
 
-FileId id_of(const struct stat& info) { return {info.st_dev, info.st_ino}; }
-bool is_type(const std::optional<struct stat>& info, mode_t type) { return info && (info->st_mode & S_IFMT) == type; }
+using Behind = ScanBaseline::Behind;
+using Origin = ScanBaseline::Origin;
 
-bool is_skipped(std::string_view name) {
-  return std::find(kSkippedDirectories.begin(), kSkippedDirectories.end(), name) != kSkippedDirectories.end();
+bool is_mercurial_setting(const std::string& directory, const std::string& name) {
+  return directory.ends_with("/.hg") &&
+         std::find(kMercurialSettings.begin(), kMercurialSettings.end(), name) != kMercurialSettings.end();
 }
 
 class Scanner {
  public:
-  Scanner(const Findings& at_launch, const HeldDirectory& root) : at_launch_(at_launch), root_(root) {
-    for (const auto* paths : {&at_launch.pins, &at_launch.pin_writable, &at_launch.mask_directories}) {
-      known_.insert(paths->begin(), paths->end());
-    }
-  }
+  Scanner(const Findings& at_launch, const HeldDirectory& root)
+      : at_launch_(at_launch), root_(root), baseline_(at_launch, root) {}
 
   // What the host's git is sure to use comes first, what is large and seldom holds anything last.
   ScanReport scan() {
@@ -59,7 +59,7 @@ class Scanner {
   void search(const std::string& from) {
     WalkBounds bounds = bounds_;
     bounds.entries -= std::min(bounds.entries, entries_);
-    bounds.time = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - std::chrono::steady_clock::now());
+    bounds.time = time_left();
     const WalkResult walked = walk(root_, from, bounds, [&](const WalkEntry& entry) { return visit(entry); });
     entries_ += walked.entries;
     was_cut_ = was_cut_ || walked.was_cut;
@@ -68,9 +68,10 @@ class Scanner {
 
   // Closed to us, but git may reach what it knows the name of.
   void search_closed(const std::string& path) {
-    if (known_.contains(path)) return;
+    if (baseline_.is_known(path)) return;
     const auto directory = root_.open_inside(path);
-    const bool is_open = directory && may_be_new(*directory) && opened_.insert(path).second && directory->open_up();
+    const bool is_open =
+        directory && baseline_.may_be_new(*directory) && opened_.insert(path).second && directory->open_up();
     if (is_open) return later_.push_back(path);
     report_.notes.push_back(path + " cannot be searched, and was not looked into");
   }
@@ -84,7 +85,7 @@ class Scanner {
     }
     if (name == "HEAD") in_directory(parent, [&](const HeldDirectory& directory) { check_bare(directory); });
     const bool is_reported =
-        is_beneath_skipped(parent) ? name == "hgrc" && parent.ends_with("/.hg") : is_setting(name.c_str());
+        baseline_.is_beneath_skipped(parent) ? is_mercurial_setting(parent, name) : is_setting(name.c_str());
     if (is_reported) in_directory(parent, [&](const HeldDirectory& directory) { check_setting(directory, name); });
     if (!is_skipped(name)) return true;
     if (entry.type == DT_DIR) later_.push_back(entry.path);
@@ -106,67 +107,55 @@ class Scanner {
     }
     const auto info = directory->look();
     const bool is_closed = info && (info->st_mode & S_IRWXU) != S_IRWXU && ::geteuid() != 0;
-    if (is_closed && !known_.contains(path) && may_be_new(*directory)) (void)directory->open_up();
+    if (is_closed && !baseline_.is_known(path) && baseline_.may_be_new(*directory)) (void)directory->open_up();
     return directory;
-  }
-
-  // ---- what was there before ----
-
-  // Pinned, and still where it was: a pin cannot be moved, but a directory above it can.
-  bool is_as_pinned(const HeldDirectory& directory, const std::string& name) const {
-    return known_.contains(directory.path_of(name)) && is_in_place(directory);
-  }
-
-  bool is_in_place(const HeldDirectory& directory) const {
-    const auto then = at_launch_.parents.find(directory.path());
-    const auto now = directory.look();
-    return then != at_launch_.parents.end() && now && id_of(*now) == then->second;
-  }
-
-  bool is_beneath_skipped(const std::string& path) const {
-    for (std::size_t at = root_.path().size(); at < path.size();) {
-      const std::size_t end = std::min(path.find('/', at + 1), path.size());
-      if (is_skipped(std::string_view(path).substr(at + 1, end - at - 1))) return true;
-      at = end;
-    }
-    return false;
-  }
-
-  // Everything that is found there and was not listed at launch is new.
-  bool is_listed(const std::string& directory) const {
-    return !at_launch_.is_partial && !is_beneath_skipped(directory);
-  }
-
-  bool has_changed(const struct stat& info) const {
-    // The kernel dates changes itself: what runs inside cannot choose this time.
-    return info.st_ctim.tv_sec * std::int64_t{1'000'000'000} + info.st_ctim.tv_nsec >= at_launch_.taken_at;
-  }
-
-  bool may_be_new(const HeldDirectory& directory) const {
-    const auto info = directory.look();
-    return is_listed(parent_of(directory.path())) || !info || has_changed(*info);
-  }
-
-  enum class Origin { old, unclear, fresh };
-
-  Origin origin_of(const HeldDirectory& directory, const std::string& name) {
-    if (is_listed(directory.path())) return Origin::fresh;
-    const auto info = directory.look_at(name);
-    if (!info || has_changed(*info)) return Origin::fresh;
-    // Unchanged; but a directory above may have been moved here, which changes only that one.
-    for (std::string path = directory.path(); path != root_.path(); path = parent_of(path)) {
-      const auto above = root_.open_inside(path);
-      if (above && is_in_place(*above)) return Origin::old;
-      const auto above_info = above ? above->look() : std::nullopt;
-      if (!above_info || has_changed(*above_info)) return Origin::unclear;
-    }
-    return Origin::old;
   }
 
   // ---- judging ----
 
+  using Judge = void (Scanner::*)(const HeldDirectory& directory, const std::string& name);
+
   void check_setting(const HeldDirectory& directory, const std::string& name) {
-    if (!is_as_pinned(directory, name) && origin_of(directory, name) != Origin::old) suspect(directory.path_of(name));
+    const std::string path = directory.path_of(name);
+    if (baseline_.was_link(path) && is_type(directory.look_at(name), S_IFLNK)) {
+      check_link(directory, name, &Scanner::judge_setting);
+    } else if (baseline_.is_as_pinned(directory, name)) {
+      check_pinned(path, &Scanner::judge_setting);
+    } else if (baseline_.origin_of(directory, name) != Origin::old) {
+      suspect(path);
+    }
+  }
+
+  // The files and links in a directory that was pinned, or that was behind a link in one.
+  void check_pinned(const std::string& path, Judge judge) {
+    if (!root_.open_inside(path) || !inside_.insert(path).second) return;
+    const WalkResult walked = walk(root_, path, {time_left(), kMaxInPin}, [&](const WalkEntry& entry) {
+      const std::string name(entry.name);
+      const bool is_used = entry.type != DT_DIR && !name.ends_with(".sample") && !name.ends_with(".quarantined");
+      const auto directory = is_used ? root_.open_inside(parent_of(entry.path)) : std::nullopt;
+      if (directory && entry.type == DT_LNK) check_link(*directory, name, judge);
+      if (directory && baseline_.is_written(*directory, name)) (this->*judge)(*directory, name);
+      return !is_skipped(name);
+    });
+    was_cut_ = was_cut_ || walked.was_cut;
+  }
+
+  void check_link(const HeldDirectory& directory, const std::string& name, Judge judge) {
+    if (baseline_.look_behind(directory, name) != Behind::same) return (this->*judge)(directory, name);
+    if (const auto target = baseline_.target_of(directory, name)) check_pinned(*target, judge);
+  }
+
+  void judge_setting(const HeldDirectory& directory, const std::string& name) { suspect(directory.path_of(name)); }
+
+  // Only what may have been done from inside is set aside: the host writes behind pins as well.
+  void judge_hook(const HeldDirectory& directory, const std::string& name) {
+    const std::string path = directory.path_of(name);
+    const bool was_link = baseline_.was_link(path);
+    const bool may_be_from_inside =
+        was_link ? baseline_.look_behind(directory, name) == Behind::other : baseline_.had_other_names(path);
+    // A link that did not change itself is not known for new by its time.
+    if (!may_be_from_inside || (was_link && !baseline_.is_listed(directory.path()))) return suspect(path);
+    set_aside(directory, name);
   }
 
   // The target to look at, if it is inside. A link that is new or leads elsewhere than at launch is set aside.
@@ -199,7 +188,8 @@ class Scanner {
         case Configured::Kind::hooks:
           return check_hooks(directory, name);
         case Configured::Kind::hook:
-          if (!is_as_pinned(directory, name)) set_aside(directory, name);
+          if (!baseline_.is_where_pinned(directory, name)) return set_aside(directory, name);
+          if (baseline_.is_written(directory, name)) judge_hook(directory, name);
           return;
         case Configured::Kind::config:
           return check_config(directory, name);
@@ -249,7 +239,11 @@ class Scanner {
     const auto real = target ? os::real_path(*target) : std::nullopt;
     if (!real) return;
     if (os::is_below(*real, root_.path())) return check_repository(*real, 0);
-    if (!is_as_pinned(directory, name)) set_aside(directory, name);
+    if (!baseline_.is_as_pinned(directory, name)) set_aside(directory, name);
+  }
+
+  std::chrono::milliseconds time_left() const {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - std::chrono::steady_clock::now());
   }
 
   // One for all of it: repositories with thousands of submodules count like files.
@@ -265,6 +259,7 @@ class Scanner {
       check_hooks(git, "hooks");
       check_commondir(git, depth);
       for (const char* name : {"config", "config.worktree"}) check_config(git, name);
+      check_rebase(git);
     });
     for (const char* kind : {"/modules", "/worktrees"}) check_below(path + kind, depth);
   }
@@ -287,7 +282,10 @@ class Scanner {
 
   void check_hooks(const HeldDirectory& directory, const std::string& name) {
     const auto info = directory.look_at(name);
-    if (is_as_pinned(directory, name) || !info) return;
+    if (!info) return;
+    if (baseline_.is_as_pinned(directory, name)) {
+      return check_pinned(directory.path_of(name), &Scanner::judge_hook);
+    }
     if (is_type(info, S_IFLNK)) {
       const auto target = follow(directory, name);
       if (target) at(*target, [&](const HeldDirectory& holder, const std::string& real) { check_hooks(holder, real); });
@@ -307,16 +305,32 @@ class Scanner {
     if (!git.look_at("commondir")) return;
     const auto text = read_small_file_at(git.fd(), "commondir");
     const bool is_worktree = parent_of(git.path()).ends_with("/worktrees");
-    const bool is_expected = is_as_pinned(git, "commondir") || (is_worktree && text == "../..\n");
+    // Another sandbox may just have made a placeholder: that is the same to git as none.
+    const bool is_expected =
+        baseline_.is_as_pinned(git, "commondir") || text == kPlaceholderText || (is_worktree && text == "../..\n");
     if (!is_expected) set_aside(git, "commondir");
     if (!text || (!is_expected && !git.look_at("commondir"))) return;
     const auto common = os::real_path(commondir_target(*text, git.path()));
     if (common && os::is_within(*common, root_.path())) check_repository(*common, depth + 1);
   }
 
+  // "git rebase --continue" runs what the list says; "git am --continue" (rebase-apply) and "git cherry-pick
+  // --continue" (sequencer) refuse commands in theirs.
+  void check_rebase(const HeldDirectory& git) {
+    if (is_type(git.look_at("rebase-merge"), S_IFLNK)) return check_todo(git, "rebase-merge");
+    const auto rebase = git.look_at("rebase-merge") ? open(git.path_of("rebase-merge")) : std::nullopt;
+    if (rebase && rebase->look_at("git-rebase-todo")) check_todo(*rebase, "git-rebase-todo");
+  }
+
+  void check_todo(const HeldDirectory& directory, const std::string& name) {
+    if (baseline_.origin_by_time(directory, name) == Origin::old) return;
+    const auto text = read_small_file_at(directory.fd(), name.c_str());
+    if (!text || has_command(*text)) suspect(directory.path_of(name));
+  }
+
   void check_config(const HeldDirectory& directory, const std::string& name) {
     const auto info = directory.look_at(name);
-    if (is_as_pinned(directory, name) || !info) return;
+    if (baseline_.is_as_pinned(directory, name) || !info) return;
     if (is_type(info, S_IFLNK)) {
       const auto target = follow(directory, name);
       if (target)
@@ -345,7 +359,7 @@ class Scanner {
   void suspect(const std::string& path) { report_.suspicious.push_back(path); }
 
   void set_aside(const HeldDirectory& directory, const std::string& name) {
-    const Origin origin = origin_of(directory, name);
+    const Origin origin = baseline_.origin_of(directory, name);
     if (origin == Origin::old) return;
     const std::string path = directory.path_of(name);
     const bool is_moved =
@@ -355,6 +369,7 @@ class Scanner {
 
   const Findings& at_launch_;
   const HeldDirectory& root_;
+  const ScanBaseline baseline_;
   ScanReport report_;
   // Longer than at launch, where somebody waits: what is not looked at stays.
   const WalkBounds bounds_{std::chrono::seconds(2)};
@@ -362,7 +377,7 @@ class Scanner {
   bool was_cut_ = false;
   std::uint64_t entries_ = 0;
   std::vector<std::string> later_;  // directories to search when all else has been
-  std::set<std::string> known_, checked_, opened_;
+  std::set<std::string> checked_, opened_, inside_;
 };
 
 }  // namespace
@@ -374,6 +389,18 @@ std::vector<std::string> ScanReport::sentences() const {
   for (const std::string& path : suspicious) all.push_back("new, and may run code on the host: " + path);
   all.insert(all.end(), notes.begin(), notes.end());
   return all;
+}
+
+bool has_command(std::string_view todo) {
+  constexpr std::string_view kBlanks = " \t";
+  while (!todo.empty()) {
+    std::string_view line = todo.substr(0, todo.find('\n'));
+    todo.remove_prefix(std::min(line.size() + 1, todo.size()));
+    line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
+    const std::string_view word = line.substr(0, line.find_first_of(kBlanks));
+    if ((word == "exec" || word == "x") && word.size() < line.size()) return true;
+  }
+  return false;
 }
 
 ScanReport scan_at_exit(const Findings& at_launch) {

@@ -66,6 +66,7 @@ class Finder {
     if (repositories_) repositories_->add_top();
     const WalkResult walked = walk(workspace_, bounds, [&](const WalkEntry& entry) { return visit(entry); });
     found_.was_cut = found_.was_cut || walked.was_cut;
+    if (repositories_) repositories_->look_into_pins();
     found_.has_more = repositories_ && repositories_->has_more();
     found_.is_partial = found_.was_cut || found_.has_more;
     found_.has_changed = walked.has_changed;
@@ -92,23 +93,23 @@ class Finder {
       deny(entry);
       return false;
     }
+    if (entry.type == DT_SOCK) found_.masks.push_back(entry.path);  // somebody on the host listens there
     // What is denied must be found wherever it is. For the rest there are places with nothing to act on.
     const bool must_see_all = !deny_patterns_.empty();
-    if (must_see_all && is_below_skipped(entry.path)) return true;
+    if (is_below_skipped(entry)) return must_see_all;
     if (entry.name == "HEAD" && repositories_) repositories_->add_bare(parent_of(entry.path));
     if (entry.name == ".git") {
       if (repositories_ && entry.path != workspace_ + "/.git") repositories_->add(entry.path, parent_of(entry.path));
-      return must_see_all;
+      return true;  // git's own programs listen in there, not deeper
     }
-    if (entry.type == DT_SOCK) found_.masks.push_back(entry.path);  // somebody on the host listens there
     const bool is_listed = is_listed_path(entry.path);
     if (entry.type == DT_DIR && (is_listed || matches(kSecretDirectories, name))) {
       found_.mask_directories.push_back(entry.path);
       return false;
     }
-    if (repositories_ && (entry.type == DT_DIR || entry.type == DT_REG)) {
-      if (is_setting(name)) found_.pins.push_back(entry.path);
-      if (entry.name == ".hg") pin_if_there(entry.path + "/hgrc");
+    if (repositories_ && is_setting(name)) repositories_->pin(entry.path);
+    if (repositories_ && entry.name == ".hg") {
+      for (const std::string_view file : kMercurialSettings) repositories_->pin(entry.path + "/" + std::string(file));
     }
     const bool is_secret = is_listed || (matches(kSecretFiles, name) && !matches(kNoSecrets, name));
     if (is_secret && entry.type == DT_REG) secrets_.push_back(entry.path);
@@ -134,17 +135,17 @@ class Finder {
     (S_ISDIR(info.st_mode) ? found_.mask_directories : found_.masks).push_back(path);
   }
 
-  bool is_below_skipped(const std::string& path) const {
-    for (std::string at = parent_of(path); os::is_below(at, workspace_); at = parent_of(at)) {
+  // Entries come directory by directory.
+  bool is_below_skipped(const WalkEntry& entry) {
+    const auto directory = std::string_view(entry.path).substr(0, entry.path.size() - entry.name.size() - 1);
+    if (directory == directory_) return is_directory_skipped_;
+    directory_ = directory;
+    is_directory_skipped_ = false;
+    for (std::string at = directory_; !is_directory_skipped_ && os::is_below(at, workspace_); at = parent_of(at)) {
       const char* name = at.c_str() + at.rfind('/') + 1;
-      if (std::string_view(name) == ".git" || matches(kSkippedDirectories, name)) return true;
+      is_directory_skipped_ = std::string_view(name) == ".git" || matches(kSkippedDirectories, name);
     }
-    return false;
-  }
-
-  void pin_if_there(const std::string& path) {
-    struct stat info{};
-    if (::lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) found_.pins.push_back(path);
+    return is_directory_skipped_;
   }
 
   void hide(const std::string& directory) {
@@ -182,6 +183,8 @@ class Finder {
   Findings found_;
   std::optional<RepositoryFinder> repositories_;  // in a writable workspace
   std::vector<std::string> secrets_;
+  std::string directory_;  // of the last entry
+  bool is_directory_skipped_ = false;
 };
 
 }  // namespace
@@ -192,7 +195,15 @@ FileId file_id(const std::string& path) {
   return {info.st_dev, info.st_ino};
 }
 
+std::int64_t changed_at(const struct stat& info) {
+  return info.st_ctim.tv_sec * std::int64_t{1'000'000'000} + info.st_ctim.tv_nsec;
+}
+
 bool is_setting(const char* name) { return matches(kSettings, name); }
+
+bool is_skipped(std::string_view name) {
+  return std::find(kSkippedDirectories.begin(), kSkippedDirectories.end(), name) != kSkippedDirectories.end();
+}
 
 void drop_covers(Findings& findings) {
   for (auto* covers : {&findings.pin_writable, &findings.pins, &findings.masks, &findings.mask_directories,
@@ -222,6 +233,11 @@ std::vector<std::string> remarks(const Findings& findings) {
   for (const std::string& path : findings.unread_indexes) {
     lines.push_back(path +
                     "/index could not be read: what looks like a secret was hidden there, even where git tracks it");
+  }
+  for (const auto& [path, pin] : findings.doubtful_pins) {
+    if (!pin.has_other_names) continue;
+    lines.push_back(path +
+                    " is read-only inside, but has another name (a hard link) through which it could be written");
   }
   for (const auto& [path, real] : findings.left_out) {
     lines.push_back(path + " is behind a link that a sandbox may have made, and was left out; if it is yours, let a " +

@@ -4,6 +4,8 @@
 // found by the scan at exit (exit_scan.h).
 #pragma once
 
+#include <sys/stat.h>
+
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -33,6 +35,16 @@ struct Link {
 using FileId = std::pair<std::uint64_t, std::uint64_t>;  // device and inode
 FileId file_id(const std::string& path);                 // zeros: not there
 
+// The kernel dates changes itself: what runs inside cannot choose this time. In nanoseconds.
+std::int64_t changed_at(const struct stat& info);
+
+// A pinned file that may be written all the same, because it has another name (a hard link) on which there is no pin;
+// or one that changed so shortly before the launch that its time alone would not tell.
+struct DoubtfulPin {
+  std::int64_t changed_at = 0;
+  bool has_other_names = false;
+};
+
 struct Findings {
   std::string workspace;  // without links; empty: there was nothing to look for
   FileId workspace_id;
@@ -40,9 +52,10 @@ struct Findings {
   std::int64_t taken_at = 0;  // nanoseconds, on the clock by which the kernel dates changes of files
   // Not all that was there is listed, or not all of it was covered: what did not change since is not new either.
   bool is_partial = false;
-  std::vector<std::string> pin_writable;  // mount points that stay writable, such as .git itself
-  std::vector<std::string> pins;          // read-only
-  std::vector<std::string> masks;         // files that read as empty
+  std::vector<std::string> pin_writable;             // mount points that stay writable, such as .git itself
+  std::vector<std::string> pins;                     // read-only
+  std::map<std::string, DoubtfulPin> doubtful_pins;  // by file, also those in directories that are pinned
+  std::vector<std::string> masks;                    // files that read as empty
   std::vector<std::string> mask_directories;
   std::vector<std::string> tracked_secrets;  // in git's objects anyway: reported, not masked
   // Tracked with another content than they have: masked so that git cannot take the mask for the file.
@@ -67,6 +80,8 @@ struct Findings {
 
 // Whether a file or directory of this name makes a host program run code (kSettings).
 bool is_setting(const char* name);
+// Whether files in it are not looked at one by one (kSkippedDirectories).
+bool is_skipped(std::string_view name);
 
 // For a sandbox that can cover nothing: only what the scan at exit needs is left.
 void drop_covers(Findings& findings);
@@ -82,7 +97,7 @@ struct WalkBounds {
 Findings find_protected(const std::string& workspace, const std::string& home, bool is_writable,
                         const std::vector<std::string>& deny_patterns, const WalkBounds& bounds);
 
-// What is to be said of secrets that git tracks, as sentences.
+// What is to be said of secrets that git tracks and of pins that do not hold, as sentences.
 std::vector<std::string> remarks(const Findings& findings);
 
 inline constexpr std::string_view kPlaceholderText = ".";  // "the common directory is this one": no change

@@ -68,7 +68,7 @@ Protections describe(const Spec& spec, const Plan& plan, const os::Cgroup& cgrou
   }
   if (plan.findings.has_more) {
     in_force.lost.emplace_back(
-        "not every repository is protected: there are too many, or a configuration is too large");
+        "not every repository or setting is protected: there are too many, or a configuration is too large");
   }
   if (spec.limits.memory_bytes != 0 && in_force.memory == Force::none)
     in_force.lost.emplace_back("no memory limit on the whole");

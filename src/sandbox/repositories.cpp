@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/unique_fd.h"
@@ -13,6 +14,7 @@
 #include "sandbox/git_files.h"
 #include "sandbox/held_directory.h"
 #include "sandbox/protected_names.h"
+#include "sandbox/walk.h"
 
 namespace sallyport::sandbox {
 namespace {
@@ -21,6 +23,7 @@ constexpr std::size_t kMaxRepositories = 32;  // pins per launch stay few; the o
 constexpr std::size_t kMaxChildren = 1024;    // worktrees or submodules of one repository
 constexpr std::size_t kMaxConfigs = 64;       // included by one repository
 constexpr int kMaxIncludeDepth = 10;          // as git's own
+constexpr std::uint64_t kMaxInPins = 4096;    // entries of directories that are pinned
 
 mode_t type_of(const std::string& path) {
   struct stat info{};
@@ -133,9 +136,51 @@ void RepositoryFinder::add_modules(const std::string& directory, int depth) {
 void RepositoryFinder::pin(const std::string& path) {
   if (is_plain(path)) found_.pins.push_back(path);
   if (type_of(path) != S_IFLNK) return;
+  if (const std::string target = remember_link(path); !target.empty()) found_.pins.push_back(target);
+}
+
+// What is to be pinned in its stead, or nothing. A directory that the link itself is in is more than was meant.
+std::string RepositoryFinder::remember_link(const std::string& path) {
   const std::string target = os::real_path(path).value_or("");
   found_.links[path] = {link_text(AT_FDCWD, path), target};
-  if (os::is_below(target, workspace_) && is_plain(target)) found_.pins.push_back(target);
+  const bool can_be_pinned = os::is_below(target, workspace_) && is_plain(target) && !os::is_within(path, target);
+  return can_be_pinned ? target : std::string();
+}
+
+void RepositoryFinder::look_into_pins() {
+  std::uint64_t left = kMaxInPins;
+  std::set<std::string> seen;
+  std::set<std::string> pinned(found_.pins.begin(), found_.pins.end());
+  const auto is_held = [&](std::string path) {
+    while (!pinned.contains(path) && path != workspace_) path = parent_of(path);
+    return path != workspace_;
+  };
+  for (std::size_t next = 0; next < found_.pins.size(); ++next) {
+    const std::string path = found_.pins[next];
+    if (!seen.insert(path).second) continue;
+    if (type_of(path) != S_IFDIR) {
+      note_doubts(path);
+      continue;
+    }
+    const WalkResult walked = walk(path, {.entries = left}, [&](const WalkEntry& entry) {
+      if (entry.type == DT_REG && !entry.name.ends_with(".sample")) note_doubts(entry.path);
+      const std::string target = entry.type == DT_LNK ? remember_link(entry.path) : std::string();
+      if (!target.empty() && !is_held(target)) {
+        found_.pins.push_back(target);
+        pinned.insert(target);
+      }
+      return !is_skipped(entry.name);
+    });
+    left -= std::min(left, walked.entries);
+    has_more_ = has_more_ || walked.was_cut;
+  }
+}
+
+void RepositoryFinder::note_doubts(const std::string& path) {
+  struct stat info{};
+  if (::lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return;
+  const std::int64_t time = changed_at(info);
+  if (info.st_nlink > 1 || time >= found_.taken_at) found_.doubtful_pins[path] = {time, info.st_nlink > 1};
 }
 
 void RepositoryFinder::add_configured(Configured::Kind kind, const std::string& path) {

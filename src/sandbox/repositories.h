@@ -22,6 +22,10 @@ class RepositoryFinder {
   void add(const std::string& git, const std::string& tree);
   // A directory with a HEAD: git takes it for a repository if the rest is there too.
   void add_bare(const std::string& directory);
+  // Also what a link leads to, if that is inside; the link itself can only be remembered.
+  void pin(const std::string& path);
+  // Once all pins are found. Links in them lead to more.
+  void look_into_pins();
   // Some were left out, because there are too many.
   bool has_more() const { return has_more_; }
 
@@ -31,7 +35,8 @@ class RepositoryFinder {
   void add_directory(const std::string& git);
   void remember_settings(const std::string& file, std::string_view config);
   void add_modules(const std::string& directory, int depth);
-  void pin(const std::string& path);
+  std::string remember_link(const std::string& path);
+  void note_doubts(const std::string& path);
   void add_configured(Configured::Kind kind, const std::string& path);
   void add_hooks(const std::vector<std::string>& values, const std::string& tree);
   void read_config(const std::string& file, std::vector<std::string>& hooks, std::set<std::string>& read, int depth);

@@ -26,6 +26,10 @@ void fields(Visitor& v, Link& m) {
   v(m.text, m.resolved);
 }
 template <typename Visitor>
+void fields(Visitor& v, DoubtfulPin& m) {
+  v(m.changed_at, m.has_other_names);
+}
+template <typename Visitor>
 void fields(Visitor& v, Configured& m) {
   auto kind = static_cast<std::uint8_t>(m.kind);
   v(kind, m.path, m.resolved);
@@ -34,15 +38,15 @@ void fields(Visitor& v, Configured& m) {
 // What concerns the scan.
 template <typename Visitor>
 void fields(Visitor& v, Findings& m) {
-  v(m.workspace, m.workspace_id, m.needs_scan, m.taken_at, m.is_partial, m.pin_writable, m.pins, m.mask_directories,
-    m.configured, m.links, m.parents, m.own_settings);
+  v(m.workspace, m.workspace_id, m.needs_scan, m.taken_at, m.is_partial, m.pin_writable, m.pins, m.doubtful_pins,
+    m.mask_directories, m.configured, m.links, m.parents, m.own_settings);
 }
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
 struct Record {
-  std::uint32_t version = 1;
+  std::uint32_t version = 2;
   std::int32_t pid = 0;  // of pid 1
   std::string name;
   Findings findings;

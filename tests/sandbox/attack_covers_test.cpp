@@ -132,7 +132,12 @@ TEST_P(CoverAttack, ReadsTheSecretsOfOtherTools) {
 
 TEST_P(CoverAttack, WritesTheConfigurationOfMercurial) {
   const std::string hgrc = write("workspace/.hg/hgrc", "[ui]\n");
+  const std::string other = write("workspace/.hg/hgrc-not-shared", "[ui]\n");
   EXPECT_TRUE(is_refused(attack({"write", hgrc})));
+  EXPECT_TRUE(is_refused(attack({"write", other})));
+  const Outcome outcome = shell("mkdir -p new/.hg && touch new/.hg/hgrc new/.hg/hgrc-not-shared");
+  EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + "/new/.hg/hgrc"));
+  EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + "/new/.hg/hgrc-not-shared"));
   EXPECT_TRUE(is_refused(attack({"rename", workspace_ + "/.hg", workspace_ + "/old"})));
 }
 

@@ -281,10 +281,28 @@ TEST_P(GitAttack, LeavesMoreHooksThanTheScanHasTimeFor) {
 }
 
 TEST_P(GitAttack, WritesEditorAndAgentSettings) {
-  for (const char* path :
-       {".vscode/tasks.json", ".idea/workspace.xml", ".claude/settings.json", ".envrc", ".gemini/settings.json",
-        ".codex/config.toml", ".opencode/plugin/p.ts", "sub/opencode.json", "opencode.jsonc", ".pdbrc",
-        ".aider.conf.yml", ".cursor/mcp.json", ".kiro/hooks/h", ".windsurf/hooks.json", ".continue/config.yaml"}) {
+  for (const char* path : {".vscode/tasks.json",
+                           ".idea/workspace.xml",
+                           ".claude/settings.json",
+                           ".envrc",
+                           ".gemini/settings.json",
+                           ".codex/config.toml",
+                           ".opencode/plugin/p.ts",
+                           "sub/opencode.json",
+                           "opencode.jsonc",
+                           ".pdbrc",
+                           ".aider.conf.yml",
+                           ".cursor/mcp.json",
+                           ".kiro/hooks/h",
+                           ".windsurf/hooks.json",
+                           ".continue/config.yaml",
+                           ".helix/languages.toml",
+                           ".Rprofile",
+                           ".ghci",
+                           ".iex.exs",
+                           ".ocamlinit",
+                           ".octaverc",
+                           ".perldb"}) {
     const std::string settings = write(std::string("workspace/") + path, "{}");
     EXPECT_TRUE(is_refused(attack({"write", settings}))) << path;
   }
@@ -293,8 +311,9 @@ TEST_P(GitAttack, WritesEditorAndAgentSettings) {
 TEST_P(GitAttack, LeavesNewSettingsWhichAreReported) {
   const Outcome outcome = shell(
       "mkdir .vscode .codex .opencode && echo '{}' > .vscode/tasks.json && touch .codex/config.toml .pdbrc "
-      "opencode.json");
-  for (const char* name : {".vscode", ".codex", ".opencode", ".pdbrc", "opencode.json"}) {
+      "opencode.json .Rprofile .ghci && mkdir .helix");
+  for (const char* name :
+       {".vscode", ".codex", ".opencode", ".pdbrc", "opencode.json", ".Rprofile", ".ghci", ".helix"}) {
     EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + "/" + name)) << name;
   }
 }

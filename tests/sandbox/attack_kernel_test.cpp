@@ -225,7 +225,11 @@ TEST_P(KernelAttack, ConnectsToAnAbstractSocketOfTheHost) {
 }
 
 TEST_P(KernelAttack, ConnectsToSocketFilesOfTheHost) {
-  for (const std::string& path : {home_ + "/agent.sock", workspace_ + "/docker.sock"}) {
+  make_directory("workspace/.git");
+  make_directory("workspace/sub/.git");
+  make_directory("workspace/node_modules/m");
+  for (const std::string& path : {home_ + "/agent.sock", workspace_ + "/docker.sock", workspace_ + "/.git/daemon.ipc",
+                                  workspace_ + "/sub/.git/daemon.ipc", workspace_ + "/node_modules/m/s"}) {
     sockaddr_un at{};
     at.sun_family = AF_UNIX;
     ASSERT_LT(path.size(), sizeof(at.sun_path));
@@ -233,7 +237,13 @@ TEST_P(KernelAttack, ConnectsToSocketFilesOfTheHost) {
     const int listener = listen_at(at, sizeof(at));
     ASSERT_GE(listener, 0);
     ::chmod(path.c_str(), 0777);
-    EXPECT_TRUE(is_refused(attack({"connect-unix", path}))) << path;
+    Spec attacked = spec();
+    // What is skipped is searched only where something is denied by its name.
+    if (path.find("node_modules") != std::string::npos) attacked.deny_patterns = {"**/denied"};
+    attacked.command = {probe_, "connect-unix", path};
+    EXPECT_TRUE(is_refused(run(attacked))) << path;
+    attacked.is_workspace_writable = false;
+    EXPECT_TRUE(is_refused(run(attacked))) << path;
     ::close(listener);
   }
 }

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "fixture.h"
+#include "sandbox/exit_scan.h"
 
 namespace sallyport::sandbox {
 namespace {
@@ -217,6 +218,44 @@ TEST_P(ScanAttack, LeavesAConfigurationTooLargeToBeRead) {
       shell("git init -q new && (yes a | head -c 16000000; printf '[core]\\nfsmonitor = evil\\n') > new/.git/config");
   EXPECT_TRUE(outcome.reports("quarantined " + workspace_ + "/new/.git/config"));
   EXPECT_EQ(read(workspace_ + "/new/.git/config"), "");
+}
+
+// The host's git would go on with it, commands and all.
+TEST_P(ScanAttack, LeavesARebaseThatRunsACommandWhenItGoesOn) {
+  host(
+      "git init -q . && export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b && "
+      "git commit -q --allow-empty -m 1 && git commit -q --allow-empty -m 2 && git worktree add -q side");
+  const std::string todo = "/rebase-merge/git-rebase-todo";
+  const std::string stop = "export GIT_SEQUENCE_EDITOR=\"sed -i '1ibreak\\n$0'\"; git rebase -q -i HEAD~1; true";
+  const auto rebase = [&](const std::string& directory, const std::string& line) {
+    Spec attacked = spec();
+    attacked.command = {"bash", "-c", "cd " + workspace_ + directory + "; " + stop, line};
+    return run(attacked);
+  };
+  EXPECT_FALSE(mentions(rebase("", "noop"), "suspicious", "")) << "nothing would be run";
+  ASSERT_TRUE(exists(workspace_ + "/.git" + todo));
+  host("git rebase --abort");
+  EXPECT_TRUE(rebase("", "  x touch PWNED").reports("suspicious " + workspace_ + "/.git" + todo));
+  EXPECT_TRUE(rebase("/side", "exec\ttouch PWNED").reports("suspicious " + workspace_ + "/.git/worktrees/side" + todo));
+  const Outcome quiet = shell("git status > /dev/null");
+  EXPECT_FALSE(mentions(quiet, "suspicious", "")) << testing::PrintToString(quiet.report);
+}
+
+TEST_P(ScanAttack, PutsAPreparedRebaseIntoPlace) {
+  host("git init -q .; git init -q two");
+  shell("mkdir kit; echo 'exec touch PWNED' > kit/git-rebase-todo");
+  const Outcome outcome = shell("mv kit .git/rebase-merge; mkdir kit; ln -s ../../kit two/.git/rebase-merge");
+  EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + "/.git/rebase-merge/git-rebase-todo"));
+  EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + "/two/.git/rebase-merge"));
+}
+
+TEST(ExitScan, KnowsCommandsInWhatIsLeftOfARebase) {
+  for (const char* text : {"exec a", "x a", "pick 1\n\t x\ta\n", "exec  a\r\n", "pick 1\nexec a"}) {
+    EXPECT_TRUE(has_command(text)) << text;
+  }
+  for (const char* text : {"", "pick 1 exec a\n", "# exec a\n", "exec", "x\n", "execute a", "X a", "\n\n", " \t"}) {
+    EXPECT_FALSE(has_command(text)) << text;
+  }
 }
 
 // ---- what makes the search at launch incomplete does not make the scan toothless ----

@@ -49,6 +49,7 @@ void write_report(const std::string& path, const Result<ExitReport>& result) {
   for (const auto& path_found : result->findings.tracked_secrets) out << "tracked " << path_found << "\n";
   for (const auto& path_found : result->findings.changed_secrets) out << "changed " << path_found << "\n";
   for (const auto& path_found : result->findings.unread_indexes) out << "unread " << path_found << "\n";
+  for (const auto& sentence : remarks(result->findings)) out << "remark " << sentence << "\n";
   if (result->was_over_memory) out << "over memory\n";
   if (result->was_over_time) out << "over time\n";
   for (const std::string& what : result->restored) out << "restored " << what << "\n";

@@ -43,6 +43,15 @@ TEST_P(LegitimateWork, GitWorktree) {
   works("git worktree add -q side && cd side && git commit -q --allow-empty -m y && git status --porcelain");
 }
 
+TEST_P(LegitimateWork, GitRebaseWithCommands) {
+  host("git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x");
+  const Outcome outcome = shell(
+      "set -e; for i in 1 2 3; do echo $i > f$i; git add f$i; git commit -q -m $i; done\n"
+      "git rebase -q -x 'test -e f1' HEAD~2 > log 2>&1 || { cat log; exit 1; }; test $(git log --oneline | wc -l) = 4");
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  for (const std::string& line : outcome.report) EXPECT_FALSE(line.starts_with("suspicious")) << line;
+}
+
 TEST_P(LegitimateWork, CmakeAndMake) {
   needs("/usr/bin/cmake");
   write("workspace/CMakeLists.txt", "cmake_minimum_required(VERSION 3.5)\nproject(p C)\nadd_executable(p p.c)\n");
