@@ -119,12 +119,17 @@ void Queue::put_back(std::vector<Submission> submissions) {
 
 std::vector<Submission> Queue::take_durable() {
   const std::lock_guard lock(mutex_);
-  const auto first = std::stable_partition(submissions_.begin(), submissions_.end(), [](const Submission& each) {
-    return each.durability == Durability::buffered;
-  });
-  std::vector<Submission> durable(std::make_move_iterator(first), std::make_move_iterator(submissions_.end()));
-  submissions_.erase(first, submissions_.end());
-  for (const Submission& submission : durable) payload_bytes_ -= payload_of(submission);
+  std::vector<Submission> durable;
+  std::deque<Submission> rest;
+  for (Submission& submission : submissions_) {
+    if (submission.durability == Durability::buffered) {
+      rest.push_back(std::move(submission));
+    } else {
+      payload_bytes_ -= payload_of(submission);
+      durable.push_back(std::move(submission));
+    }
+  }
+  submissions_ = std::move(rest);
   durable_ = 0;
   return durable;
 }

@@ -355,7 +355,7 @@ TEST_F(Containers, AreListedInPagesThatFitAFrame) {
 TEST_F(Containers, OfWhichMoreIsAskedThanARecordHoldsAreRefusedAndLeaveNothing) {
   Client client = connect();
   // The smaller of them would still fit into a packet, but not with all the rest.
-  for (const std::size_t size : {200'000, 131'000}) {
+  for (const std::size_t size : {200'000UL, 131'000UL}) {
     const std::string much(size, 'x');
     for (const std::string& config : {R"(,"labels":{"a":")" + much + "\"}", R"(,"env":{"A":")" + much + "\"}",
                                       R"(,"profile":{"deny":["/)" + much + "\"]}"}) {
