@@ -22,8 +22,8 @@ struct Unit {
 };
 
 // A number and, directly behind it, one of the units.
-template <std::size_t N>
-std::optional<std::uint64_t> parse_with_unit(const std::string& text, const Unit (&units)[N]) {
+template <std::size_t kCount>
+std::optional<std::uint64_t> parse_with_unit(const std::string& text, const Unit (&units)[kCount]) {
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc()) return std::nullopt;

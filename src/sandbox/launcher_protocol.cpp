@@ -92,13 +92,13 @@ Result<Bytes> encode_any(Message message) {
   return out;
 }
 
-template <typename Message, std::size_t Index = 0>
+template <typename Message, std::size_t kIndex = 0>
 Result<Message> decode_any(ByteView packet) {
-  if constexpr (Index == std::variant_size_v<Message>) {
+  if constexpr (kIndex == std::variant_size_v<Message>) {
     return Error::make(Code::protocol_error, "unknown packet");
   } else {
-    if (packet.empty() || packet[0] != Index) return decode_any<Message, Index + 1>(packet);
-    std::variant_alternative_t<Index, Message> alternative;
+    if (packet.empty() || packet[0] != kIndex) return decode_any<Message, kIndex + 1>(packet);
+    std::variant_alternative_t<kIndex, Message> alternative;
     FieldReader reader(packet.subspan(1));
     fields(reader, alternative);
     if (!reader.is_complete()) return Error::make(Code::protocol_error, "malformed packet");
