@@ -100,6 +100,7 @@ Queue::Batch Queue::take(std::optional<SteadyTime> until) {
   // What is left was there before: due at once.
   batch.readings.assign(std::make_move_iterator(readings_.begin()), std::make_move_iterator(readings_.end()));
   readings_.clear();
+  waiting_ = submissions_.size();
   batch.is_closing = is_closed_;
   batch.is_last = is_closed_ && submissions_.empty();
   return batch;
@@ -113,6 +114,7 @@ void Queue::put_back(std::vector<Submission> submissions) {
   }
   due_ = std::chrono::steady_clock::now() + kRetryDelay;
   is_stuck_ = true;
+  waiting_ += submissions.size();
   submissions_.insert(submissions_.begin(), std::make_move_iterator(submissions.begin()),
                       std::make_move_iterator(submissions.end()));
 }
@@ -121,8 +123,9 @@ std::vector<Submission> Queue::take_durable() {
   const std::lock_guard lock(mutex_);
   std::vector<Submission> durable;
   std::deque<Submission> rest;
-  for (Submission& submission : submissions_) {
-    if (submission.durability == Durability::buffered) {
+  for (std::size_t i = 0; i < submissions_.size(); ++i) {
+    Submission& submission = submissions_[i];
+    if (submission.durability == Durability::buffered || i >= waiting_) {
       rest.push_back(std::move(submission));
     } else {
       payload_bytes_ -= payload_of(submission);
@@ -130,7 +133,8 @@ std::vector<Submission> Queue::take_durable() {
     }
   }
   submissions_ = std::move(rest);
-  durable_ = 0;
+  waiting_ -= durable.size();
+  durable_ -= durable.size();
   return durable;
 }
 

@@ -63,7 +63,8 @@ class Queue {
   // Puts what could not be written back in front. It is due again after kRetryDelay, or with whatever
   // durable comes.
   void put_back(std::vector<Submission> submissions);
-  // All that is durable, from the whole of it: who waits for it must not wait behind what cannot be written.
+  // All that is durable and was there when the last batch was taken: who waits for it must not wait behind what could
+  // not be written.
   std::vector<Submission> take_durable();
   void close();  // take() hands out what is left without waiting
 
@@ -83,6 +84,7 @@ class Queue {
   std::deque<Reading> readings_;
   std::size_t durable_ = 0;        // of submissions_
   std::size_t payload_bytes_ = 0;  // still to be hashed
+  std::size_t waiting_ = 0;        // of submissions_, those that are no newer than the last batch
   SteadyTime due_;                 // when submissions_ is not empty
   bool is_stuck_ = false;          // the last attempt failed: do not hurry for what is buffered
   bool is_closed_ = false;
