@@ -30,7 +30,7 @@ struct Config {
   std::string overrides;               // of the profile, which they only narrow; a JSON object, or empty
   std::string input;                   // for its command's stdin; not recorded
   bool should_restart = false;         // started again by a warden that finds it lost
-  std::string origin;                  // of a run: owner_of() whoever had it scheduled; or empty
+  std::string origin;                  // owner_of() whoever had this run scheduled, or whom it replaces; or empty
   std::string replaces;                // the lost one that was started again as this one; or empty
   bool is_temporary = false;           // forgotten when it is over and nothing of it is left to answer
   Millis idle{0};                      // stopped after so long without work where the profile says nothing; 0: never
