@@ -237,6 +237,7 @@ TEST_P(ScanAttack, LeavesARebaseThatRunsACommandWhenItGoesOn) {
   host("git rebase --abort");
   EXPECT_TRUE(rebase("", "  x touch PWNED").reports("suspicious " + workspace_ + "/.git" + todo));
   EXPECT_TRUE(rebase("/side", "exec\ttouch PWNED").reports("suspicious " + workspace_ + "/.git/worktrees/side" + todo));
+  host_long_ago("git -C side status");
   const Outcome quiet = shell("git status > /dev/null");
   EXPECT_FALSE(mentions(quiet, "suspicious", "")) << testing::PrintToString(quiet.report);
 }
