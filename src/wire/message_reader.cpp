@@ -26,22 +26,21 @@ class MessageReader : private JsonReader {
 
   // What is wrong with it as JSON, or null.
   const char* read() {
+    const bool has_head = read_usual_head();
     skip_space();
-    if (next() != '{') {
+    if (!has_head && !skip('{')) {
       fault_ = Error::make(Code::protocol_error, "a message is a JSON object");
       return JsonReader::read();
     }
-    ++at_;
     skip_space();
-    if (!skip('}')) {
+    if (has_head ? skip(',') : next() != '}') {
       do {
         skip_space();
         if (!member()) return problem_;
         skip_space();
       } while (skip(','));
-      if (!skip('}')) return "an object is not closed";
     }
-    return finish();
+    return skip('}') ? finish() : "an object is not closed";
   }
 
   // What is wrong with it as a message. Afterwards its values are in place.
@@ -69,8 +68,52 @@ class MessageReader : private JsonReader {
   };
   static const std::array<Field, 8> kFields;
   static const std::array<unsigned, 3> kBelong;  // for each type of message a bit for each field
+  static constexpr unsigned kId = 1U << 0, kType = 1U << 1, kMethod = 1U << 2;
 
   static std::size_t field_of(std::string_view name);
+
+  // The first members as we write them ourselves, which is how nearly all come; false if they look any other way, and
+  // nothing is read then.
+  bool read_usual_head() {
+    const char* const at = at_;
+    char* const to = to_;
+    if (skip(R"({"id":")") && read_plain_name(message_.id, kMaxIdBytes)) {
+      if (skip(R"(,"type":"response")")) {
+        message_.type = MessageType::response;
+        return has_read(kId | kType);
+      }
+      if (skip(R"(,"type":"request","method":")") && read_plain_name(message_.method, kMaxMethodBytes)) {
+        message_.type = MessageType::request;
+        return has_read(kId | kType | kMethod);
+      }
+    }
+    message_.id = message_.method = {};
+    at_ = at;
+    to_ = to;
+    return false;
+  }
+  bool has_read(unsigned fields) {
+    seen_ = fields;
+    has_type_ = true;
+    return true;
+  }
+  using JsonReader::skip;
+  bool skip(std::string_view expected) {
+    if (!std::string_view(at_, end_).starts_with(expected)) return false;
+    at_ += expected.size();
+    return true;
+  }
+  // The rest of a text that is a name without escapes, and its closing quote.
+  bool read_plain_name(std::string_view& into, std::size_t most) {
+    const char* at = at_;
+    char* to = to_;
+    const char* const stop = at + std::min(static_cast<std::size_t>(end_ - at), most);
+    while (at < stop && *at > ' ' && *at <= '~' && *at != '"' && *at != '\\') *to++ = *at++;
+    into = {to_, to};
+    at_ = at;
+    to_ = to;
+    return !into.empty() && skip('"');
+  }
 
   static Error invalid(std::string message) { return Error::make(Code::invalid_request, std::move(message)); }
   void refuse(const char* why) {

@@ -273,6 +273,15 @@ TEST(Message, IsReadAsAnyOtherJsonIs) {
     }
     const auto document = decoder.parse(body);
     auto message = decode(body);
+    // Behind a space nothing looks as we write it.
+    auto spaced = decode(" " + body);
+    ASSERT_EQ(static_cast<bool>(message), static_cast<bool>(spaced)) << body;
+    if (!message) {
+      EXPECT_EQ(message.malformed().error.message, spaced.malformed().error.message) << body;
+      EXPECT_EQ(message.malformed().id, spaced.malformed().id) << body;
+    } else {
+      EXPECT_EQ(message->type, spaced->type) << body;
+    }
     if (message) {
       ++accepted;
       ASSERT_TRUE(document) << body;
