@@ -169,32 +169,36 @@ TEST_F(Pods, TellWhoeverWaitsThatTheyAreLost) {
 // ---- the end ----
 
 TEST_F(Pods, AnswerWhileTheirWorkspaceIsLookedThroughAndTellTheirEndAfterIt) {
-  make("builder",
-       "mkdir -p .git/hooks; echo 'ref: refs/heads/main' > .git/HEAD; echo evil > .git/hooks/post-checkout; "
-       "for i in $(seq 1 20); do touch $(seq -f f$i-%g 1 500); done; echo built; read x; exit 6");
-  auto client = attach("builder");
-  ASSERT_TRUE(client && client->sees("built"));
-  auto asking = connect("builder");
-  ASSERT_TRUE(asking);
-  client->type("\r");
+  // On a busy machine it may be over before we ask.
   bool was_asked_meanwhile = false;
-  EXPECT_TRUE(eventually([&] {
-    for (;;) {
-      const auto status = asking->call("pod.status");
-      if (!status) return false;
-      const auto state = status->value().get("state").as_string().value_or("");
-      const bool is_sandbox_over = status->value().get("agent_pid").as_int() == 0;
-      was_asked_meanwhile = was_asked_meanwhile || (state == "draining" && is_sandbox_over);
-      if (state == "exited") return true;
-    }
-  }));
+  for (int i = 0; i < 20 && !was_asked_meanwhile; ++i) {
+    const std::string name = "builder" + std::to_string(i);
+    make(name, "mkdir -p " + name + "/.git/hooks; cd " + name +
+                   "; echo 'ref: refs/heads/main' > .git/HEAD; echo evil > .git/hooks/post-checkout; "
+                   "for i in $(seq 1 20); do touch $(seq -f f$i-%g 1 500); done; echo built; read x; exit 6");
+    auto client = attach(name);
+    ASSERT_TRUE(client && client->sees("built"));
+    auto asking = connect(name);
+    ASSERT_TRUE(asking);
+    client->type("\r");
+    EXPECT_TRUE(eventually([&] {
+      for (;;) {
+        const auto status = asking->call("pod.status");
+        if (!status) return false;
+        const auto state = status->value().get("state").as_string().value_or("");
+        const bool is_sandbox_over = status->value().get("agent_pid").as_int() == 0;
+        was_asked_meanwhile = was_asked_meanwhile || (state == "draining" && is_sandbox_over);
+        if (state == "exited") return true;
+      }
+    }));
+    const std::string hook = root_.path() + "/project/" + name + "/.git/hooks/post-checkout";
+    EXPECT_FALSE(std::filesystem::exists(hook));
+    EXPECT_TRUE(std::filesystem::exists(hook + ".quarantined"));
+    EXPECT_TRUE(has(text_of(place(name).log_path()), "quarantined")) << "and it is known who did it";
+    ASSERT_TRUE(client->reads_to_the_end());
+    EXPECT_EQ(client->told->exit_code, 6);
+  }
   EXPECT_TRUE(was_asked_meanwhile);
-  const std::string hook = root_.path() + "/project/.git/hooks/post-checkout";
-  EXPECT_FALSE(std::filesystem::exists(hook));
-  EXPECT_TRUE(std::filesystem::exists(hook + ".quarantined"));
-  EXPECT_TRUE(has(text_of(place("builder").log_path()), "quarantined")) << "and it is known who did it";
-  ASSERT_TRUE(client->reads_to_the_end());
-  EXPECT_EQ(client->told->exit_code, 6);
 }
 
 // ---- small things ----
