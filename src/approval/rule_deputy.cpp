@@ -202,10 +202,12 @@ Status review_paths(std::string_view listing, const policy::DeputyLimits& limits
 
 Task<Status> RuleDeputy::check_commit(std::string commit, std::string repository, const Sender& sender) {
   if (repository.empty()) co_return no("no repository is known that the commit could be in");
-  // What the commit itself changes, and what is new against what is checked out now.
+  // What the commit itself changes, and what is new against what is checked out now; the commits themselves, and
+  // nothing that the repository would have us take for them.
   constexpr const char* kScript =
       R"(repository=$1 commit=$2
-g() { git -C "$repository" -c safe.directory=* -c core.fsmonitor=false --no-pager "$@"; }
+export GIT_NO_REPLACE_OBJECTS=1 GIT_GRAFT_FILE=/dev/null
+g() { git -C "$repository" -c safe.directory=* -c core.fsmonitor=false -c core.commitGraph=false --no-pager "$@"; }
 g cat-file -e "$commit^{commit}" && g diff-tree --no-commit-id --root -m -r -z --no-renames --name-only "$commit" &&
 if g rev-parse -q --verify HEAD >/dev/null; then g diff --no-ext-diff --no-renames -z --name-only HEAD "$commit"; fi &&
 echo ok)";

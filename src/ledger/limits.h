@@ -21,6 +21,8 @@ inline constexpr std::size_t kTogether = 32;
 // written early. Beyond the first nothing more is accepted: what cannot be recorded is not done.
 inline constexpr std::size_t kMaxBacklog = 16'384;
 inline constexpr std::size_t kEarlyPayloadBytes = 1U << 20;
+// Payloads that wait to be hashed by the writer; beyond that whoever submits one hashes it, and only the hash waits.
+inline constexpr std::size_t kMaxPayloadBytes = 16U << 20;
 
 // How long to wait before what could not be written is tried again without being asked.
 inline constexpr std::chrono::milliseconds kRetryDelay{250};

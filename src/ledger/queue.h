@@ -77,6 +77,7 @@ class Queue {
  private:
   bool is_urgent() const;
   bool wake_later();
+  bool has_much_payload() const;
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

@@ -18,7 +18,8 @@ constexpr std::int64_t kMostUsed = std::int64_t{1} << 61;
 QuotaState roll_window(const Quota& quota, QuotaState state, std::int64_t now_ms) {
   const std::int64_t now = quota.window.count() > 0 ? now_ms / quota.window.count() : 0;
   if (now > state.window) state.used = 0;
-  state.window = now;
+  // A clock that was set back over the end of a window may be set right again: that does not begin a new one.
+  if (now != state.window - 1) state.window = now;
   return state;
 }
 

@@ -69,6 +69,10 @@ std::string_view to_string(Stage stage) {
 
 void normalise(Entry& entry) {
   for (const auto text : kTexts) normalise(entry.*text);
+  hash_payload(entry);
+}
+
+void hash_payload(Entry& entry) {
   if (entry.unhashed_payload.empty()) return;
   entry.payload_sha256 = wire::sha256(as_bytes(entry.unhashed_payload));
   entry.payload_bytes = entry.unhashed_payload.size();

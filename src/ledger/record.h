@@ -55,6 +55,8 @@ struct Record {
 // Brings an entry into the form that is hashed: texts are valid UTF-8 without control characters and at
 // most kMaxFieldBytes long, the payload is hashed. Doing it twice changes nothing.
 void normalise(Entry& entry);
+// Of that, only the payload's part.
+void hash_payload(Entry& entry);
 
 // SHA-256 over an encoding in which no two different records look the same.
 Digest hash_of(const Record& record);

@@ -81,10 +81,11 @@ bool demands_as_much(const Rule& rule, const Rule& own) {
          rule.needs_human >= own.needs_human && rule.denies >= own.denies && is_as_slow;
 }
 
+bool is_demand(const Rule& rule) { return rule.needs_deputy || rule.needs_human || rule.denies || rule.rate; }
+
 bool are_demands_kept(const std::vector<Rule>& own, const std::vector<Rule>& wanted) {
   return std::all_of(own.begin(), own.end(), [&](const Rule& rule) {
-    const bool is_demand = rule.needs_deputy || rule.needs_human || rule.denies || rule.rate;
-    return !is_demand ||
+    return !is_demand(rule) ||
            std::any_of(wanted.begin(), wanted.end(), [&](const Rule& other) { return demands_as_much(other, rule); });
   });
 }
@@ -94,9 +95,18 @@ bool has_no_permits(const std::vector<Rule>& wanted) {
   return std::none_of(wanted.begin(), wanted.end(), [](const Rule& rule) { return rule.permits; });
 }
 
+// Of the rules that name profiles: what is demanded of one's own is demanded of the other, and that one gets no more.
+bool are_rules_kept(std::span<const Rule> rules, const Profile& wanted, const Profile& own) {
+  return std::all_of(rules.begin(), rules.end(), [&](const Rule& rule) {
+    if (rule.profiles.empty()) return true;
+    const bool names_own = has(rule.profiles, own.name), names_wanted = has(rule.profiles, wanted.name);
+    return names_own == names_wanted || (names_own ? !is_demand(rule) : !rule.permits);
+  });
+}
+
 }  // namespace
 
-Status check_within(const Profile& wanted, const Profile& own) {
+Status check_within(const Profile& wanted, const Profile& own, std::span<const Rule> rules) {
   const auto all = [](const Words& words, const auto& holds) { return std::all_of(words.begin(), words.end(), holds); };
   const auto is_written = [&](const std::string& path) { return is_shown(path, own.fs_write); };
   const auto is_read = [&](const std::string& path) { return is_shown(path, own.fs_read) || is_written(path); };
@@ -110,7 +120,8 @@ Status check_within(const Profile& wanted, const Profile& own) {
       {"net.deny, net.limits", is_net_within(wanted, own)},
       {"methods", all(wanted.methods, is_called)},
       {"signals", all(wanted.signals, [&](const std::string& signal) { return matches_any(own.signals, signal); })},
-      {"review, rates, rule", are_demands_kept(own.rules, wanted.rules) && has_no_permits(wanted.rules)},
+      {"review, rates, rule",
+       are_demands_kept(own.rules, wanted.rules) && has_no_permits(wanted.rules) && are_rules_kept(rules, wanted, own)},
       {"token_methods",
        all(own.token_methods, [&](const std::string& each) { return has(wanted.token_methods, each); })},
       {"deputy, deputy_limits", wanted.deputy == own.deputy && wanted.deputy_limits == own.deputy_limits},

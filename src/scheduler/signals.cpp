@@ -150,7 +150,7 @@ Result<containers::Group> new_group(SignalHost& host, const Raised& raised) {
   }
   const policy::Profile* wanted = host.profiles.find(group.profile);
   if (wanted == nullptr) return Error::invalid_param("payload.config.profile", "names no profile");
-  TRY(policy::check_within(*wanted, own));
+  TRY(policy::check_within(*wanted, own, host.engine.rules()));
   return group;
 }
 

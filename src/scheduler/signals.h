@@ -10,6 +10,7 @@
 #include "containers/registry.h"
 #include "ipc/loop.h"
 #include "mailbox/signal.h"
+#include "policy/engine.h"
 #include "policy/profile.h"
 #include "scheduler/declared.h"
 #include "scheduler/output_router.h"
@@ -23,6 +24,7 @@ struct SignalHost {
   containers::Registry& registry;
   containers::Groups& groups;
   const policy::Profiles& profiles;
+  const policy::Engine& engine;
   Scheduler& scheduler;
   OutputRouter& output;
   const Deployments& deployments;

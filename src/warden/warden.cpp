@@ -91,6 +91,7 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
                    .registry = containers_,
                    .groups = groups_,
                    .profiles = profiles_,
+                   .engine = engine_,
                    .scheduler = scheduler_,
                    .output = output_,
                    .deployments = config_.deployments,

@@ -22,6 +22,11 @@ TEST(QuotaWindow, AClockSetBackByADayRefundsNothing) {
   EXPECT_EQ(roll_window(kTokens, used, 9 * kDay).used, 90);
 }
 
+TEST(QuotaWindow, AClockSetBackAndRightAgainRefundsNothing) {
+  const QuotaState used{.window = 10, .used = 90, .reserved = 0};
+  EXPECT_EQ(roll_window(kTokens, roll_window(kTokens, used, 10 * kDay - 1), 10 * kDay).used, 90);
+}
+
 TEST(QuotaWindow, AClockThatWasFarAheadDoesNotFreezeTheQuota) {
   const QuotaState ahead{.window = 1000, .used = 100, .reserved = 0};
   const QuotaState corrected = roll_window(kTokens, ahead, 10 * kDay);

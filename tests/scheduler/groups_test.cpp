@@ -204,8 +204,8 @@ limits = { memory = "1GiB" }
   std::map<std::string, policy::Profile> by_name;
   for (const auto& profile : *profiles) by_name.emplace(profile.name, profile);
   const policy::Profile& own = by_name.at("own");
-  EXPECT_TRUE(policy::check_within(own, own));
-  EXPECT_TRUE(policy::check_within(by_name.at("narrow"), own));
+  EXPECT_TRUE(policy::check_within(own, own, {}));
+  EXPECT_TRUE(policy::check_within(by_name.at("narrow"), own, {}));
   for (const auto& [name, key] : std::map<std::string, std::string>{{"reads", "fs.read"},
                                                                     {"beside", "fs.read"},
                                                                     {"undenied", "fs.deny"},
@@ -219,11 +219,30 @@ limits = { memory = "1GiB" }
                                                                     {"env", "env"},
                                                                     {"links", "fs.refuse_hard_links"},
                                                                     {"weak", "allow_weak"}}) {
-    const Status within = policy::check_within(by_name.at(name), own);
+    const Status within = policy::check_within(by_name.at(name), own, {});
     ASSERT_FALSE(within) << name;
     EXPECT_EQ(within.error().code, Code::policy_denied);
     EXPECT_NE(within.error().message.find("(" + key + ")"), std::string::npos) << within.error().message;
   }
+}
+
+TEST(Within, WhatRulesForAllDemandOfAProfileIsNotShed) {
+  policy::Profile own, other;
+  own.name = "own";
+  other.name = "other";
+  const auto is_within = [&](const std::string& rule) {
+    const auto rules = policy::parse_rules("[[rule]]\nmatch = [\"deploy\"]\n" + rule, "test.toml");
+    EXPECT_TRUE(rules) << rules.error().message;
+    return rules && policy::check_within(other, own, *rules).has_value();
+  };
+  EXPECT_FALSE(is_within("profile = [\"own\"]\neffect = \"deny\""));
+  EXPECT_FALSE(is_within("profile = [\"own\"]\nrate = \"1/h\""));
+  EXPECT_FALSE(is_within("profile = [\"other\"]\neffect = \"allow\""));
+  EXPECT_TRUE(is_within("profile = [\"own\", \"other\"]\neffect = \"deny\""));
+  EXPECT_TRUE(is_within("profile = [\"other\"]\neffect = \"deny\""));
+  EXPECT_TRUE(is_within("profile = [\"own\"]\neffect = \"allow\""));
+  EXPECT_TRUE(is_within("profile = [\"third\"]\neffect = \"deny\""));
+  EXPECT_TRUE(is_within("effect = \"deny\""));
 }
 
 TEST(Within, ADirectoryIsMoreThanTheNamesInItThatAreNotHidden) {
@@ -231,10 +250,10 @@ TEST(Within, ADirectoryIsMoreThanTheNamesInItThatAreNotHidden) {
     policy::Profile inner, outer;
     inner.fs_read = {wanted};
     outer.fs_read = {own};
-    const bool is_read = policy::check_within(inner, outer).has_value();
+    const bool is_read = policy::check_within(inner, outer, {}).has_value();
     std::swap(inner.fs_read, inner.fs_write);
     std::swap(outer.fs_read, outer.fs_write);
-    EXPECT_EQ(policy::check_within(inner, outer).has_value(), is_read) << wanted << " in " << own;
+    EXPECT_EQ(policy::check_within(inner, outer, {}).has_value(), is_read) << wanted << " in " << own;
     return is_read;
   };
   EXPECT_FALSE(is_within("${workspace}", "${workspace}/*"));

@@ -251,6 +251,7 @@ class World : public ::testing::Test {
           .registry = registry,
           .groups = groups,
           .profiles = profiles,
+          .engine = engine,
           .scheduler = scheduler,
           .output = output,
           .deployments = world.deployments_,

@@ -106,6 +106,20 @@ TEST_F(Repository, AttackACommitThatTouchesAProtectedPathIsRefused) {
   EXPECT_EQ(review(later), refused);
 }
 
+TEST_F(Repository, AttackACommitIsNotTakenForAnother) {
+  const std::string first = commit("a");
+  const std::string bad = commit(".github/workflows/ci.yml");
+  git("checkout -q " + first);
+  const std::string harmless = commit("b");
+  git("checkout -q " + bad);
+  const std::string refused = "the commit touches the protected path '.github/workflows/ci.yml'";
+  git("replace " + bad + " " + harmless);
+  EXPECT_EQ(review(bad), refused);
+  git("replace -d " + bad);
+  std::ofstream(directory_.path() + "/.git/info/grafts") << bad << " " << bad << "\n";
+  EXPECT_EQ(review(bad), refused);
+}
+
 TEST_F(Repository, AttackATreeIsNoCommit) {
   commit("a");
   EXPECT_EQ(review(git("rev-parse HEAD^{tree}")), "the commit does not exist in the repository");
