@@ -182,6 +182,7 @@ void summarize(const sandbox::ExitReport& report, bool is_explained) {
   const auto say = [](const std::string& line) { std::fprintf(stderr, "sallyport: %s\n", line.c_str()); };
   if (report.was_over_memory) say("killed: it used more memory than its limit (raise with --limit memory=8GiB)");
   if (report.was_over_time) say("killed: it ran longer than its limit");
+  if (report.went_on) say("killed: it went on while it was stopped, and could have read what was typed here");
   if (!report.violations.empty()) {
     say("refused " + std::to_string(report.violation_count) + " calls by seccomp:");
     for (std::size_t i = 0; i < report.violations.size() && i < 8; ++i) say("  " + describe(report.violations[i]));
@@ -232,6 +233,7 @@ void print_report(const sandbox::ExitReport& report, const RunEgress& egress, co
     }
     writer.end_array().member("refusals_dropped", report.refusals_dropped);
     writer.member("over_memory", report.was_over_memory).member("over_time", report.was_over_time);
+    writer.member("went_on", report.went_on);
     strings("lost_mounts", report.lost_mounts);
     strings("uncovered", report.uncovered);
     strings("removed", report.removed);

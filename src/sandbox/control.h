@@ -18,6 +18,7 @@ struct Notice {
     exited,       // value: wait status
     stopped,      // value: the signal that stopped it
     over_memory,  // value: MiB in use when everything was killed
+    went_on,      // while it was stopped: everything was killed
     refused,      // value: errno; index: the call; followed by the path or address
   };
   Kind kind;

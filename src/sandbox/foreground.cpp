@@ -173,6 +173,9 @@ class Supervisor {
       case Event::Kind::over_memory:
         report.was_over_memory = true;
         return false;
+      case Event::Kind::went_on:
+        report.went_on = true;
+        return false;
       case Event::Kind::refused:
         explain(event);
         return false;

@@ -33,6 +33,7 @@ struct ExitReport {
   std::uint64_t refusals_dropped = 0;  // beyond what is kept
   bool was_over_memory = false;
   bool was_over_time = false;
+  bool went_on = false;                  // while it was stopped, and was killed for it
   std::vector<std::string> lost_mounts;  // covers that the host's changes removed; put back
   std::vector<std::string> uncovered;    // the same, but not put back at the end
   std::vector<std::string> removed;      // covered files that the host removed

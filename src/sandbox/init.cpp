@@ -17,6 +17,7 @@
 #include "sandbox/child.h"
 #include "sandbox/job.h"
 #include "sandbox/memory_watch.h"
+#include "sandbox/processes.h"
 #include "sandbox/tracer.h"
 
 namespace sallyport::sandbox {
@@ -27,6 +28,9 @@ constexpr int kMemoryPollMs = 250;
 // cannot be killed, or not reaped by us.
 constexpr int kSweepMs = 5;
 constexpr std::int64_t kLongestSweepMs = 2000;
+// While all is stopped, between two looks whether it still is, and how long it may take to stop.
+constexpr int kStillMs = 20;
+constexpr std::int64_t kLongestStopMs = 500;
 
 struct Job {
   std::uint32_t id;
@@ -49,6 +53,7 @@ class Init {
     ::sigaddset(&children, SIGCHLD);
     const int deaths = ::signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
     if (deaths < 0) context_.reporter->fail(Step::ready, errno);
+    ::setpgid(0, 0);  // we are not stopped with our maker's job
     last_memory_check_ = now_ms();
     if (plan_.command.empty()) {
       say({Notice::Kind::started, Step::none, 0, 0, 1, 0, 0}, true);
@@ -58,7 +63,10 @@ class Init {
     }
     for (;;) {
       pollfd watched[2] = {{kControlFd, POLLIN, 0}, {deaths, POLLIN, 0}};
-      const int timeout = is_sweeping_ ? kSweepMs : plan_.supervised_memory != 0 ? kMemoryPollMs : -1;
+      const int timeout = is_sweeping_                   ? kSweepMs
+                          : stopped_at_ != 0             ? kStillMs
+                          : plan_.supervised_memory != 0 ? kMemoryPollMs
+                                                         : -1;
       const int ready = ::poll(watched, 2, timeout);
       if (ready < 0 && errno != EINTR) finish();
       if (plan_.supervised_memory != 0) check_memory();
@@ -69,6 +77,7 @@ class Init {
         reap();
       }
       if (is_sweeping_) sweep();
+      if (stopped_at_ != 0) check_still();
       if (watched[0].revents != 0) serve();
     }
   }
@@ -158,7 +167,7 @@ class Init {
         }
         if (WIFSTOPPED(status)) {
           // Its terminal is somebody else's from now on, who must not be overheard by what has left its group.
-          if (job.id == 0 && job.terminal == TerminalMode::foreground) signal_all(SIGSTOP);
+          if (job.id == 0 && job.terminal == TerminalMode::foreground) stop_all();
           say({Notice::Kind::stopped, Step::none, job.id, WSTOPSIG(status), pid, 0, 0});
           break;
         }
@@ -277,13 +286,14 @@ class Init {
         pass_signal(request);
         break;
       case Request::Kind::stop:
-        signal_all(SIGSTOP);
+        stop_all();
         say({Notice::Kind::stopped, Step::none, 0, SIGSTOP, 0, 0, 0});
         break;
       case Request::Kind::resume:
         if (const Job* job = find(0); job != nullptr && job->terminal == TerminalMode::foreground) {
           ::tcsetpgrp(0, job->pid);
         }
+        stopped_at_ = 0;
         signal_all(SIGCONT);
         break;
       case Request::Kind::worker:
@@ -308,6 +318,26 @@ class Init {
   std::uint64_t next_mark() {
     if (mark_ == 0) mark_ = make_mark() & kMarksOfOne;
     return mark_ == 0 ? 0 : mark_ | ++marks_;
+  }
+
+  void stop_all() {
+    if (!plan_.is_weak && stopped_at_ == 0) {
+      stopped_at_ = now_ms();
+      was_still_ = false;
+    }
+    signal_all(SIGSTOP);
+  }
+
+  // A process can have itself continued, by a timer for one, and then reads what is typed into the terminal that is
+  // somebody else's now.
+  void check_still() {
+    if (!does_anything_run()) {
+      was_still_ = true;
+    } else if (was_still_ || now_ms() - stopped_at_ > kLongestStopMs) {
+      stopped_at_ = 0;
+      say({Notice::Kind::went_on, Step::none, 0, 0, 0, 0, 0});
+      ::kill(-1, SIGKILL);
+    }
   }
 
   // Without a pid namespace only what is known to be ours.
@@ -398,6 +428,8 @@ class Init {
 
   InitContext& context_;
   const Plan& plan_;
+  std::int64_t stopped_at_ = 0;  // by now_ms(), while all is stopped; else 0
+  bool was_still_ = false;       // since then, once
   std::int64_t last_memory_check_ = 0;
   bool is_sweeping_ = false;
   std::uint64_t mark_ = 0;   // of this sandbox

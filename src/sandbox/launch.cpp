@@ -396,6 +396,8 @@ Event Running::next_event() {
       return {Event::Kind::refused, 0, notice->value, Step::none, state_->last_target, static_cast<int>(notice->index)};
     case Notice::Kind::over_memory:
       return {Event::Kind::over_memory, notice->job, notice->value};
+    case Notice::Kind::went_on:
+      return {Event::Kind::went_on};
   }
   return {Event::Kind::ended};
 }

@@ -49,7 +49,7 @@ struct Command {
 
 // Something that pid 1 said. `exited` of job 0 means that the sandbox is ending.
 struct Event {
-  enum class Kind : std::uint8_t { started, failed, exited, stopped, over_memory, refused, ended } kind;
+  enum class Kind : std::uint8_t { started, failed, exited, stopped, over_memory, went_on, refused, ended } kind;
   std::uint32_t job = 0;
   int value = 0;  // wait status, signal, errno or MiB
   Step step = Step::none;

@@ -221,8 +221,9 @@ class Launcher {
       case Event::Kind::ended:
         end(handle);
         break;
-      case Event::Kind::refused:  // only run explains
+      case Event::Kind::refused:  // only run explains, and stops
       case Event::Kind::stopped:
+      case Event::Kind::went_on:
         break;
     }
   }

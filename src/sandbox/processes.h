@@ -32,4 +32,8 @@ void for_each_process(int proc, Visit visit) {
   }
 }
 
+// Whether a thread of another process than this one runs, or waits for something that can wake it: nobody's does that
+// is stopped.
+bool does_anything_run();
+
 }  // namespace sallyport::sandbox

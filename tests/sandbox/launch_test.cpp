@@ -423,6 +423,43 @@ TEST_P(AtATerminal, AttackReadsWhatIsTypedWhileTheCommandIsStopped) {
   EXPECT_EQ(::waitpid(pid, &status_, 0), pid);
 }
 
+// By a timer of its own, which the kernel serves though it is stopped.
+constexpr const char* kWaker =
+    "import ctypes, os, signal, struct, time\n"
+    "os.setsid(); signal.signal(signal.SIGCONT, lambda *_: None)\n"
+    "libc, timer = ctypes.CDLL(None), ctypes.c_void_p()\n"
+    "event = struct.pack('Qii', 0, signal.SIGCONT, 0) + bytes(48)\n"
+    "assert libc.timer_create(1, event, ctypes.byref(timer)) == 0\n"
+    "assert libc.timer_settime(timer, 0, struct.pack('qqqq', 0, 10_000_000, 0, 10_000_000), None) == 0\n"
+    "print('begin', flush=True)\n"
+    "while True: time.sleep(1)\n";
+
+TEST_P(AtATerminal, AttackHasItselfContinuedWhileTheCommandIsStopped) {
+  int leader = -1;
+  const pid_t pid =
+      fork_on_terminal(leader, {"bash", "-c", "python3 -c \"$0\" & echo $! > waker; exec sleep 1000", kWaker});
+  std::string seen;
+  std::size_t from = 0;
+  ASSERT_TRUE(read_until(leader, "begin", seen, from)) << seen;
+  ASSERT_EQ(::write(leader, "\x1a", 1), 1);  // Ctrl-Z
+  ASSERT_EQ(::waitpid(pid, &status_, WUNTRACED), pid);
+  ASSERT_TRUE(WIFSTOPPED(status_));
+  // All of it is over although we are still stopped.
+  const auto is_left = [&] {
+    const std::string children = "/proc/" + std::to_string(pid) + "/task/" + std::to_string(pid) + "/children";
+    pid_t init = 0;
+    std::ifstream(children) >> init;
+    std::ifstream below("/proc/" + std::to_string(init) + "/task/" + std::to_string(init) + "/children");
+    pid_t first = 0;
+    return init != 0 && static_cast<bool>(below >> first);
+  };
+  EXPECT_TRUE(soon([&] { return !is_left(); }));
+  ::kill(-pid, SIGCONT);
+  ::close(leader);
+  EXPECT_EQ(::waitpid(pid, &status_, 0), pid);
+  EXPECT_EQ(WEXITSTATUS(status_), 128 + SIGKILL);
+}
+
 TEST_P(AtATerminal, AttackHasTheTerminalInTheBackground) {
   int leader = -1;
   const pid_t pid = fork_on_terminal(leader, {"bash", "-c", "echo begin > began"}, [] { ::setpgid(0, 0); });
