@@ -15,6 +15,7 @@
 #include "os/beneath.h"
 #include "os/landlock.h"
 #include "sandbox/child.h"
+#include "sandbox/job.h"
 
 namespace sallyport::sandbox {
 namespace {
@@ -46,9 +47,13 @@ long load_filter(Filter wanted, unsigned flags) {
 void bound_rights(const Plan& plan, const Reporter& reporter) {
   for (std::size_t i = 0; i < plan.limits.size(); ++i) {
     const auto& [resource, limit] = plan.limits[i];
-    if (resource == RLIMIT_DATA) continue;  // the commands' own: job.cpp
+    if (is_of_commands_only(resource)) continue;
     reporter.must(Step::limits, ::setrlimit(static_cast<__rlimit_resource>(resource), &limit), i);
   }
+  rlimit descriptors{};
+  reporter.must(Step::limits, ::getrlimit(RLIMIT_NOFILE, &descriptors));
+  descriptors.rlim_cur = descriptors.rlim_max;
+  reporter.must(Step::limits, ::setrlimit(RLIMIT_NOFILE, &descriptors));
   reporter.must(Step::no_new_privileges, ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
   bound_capabilities(plan, reporter);
 }

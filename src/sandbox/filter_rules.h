@@ -61,6 +61,8 @@ constexpr std::uint64_t kSetUid = 04000;
 constexpr std::uint64_t kSetGid = 02000;
 constexpr std::uint64_t kCreate = 0100;         // O_CREAT
 constexpr std::uint64_t kNameless = 020000000;  // O_TMPFILE without O_DIRECTORY; linkat gives it a name later
+constexpr std::uint64_t kBtrfsSnapCreate = 0x50009401, kBtrfsSnapCreateV2 = 0x50009417;
+constexpr std::uint64_t kBcachefsSubvolumeCreate = 0x4020bc10;
 constexpr std::uint64_t kTiocSti = 0x5412, kTiocLinux = 0x541C, kTiocCons = 0x541D, kTiocSetd = 0x5423;
 
 #define SALLYPORT_REFUSED(call, rule) \
@@ -158,6 +160,10 @@ inline constexpr auto kCommandRules = std::to_array<FilterRule>({
     {SYS_ioctl, "ioctl", EPERM, true, "terminal", is_request(kTiocLinux)},
     {SYS_ioctl, "ioctl", EPERM, true, "terminal", is_request(kTiocCons)},
     {SYS_ioctl, "ioctl", EPERM, true, "terminal", is_request(kTiocSetd)},
+    // A snapshot of a directory that is a subvolume shows what is covered there.
+    {SYS_ioctl, "ioctl", EPERM, true, "subvolumes", is_request(kBtrfsSnapCreate)},
+    {SYS_ioctl, "ioctl", EPERM, true, "subvolumes", is_request(kBtrfsSnapCreateV2)},
+    {SYS_ioctl, "ioctl", EPERM, true, "subvolumes", is_request(kBcachefsSubvolumeCreate)},
     // Pid 1 and the file worker belong to the same user: nobody else's limits are to be changed, and pid 1, which
     // watches the limits of all, is to run as soon as it wants to.
     {SYS_prlimit64, "prlimit64", EPERM, true, "limits", is_not(0, 0), is_not(2, 0)},

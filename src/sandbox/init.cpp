@@ -136,7 +136,7 @@ class Init {
                          0,
                          context_.terminal,
                          plan_.is_traced,
-                         data_limit(),
+                         plan_.limits,
                          plan_.is_weak ? next_mark() : 0};
     JobFailure failure;
     const pid_t pid = start_job(start, *context_.reporter, failure);
@@ -239,13 +239,6 @@ class Init {
     if (used <= plan_.supervised_memory) return;
     say({Notice::Kind::over_memory, Step::none, 0, static_cast<std::int32_t>(used >> 20), 0, 0, 0});
     ::kill(-1, SIGKILL);  // everything but ourselves
-  }
-
-  const rlimit* data_limit() const {
-    for (const auto& [resource, limit] : plan_.limits) {
-      if (resource == RLIMIT_DATA) return &limit;
-    }
-    return nullptr;
   }
 
   static bool is_alive(const Job& job) { return job.pid != 0 && !job.has_ended; }
@@ -417,7 +410,7 @@ class Init {
                          fd_count,
                          TerminalMode::detached,
                          false,
-                         data_limit(),
+                         plan_.limits,
                          next_mark()};
     JobFailure failure;
     const pid_t pid = start_job(start, *context_.reporter, failure);

@@ -118,7 +118,10 @@ void await_exec(pid_t pid) {
   if (reporter.is_injected(Step::directory)) give_up(Step::directory, reporter.injected_error());
   if (start.is_traced && !begin_traced()) give_up(Step::spawn, errno);
   if (::chdir(start.directory) != 0) give_up(Step::directory, errno);
-  if (start.data_limit != nullptr && ::setrlimit(RLIMIT_DATA, start.data_limit) != 0) give_up(Step::limits, errno);
+  for (const auto& [resource, limit] : start.limits) {
+    if (!is_of_commands_only(resource)) continue;
+    if (::setrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0) give_up(Step::limits, errno);
+  }
   // Refused below a command of another sandbox, whose mark it then carries.
   const rlimit marked{start.mark, start.mark};
   if (start.mark != 0) ::setrlimit(RLIMIT_LOCKS, &marked);

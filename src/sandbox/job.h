@@ -6,11 +6,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <utility>
 
 #include "sandbox/child.h"
 #include "sandbox/steps.h"
 
 namespace sallyport::sandbox {
+
+// Not pid 1's, whose memory may be large by then (a copy of a sanitized program), and who hands descriptors over: how
+// many others of the same user have on their way counts against its limit.
+constexpr bool is_of_commands_only(int resource) { return resource == RLIMIT_DATA || resource == RLIMIT_NOFILE; }
 
 struct JobStart {
   char* const* argv;
@@ -21,9 +27,8 @@ struct JobStart {
   std::size_t fd_count;
   TerminalMode terminal;
   bool is_traced = false;
-  // Set here and not on pid 1, whose own memory may be large by then: a copy of a sanitized program.
-  const rlimit* data_limit = nullptr;
-  std::uint64_t mark = 0;  // what it and all that comes of it carry; 0: none
+  std::span<const std::pair<int, rlimit>> limits;  // of which those are set that are only the commands' own
+  std::uint64_t mark = 0;                          // what it and all that comes of it carry; 0: none
 };
 
 struct JobFailure {

@@ -130,6 +130,8 @@ void add_own_file_systems(const Plan& plan, int root, const Reporter& reporter) 
   if (!plan.pid_max.empty()) {
     reporter.must(Step::limits, write_whole(proc, "sys/kernel/pid_max", plan.pid_max.c_str()));
   }
+  // The host's user has 128 for everything, and its own programs need some. Older kernels count otherwise.
+  (void)write_whole(proc, "sys/user/max_inotify_instances", "64");
   if (plan.is_proc_read_only) reporter.must(Step::proc, set_attributes(proc, MOUNT_ATTR_RDONLY, false));
   reporter.must(Step::proc, ::mkdirat(root, "proc", 0555));
   reporter.must(Step::proc, attach(proc, root, "proc"));

@@ -299,6 +299,8 @@ void add_landlock(const Spec& spec, const RootTree& tree, Plan& plan) {
 // more processes than asked for can exist at once. For the host's root nothing else counts them.
 constexpr std::uint32_t kReservedPids = 301;
 
+constexpr std::uint64_t kMostPendingSignals = 4096;
+
 void add_limits(const Limits& limits, const Machine& machine, Plan& plan) {
   if (::geteuid() == 0 && machine.has_own_pid_max && limits.processes != 0 && !plan.is_weak) {
     plan.pid_max = std::to_string(limits.processes + kReservedPids);
@@ -313,6 +315,10 @@ void add_limits(const Limits& limits, const Machine& machine, Plan& plan) {
   add(RLIMIT_DATA, limits.memory_bytes);
   // One byte, not none: none still starts the host's crash handler, where core_pattern is a pipe.
   plan.limits.push_back({RLIMIT_CORE, {1, 1}});
+  // What the host counts for all processes of a user; and nobody in here runs before the host's own.
+  add(RLIMIT_SIGPENDING, kMostPendingSignals);
+  plan.limits.push_back({RLIMIT_RTPRIO, {0, 0}});
+  plan.limits.push_back({RLIMIT_NICE, {0, 0}});
   // The user's own hard limits may be lower, and may not be raised.
   for (auto& [resource, limit] : plan.limits) {
     rlimit own{};

@@ -55,6 +55,22 @@ TEST_P(KernelAttack, InjectsTerminalInput) {
     EXPECT_TRUE(is_refused(attack({name}))) << name;
 }
 
+TEST_P(KernelAttack, SnapshotsASubvolume) {
+  const Outcome outcome = shell(
+      "for n in 0x50009401 0x50009417 0x4020bc10; do python3 -c 'import fcntl, os, sys\ntry: "
+      "fcntl.ioctl(os.open(\".\", 0), int(sys.argv[1], 16), bytearray(4096))\nexcept OSError as e: print(e.errno)' $n "
+      ">> "
+      "errors; done");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(read(workspace_ + "/errors"), "1\n1\n1\n") << "EPERM";
+}
+
+TEST_P(KernelAttack, UsesUpWhatTheHostCountsForItsUser) {
+  const Outcome outcome = shell("ulimit -i > limits; ulimit -r >> limits; ulimit -e >> limits; ulimit -n >> limits");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(read(workspace_ + "/limits"), "4096\n0\n0\n1024\n");
+}
+
 TEST_P(KernelAttack, ExecutesFromMemory) {
   for (const char* name : {"memfd-exec", "memfd-exec-flag", "memfd-exec-sealed"}) {
     EXPECT_TRUE(is_refused(attack({name}))) << name;
