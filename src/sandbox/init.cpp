@@ -45,7 +45,7 @@ struct Job {
 
 class Init {
  public:
-  explicit Init(InitContext& context) : context_(context), plan_(*context.plan) {}
+  explicit Init(InitContext& context) : context_(context), plan_(*context.plan), mark_(plan_.mark) {}
 
   [[noreturn]] void run() {
     sigset_t children;

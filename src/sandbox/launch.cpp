@@ -23,6 +23,7 @@
 #include "os/paths.h"
 #include "sandbox/covers.h"
 #include "sandbox/git_files.h"
+#include "sandbox/job.h"
 #include "sandbox/scan_record.h"
 #include "sandbox/tracer.h"
 
@@ -120,6 +121,11 @@ struct Running::State {
     pollfd ended{process.get(), POLLIN, 0};
     if (process) ::poll(&ended, 1, kPatienceMs);
   }
+  // A command may have killed pid 1, which would have done it.
+  void end_commands_of_weak() const {
+    constexpr int kTries = 2000;
+    for (int i = 0; i < kTries && kill_marked(plan.mark, kMarksOfOne); ++i) ::usleep(1000);
+  }
   void end() {
     if (pid > 0) {
       control.reset();
@@ -129,6 +135,7 @@ struct Running::State {
       while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
       }
       pid = -1;
+      if (plan.is_weak) end_commands_of_weak();
     }
     cgroup.remove();
     placeholder.reset();

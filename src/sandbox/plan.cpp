@@ -20,6 +20,7 @@
 #include "os/landlock.h"
 #include "os/paths.h"
 #include "sandbox/held_directory.h"
+#include "sandbox/job.h"
 #include "sandbox/root_tree.h"
 #include "sandbox/tracer.h"
 
@@ -386,6 +387,7 @@ Status fill_plan(const Spec& spec, const Machine& machine, Plan& plan) {
   if (spec.explain && !kCanTrace)
     return Error::make(Code::unimplemented, "--explain is not available on this kind of processor");
   plan.is_weak = !machine.has_user_namespaces;
+  if (plan.is_weak) plan.mark = make_mark() & kMarksOfOne;
   plan.landlock_abi = machine.landlock_abi;
   plan.command_line = machine.command_line;
   if (plan.is_weak && plan.landlock_abi < 2) {

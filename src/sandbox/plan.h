@@ -49,6 +49,7 @@ struct ExecRule {
 
 struct Plan {
   bool is_weak = false;
+  std::uint64_t mark = 0;  // of its commands, if it is weak: see job.h
   std::string uid_map, gid_map, scratch_size, scratch_files, hostname, directory, path_list, workspace;
   bool is_proc_read_only = false;
   std::span<char> command_line;

@@ -299,6 +299,9 @@ TEST_P(WeakMode, AttackOutlivesTheSandboxFromASessionOfItsOwn) {
   EXPECT_EQ(run_weak(weak).code, 0);
   EXPECT_EQ(read(workspace_ + "/begun"), "begun\n");
   EXPECT_FALSE(is_left()) << "ended by itself";
+  weak.command = {"bash", "-c", "setsid -f " + sleep + "; kill -9 $PPID; " + sleep};
+  run_weak(weak);
+  EXPECT_FALSE(is_left()) << "without its pid 1";
   weak.command = {"bash", "-c", "setsid -f " + sleep + "; " + sleep};
   weak.limits.duration = std::chrono::milliseconds(300);
   run_weak(weak);
