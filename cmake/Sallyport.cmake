@@ -121,7 +121,8 @@ function(sallyport_test name)
   if(SALLYPORT_SANITIZE)
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 3")  # as patient as the tests themselves are then (kPatience)
   endif()
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${arg_TIMEOUT})
+  # A busy machine takes longer than the usual five seconds to start some of them.
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120 PROPERTIES TIMEOUT ${arg_TIMEOUT})
 endfunction()
 
 # sallyport_python_tests(prefix TIMEOUT seconds ENVIRONMENT variables...): each case of this directory's *_test.py is a

@@ -122,6 +122,7 @@ class Registry {
   void on(const std::shared_ptr<Container>& container, sandbox::Ended& ended, std::vector<UniqueFd>&);
   void on_made_up(sandbox::MadeUp& made_up);
   void make_up_scans();
+  Fire make_up_scans_after(UniqueFd maker);
   void settle_launch(sandbox::Handle handle, Status status);
   void on_launcher_lost();
   void fail_launches(const Error& error);

@@ -116,6 +116,19 @@ void Registry::make_up_scans() {
   if (!asked) sessions_.log().error("cannot make up for scans", {{"error", asked.error().describe()}});
 }
 
+// Whoever supervised an adopted one may have been killed. Its session ends before all of it has, and until then it
+// holds its record as if it lived. One that does live on has no need of us, and is not waited for without end.
+Fire Registry::make_up_scans_after(UniqueFd maker) {
+  constexpr Millis kTimeToDie{10'000};
+  auto watch = ipc::Watch::open(sessions_.loop(), std::move(maker));
+  if (watch) {
+    const auto late = sessions_.loop().after(kTimeToDie, [&watch] { (*watch)->cancel(); });
+    co_await (*watch)->readable();
+    sessions_.loop().cancel(late);
+  }
+  if (!is_closed_) make_up_scans();
+}
+
 void Registry::on_made_up(sandbox::MadeUp& made_up) { report(made_up.name, made_up.reports); }
 
 void Registry::settle_launch(sandbox::Handle handle, Status status) {
@@ -151,8 +164,8 @@ void Registry::end(const std::shared_ptr<Container>& container, State state) {
   container->ended_unix_ms = clock_.unix_millis();
   container->handle = 0;
   container->pid_namespace = {};
-  const bool was_adopted = static_cast<bool>(container->maker);
-  for (UniqueFd* fd : {&container->held_namespace, &container->process, &container->maker}) fd->reset();
+  UniqueFd maker = std::move(container->maker);
+  for (UniqueFd* fd : {&container->held_namespace, &container->process}) fd->reset();
   container->proxy_listener.reset();
   container->listener.reset();
   container->listening.reset();
@@ -163,8 +176,7 @@ void Registry::end(const std::shared_ptr<Container>& container, State state) {
   publish(ended.event, *container);
   hooks_.on_incident(ended);
   save(*container);
-  // Whoever supervised it may have been killed.
-  if (was_adopted && !is_closed_) make_up_scans();
+  if (maker && !is_closed_) make_up_scans_after(std::move(maker));
   for (const auto& work : std::exchange(container->on_end, {})) work();
 }
 

@@ -165,7 +165,7 @@ TEST_F(HumanGate, AFullDiskDelaysAQuestionAndRefusesNothing) {
 }
 
 TEST_F(HumanGate, AQuestionThatExpiresOnAFullDiskIsOverOnceThereIsRoom) {
-  gate_->set_expiry(Millis(100));
+  gate_->set_expiry(Millis(2000));  // longer than it takes to be asked
   ask(matter());
   settle();
   const std::uint64_t before = ledger_->health().failures;

@@ -75,7 +75,7 @@ TEST_F(ClientOfADaemon, CallsThatDoNotWaitAreAnsweredAsTheyFinish) {
   const auto note = [&](char mark) {
     return [&order, mark](const Result<Answer>& answer) { order += answer ? mark : '!'; };
   };
-  ASSERT_TRUE(client->start("test.sleep", R"({"ms":200})", note('s')));
+  ASSERT_TRUE(client->start("test.sleep", R"({"ms":1000})", note('s')));
   ASSERT_TRUE(client->start("test.ping", {}, note('p')));
   EXPECT_EQ(client->pending(), 2U);
   while (client->pending() != 0) ASSERT_TRUE(client->dispatch(kPatience));

@@ -242,7 +242,7 @@ TEST_F(CommandLine, OutputThatCannotBeWrittenIsAFailure) {
 TEST_F(CommandLine, WhatWaitsForAHumanSaysSo) {
   write("sallyport.toml",
         "[[rule]]\nname = \"careful\"\nmatch = \"test.echo\"\nprincipal = [\"host\"]\neffect = \"human\"\n");
-  const Ran ran = sallyport("call test.echo '{\"data\":1}' --deadline-ms 1000");
+  const Ran ran = sallyport("call test.echo '{\"data\":1}' --deadline-ms 4000");
   EXPECT_NE(ran.output.find("sallyport approvals show"), std::string::npos) << ran.output;
 }
 

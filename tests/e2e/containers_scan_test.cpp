@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "e2e/containers.h"
+#include "os/process.h"
 #include "support/attacker.h"
 #include "support/shell.h"
 
@@ -101,9 +102,12 @@ TEST_F(ContainersScan, IsMadeByTheLauncherWhenTheWardenWasKilled) {
 TEST_F(ContainersScan, IsMadeUpForByTheNextWardenWhenBothWereKilled) {
   const std::string id = plant();
   const pid_t its_launcher = launcher();
+  const auto started = os::process_start_time(its_launcher);
+  ASSERT_TRUE(started);
   daemon().signal(SIGSTOP);
   ASSERT_EQ(::kill(its_launcher, SIGKILL), 0);
   daemon().kill_now();
+  ASSERT_TRUE(eventually([&] { return !os::is_process_alive(its_launcher, *started); }));
   ASSERT_TRUE(daemon().start());
   EXPECT_TRUE(eventually([&] { return is_reported(id) && is_recorded(id); }));
   EXPECT_FALSE(fs::exists(hook()));

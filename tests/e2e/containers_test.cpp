@@ -262,14 +262,16 @@ TEST_F(Containers, WhoWaitsForACommandWhenTheWardenStopsIsToldThatItWasKilled) {
   EXPECT_EQ(daemon().wait(), 0);
 }
 
+// Directories that were made ahead.
+std::size_t spares(const std::string& parent) {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(parent)) {
+    count += entry.path().filename().string().starts_with(".spare-") ? 1 : 0;
+  }
+  return count;
+}
+
 TEST_F(Containers, GetDirectoriesThatWereMadeAheadAndNothingOfThoseStays) {
-  const auto spares = [&](const std::string& parent) {
-    std::size_t count = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(parent)) {
-      count += entry.path().filename().string().starts_with(".spare-") ? 1 : 0;
-    }
-    return count;
-  };
   const std::string doors = daemon().runtime_dir() + "/containers", mailboxes = daemon().root() + "/state/mailbox";
   ASSERT_TRUE(eventually([&] { return spares(doors) == 4 && spares(mailboxes) == 4; }));
   {
@@ -297,6 +299,7 @@ TEST_F(Containers, LeaveNoDirectoryBehindWhenTheyCannotBeMade) {
   namespace fs = std::filesystem;
   const std::string doors = daemon().runtime_dir() + "/containers", mailboxes = daemon().root() + "/state/mailbox";
   Client client = connect();
+  ASSERT_TRUE(eventually([&] { return spares(mailboxes) == 4; })) << "nobody makes more of them meanwhile";
   fs::rename(mailboxes, mailboxes + ".away");
   std::ofstream(mailboxes) << "in the way";
   EXPECT_NE(create(client, R"(,"name":"unmade")").find(": "), std::string::npos);

@@ -95,7 +95,8 @@ TEST_P(Covers, InADirectoryWithAnOddNameAreMadeOnce) {
 TEST_P(Covers, ThatWereLostAreNoProofOfWhatIsThere) {
   make_repository();
   const Ran ran = host(
-      "sallyport run --no-warden -- sh -c 'touch started; while [ ! -e done ]; do sleep 0.1; done; sleep 1' & "
+      "sallyport run --no-warden -- sh -c 'touch started; while [ ! -e done ]; do sleep 0.1; done; until grep -q "
+      "\"/.git/config \" /proc/self/mountinfo; do sleep 0.1; done' & "
       "while [ ! -e started ]; do sleep 0.1; done; "
       "printf '[core]\\n\\tfsmonitor = touch stolen\\n' > .git/new; mv .git/new .git/config; touch done; wait");
   EXPECT_NE(ran.output.find("its protection was put back"), std::string::npos) << ran.output;

@@ -33,10 +33,11 @@ class EgressRunWarden : public EgressRun {
   std::string site_rules() const {
     return "net.allow = [\"web.test:" + site_.http + "\", \"127.0.0.1:" + site_.http + "\"]";
   }
-  // Waits for NAME, then asks and leaves the answer in NAME.answer.
-  std::string on(const std::string& name) const {
-    return "while [ ! -e " + name + " ]; do sleep 0.1; done\ncurl -sS -m 20 " + plain() + "/hello > " + name +
-           ".new 2>&1; mv " + name + ".new " + name + ".answer\n";
+  // Waits for NAME, then asks until the answer has this in it, and leaves it in NAME.answer.
+  std::string on(const std::string& name, const std::string& wanted = "hello from the site") const {
+    return "while [ ! -e " + name + " ]; do sleep 0.1; done\nuntil curl -sS -m 20 " + plain() + "/hello > " + name +
+           ".new 2>&1; grep -q '" + wanted + "' " + name + ".new; do sleep 0.1; done; mv " + name + ".new " + name +
+           ".answer\n";
   }
   std::string answer(const std::string& name) const {
     site_.write("project/" + name, "");
@@ -89,7 +90,8 @@ TEST_F(EgressRunWarden, AWardenThatEndsMeanwhileIsNotMissedSilently) {
 TEST_F(EgressRunWarden, AReloadReachesItAndAFaultDeniesItAll) {
   write_profile(site_rules());
   ASSERT_EQ(shell(cli() + "up").status, 0);
-  start("--profile net --allow-net other.test:" + site_.http, on("first") + on("second") + on("third") + on("fourth"));
+  start("--profile net --allow-net other.test:" + site_.http,
+        on("first") + on("second", "no rule of net.allow names it") + on("third", "has a fault") + on("fourth"));
   EXPECT_EQ(answer("first"), "hello from the site\n");
   write_profile("net.allow = [\"somebody.test\"]");
   ASSERT_EQ(shell(cli() + "call warden.reload").status, 0);

@@ -21,6 +21,7 @@ using std::chrono::milliseconds;
 
 class LifeCycle : public Door {
  protected:
+  static constexpr const char* kPatientEnd = "[warden]\ndrain_timeout_ms = 30000\n";
   bool socket_exists() { return ::access(daemon().socket_path().c_str(), F_OK) == 0; }
   // Does not start, says why, and ends with that status.
   static void expect_no_start(Daemon& refused, const std::string& why, int status = 1) {
@@ -50,8 +51,9 @@ TEST_F(LifeCycle, AShutdownRequestIsAnsweredBeforeTheEnd) {
 }
 
 TEST_F(LifeCycle, AGracefulShutdownDrainsWhatIsInFlight) {
+  start_with(kPatientEnd);
   Client client = connect();
-  ASSERT_TRUE(client.send_request("work", "test.sleep", R"({"ms":700})"));
+  ASSERT_TRUE(client.send_request("work", "test.sleep", R"({"ms":2000})"));
   ASSERT_TRUE(eventually([&] { return status_number(daemon().socket_path(), {"in_flight"}) == 2; }));
   daemon().signal(SIGTERM);
   EXPECT_TRUE(eventually([&] { return !connect(); })) << "nobody new comes in";
@@ -230,9 +232,10 @@ TEST_F(LifeCycle, AWardenWhoseDirectoryIsRemovedStops) {
 }
 
 TEST_F(LifeCycle, AWardenWhoseLockIsRemovedStopsAndLeavesTheNextOneAlone) {
+  start_with(kPatientEnd);
   // Something is in flight, so that the first is still there when the next one comes.
   Client client = connect();
-  ASSERT_TRUE(client.send_request("work", "test.sleep", R"({"ms":700})"));
+  ASSERT_TRUE(client.send_request("work", "test.sleep", R"({"ms":2000})"));
   ASSERT_TRUE(eventually([&] { return status_number(daemon().socket_path(), {"in_flight"}) == 2; }));
   ASSERT_EQ(::unlink((daemon().runtime_dir() + "/warden.lock").c_str()), 0);
   Daemon next({.runtime_dir = daemon().runtime_dir()});

@@ -197,6 +197,8 @@ TEST_F(Pods, AnswerWhileTheirWorkspaceIsLookedThroughAndTellTheirEndAfterIt) {
     EXPECT_TRUE(has(text_of(place(name).log_path()), "quarantined")) << "and it is known who did it";
     ASSERT_TRUE(client->reads_to_the_end());
     EXPECT_EQ(client->told->exit_code, 6);
+    // What is looked through is bounded, in time too.
+    std::filesystem::remove_all(root_.path() + "/project/" + name);
   }
   EXPECT_TRUE(was_asked_meanwhile);
 }

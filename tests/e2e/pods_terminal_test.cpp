@@ -48,7 +48,7 @@ TEST_F(PodsInTmux, AttachResizeInterruptDetachAndComeBack) {
   tmux("resize-window -x 100 -y 30");
   ASSERT_TRUE(eventually([&] {
     type("'stty size' Enter");
-    return shows("30 100");
+    return screen().find("30 100") != std::string::npos;
   })) << screen();
   // Ctrl-C reaches the foreground job, and only it.
   type("'sh -c \"echo job-$((6*7)); exec sleep 1000\"; echo after-$?' Enter");

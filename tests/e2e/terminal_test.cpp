@@ -112,7 +112,7 @@ class AtAShell : public ::testing::Test {
   UniqueFd leader_;
   std::string seen_;
   std::size_t from_ = 0;
-  std::string word_ = "word-of-" + std::to_string(::getpid());
+  std::string word_ = "word-of-" + std::to_string(::getpid()) + "-alone";
 };
 
 TEST_F(AtAShell, ControlZGivesThePromptBackAndFgGoesOn) {

@@ -89,17 +89,19 @@ int exchange(const Arguments& args) {
   return judge(::syscall(SYS_renameat2, AT_FDCWD, args[0].c_str(), AT_FDCWD, args[1].c_str(), 2));  // RENAME_EXCHANGE
 }
 
-// Until a third path exists.
+// Until a third path exists; says, by a file of its own, once the first exchange was made.
 int exchange_for_long(const Arguments& args) {
   struct stat info{};
+  bool has_exchanged = false;
   while (::lstat(args[2].c_str(), &info) != 0) {
     // Paused, or nobody else would ever get hold of the directory.
     for (int i = 0; i < 64; ++i) {
-      ::syscall(SYS_renameat2, AT_FDCWD, args[0].c_str(), AT_FDCWD, args[1].c_str(), 2);
+      has_exchanged |= ::syscall(SYS_renameat2, AT_FDCWD, args[0].c_str(), AT_FDCWD, args[1].c_str(), 2) == 0;
       ::usleep(20);
     }
+    if (has_exchanged) ::close(::open((args[2] + ".ready").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
   }
-  return kSucceeded;
+  return has_exchanged ? kSucceeded : kRefused;
 }
 
 int remove_path(const Arguments& args) { return judge(static_cast<long>(::unlink(args[0].c_str()))); }

@@ -1,15 +1,8 @@
 // How a session ends: what is still sent and read, and what is not.
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <sys/socket.h>
-
 #include <atomic>
-#include <future>
-#include <thread>
 
-#include "ipc/call.h"
 #include "ipc/streams.h"
-#include "support/client.h"
+#include "served.h"
 
 namespace sallyport::ipc {
 namespace {
@@ -19,34 +12,17 @@ using sallyport::testing::Client;
 using sallyport::testing::code_of;
 using sallyport::testing::frame_of;
 
-class Endings : public ::testing::Test {
+class Endings : public Served {
  protected:
-  void SetUp() override {
-    int ends[2];
-    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    auto session = Session::open(sessions_, UniqueFd(ends[0]), UniqueFd(), wire::Side::accepting, "test");
-    ASSERT_TRUE(session);
-    session_ = std::move(*session);
-    client_.emplace(UniqueFd(ends[1]));
-  }
   // Serves until the session has ended; meanwhile the client does this.
-  void serve(const std::function<void()>& client) {
-    answer_all(session_);
-    sessions_.when_empty([this] { loop_.stop(); });
-    std::thread other(client);
-    loop_.run();
-    other.join();
-    loop_.settle();
+  void serve_while(const std::function<void()>& client) {
+    serve(session_, [this](std::shared_ptr<Session> session, wire::Message message) {
+      return answer(std::move(session), std::move(message));
+    });
+    run_beside(client);
   }
-  Fire answer_all(std::shared_ptr<Session> session) {
-    while (co_await session->receive()) {
-      while (auto request = session->next_request()) answer(session, std::move(*request));
-      session->end_turn();
-    }
-    session->finish();
-  }
-  // Answers with a stream of `bytes_`, a moment later, or with what came on the stream that the request names.
+  // Answers with a stream of `bytes_`, a moment later, with one that stays open, or with what came on the stream that
+  // the request names.
   Fire answer(std::shared_ptr<Session> session, wire::Message message) {
     Call call(std::move(session), std::move(message));
     if (call.params().get("data")) {
@@ -62,8 +38,12 @@ class Endings : public ::testing::Test {
       co_return;
     }
     const auto out = call.open_stream();
-    (*out)->set_endless(call.message().method == "endless");
-    call.after_reply([this, out = *out] { send(out); });
+    const bool is_endless = call.message().method == "endless";
+    (*out)->set_endless(is_endless);
+    call.after_reply([this, is_endless, out = *out] {
+      if (is_endless) endless_ = out;
+      if (!is_endless) send(out);
+    });
     call.answer(call.result([&](wire::JsonWriter& json) { json.value((*out)->number()); }));
   }
   Fire send(std::shared_ptr<OutStream> out) {
@@ -72,14 +52,8 @@ class Endings : public ::testing::Test {
     const Status sent = co_await out->write(as_bytes(bytes));
     if (sent) out->finish();
   }
-  // From the client's thread.
   void drain() {
-    std::promise<void> done;
-    loop_.post([&] {
-      session_->drain();
-      done.set_value();
-    });
-    done.get_future().wait();
+    on_loop([this] { session_->drain(); });
   }
   void drain_once_a_request_is_in_flight() {
     ASSERT_TRUE(sallyport::testing::eventually([this] { return has_begun_.load(); }));
@@ -89,48 +63,46 @@ class Endings : public ::testing::Test {
   std::size_t read_stream(bool grants, bool& has_ended) {
     std::size_t count = 0;
     has_ended = false;
-    while (const auto body = client_->next_body()) {
+    while (const auto body = client_.next_body()) {
       if (wire::frame_kind(as_bytes(*body)) != wire::FrameKind::chunk) continue;
       const auto chunk = wire::parse_chunk(as_bytes(*body));
       count += chunk->data.size();
       has_ended = chunk->data.empty();
       if (has_ended) break;
       if (grants) {
-        client_->send(frame_of(R"({"type":"event","method":"stream.credit","params":{"stream":2,"bytes":)" +
-                               std::to_string(chunk->data.size()) + "}}"));
+        client_.send(frame_of(R"({"type":"event","method":"stream.credit","params":{"stream":2,"bytes":)" +
+                              std::to_string(chunk->data.size()) + "}}"));
       }
     }
     return count;
   }
 
-  SystemClock clock_;
-  Log log_{-1, LogFormat::text, LogLevel::error, clock_};
-  Loop loop_{Spinner::Mode::never};
-  Sessions sessions_{loop_, log_, SessionLimits()};
-  std::shared_ptr<Session> session_;
-  std::optional<Client> client_;
+  std::pair<std::shared_ptr<Session>, Client> ends_ = connect();
+  std::shared_ptr<Session>& session_ = ends_.first;
+  Client& client_ = ends_.second;
+  std::shared_ptr<OutStream> endless_;
   std::size_t bytes_ = 100'000;
   std::atomic<bool> has_begun_ = false;
 };
 
 TEST_F(Endings, APeerThatHasSaidItsLastIsStillSentItsStreams) {
-  serve([&] {
-    client_->send_request("1", "stream");
-    client_->half_close();
-    EXPECT_EQ(code_of(client_->next_message()), "OK");
+  serve_while([&] {
+    client_.send_request("1", "stream");
+    client_.half_close();
+    EXPECT_EQ(code_of(client_.next_message()), "OK");
     bool has_ended = false;
     EXPECT_EQ(read_stream(false, has_ended), bytes_);
     EXPECT_TRUE(has_ended);
-    EXPECT_EQ(client_->next_body(), std::nullopt);
+    EXPECT_EQ(client_.next_body(), std::nullopt);
   });
 }
 
 TEST_F(Endings, APeerThatCanGrantNoMoreGetsAsMuchAsItGranted) {
   bytes_ = 3U << 20;
-  serve([&] {
-    client_->send_request("1", "stream");
-    client_->half_close();
-    EXPECT_EQ(code_of(client_->next_message()), "OK");
+  serve_while([&] {
+    client_.send_request("1", "stream");
+    client_.half_close();
+    EXPECT_EQ(code_of(client_.next_message()), "OK");
     bool has_ended = false;
     EXPECT_EQ(read_stream(false, has_ended), wire::kInitialCredit);
     EXPECT_FALSE(has_ended);
@@ -139,49 +111,49 @@ TEST_F(Endings, APeerThatCanGrantNoMoreGetsAsMuchAsItGranted) {
 
 TEST_F(Endings, AShutdownSendsWhatIsLeftOfStreamsAndTakesTheCreditForIt) {
   bytes_ = 3U << 20;
-  serve([&] {
-    client_->send_request("1", "stream");
-    EXPECT_EQ(code_of(client_->next_message()), "OK");
+  serve_while([&] {
+    client_.send_request("1", "stream");
+    EXPECT_EQ(code_of(client_.next_message()), "OK");
     drain();
     bool has_ended = false;
     EXPECT_EQ(read_stream(true, has_ended), bytes_);
     EXPECT_TRUE(has_ended);
-    EXPECT_EQ(client_->next_body(), std::nullopt);
+    EXPECT_EQ(client_.next_body(), std::nullopt);
   });
 }
 
 TEST_F(Endings, AShutdownReadsWhatARequestInFlightIsSent) {
-  serve([&] {
-    client_->send_request("1", "count", R"({"data":{"$stream":1}})");
-    client_->send(chunk_frame(1, "some"));
+  serve_while([&] {
+    client_.send_request("1", "count", R"({"data":{"$stream":1}})");
+    client_.send(chunk_frame(1, "some"));
     drain_once_a_request_is_in_flight();
-    client_->send(chunk_frame(1, "more") + chunk_frame(1, ""));
-    const auto answer = client_->next_message();
+    client_.send(chunk_frame(1, "more") + chunk_frame(1, ""));
+    const auto answer = client_.next_message();
     ASSERT_EQ(code_of(answer), "OK");
     EXPECT_EQ(answer->result.as_int(), 8);
   });
 }
 
 TEST_F(Endings, AShutdownRefusesWhatComesLaterAndResetsItsStreams) {
-  serve([&] {
-    client_->send_request("1", "count", R"({"data":{"$stream":1}})");
+  serve_while([&] {
+    client_.send_request("1", "count", R"({"data":{"$stream":1}})");
     drain_once_a_request_is_in_flight();
-    client_->send_request("2", "count", R"({"data":{"$stream":3}})");
-    const auto refused = client_->next_message();
+    client_.send_request("2", "count", R"({"data":{"$stream":3}})");
+    const auto refused = client_.next_message();
     EXPECT_EQ(code_of(refused), "UNAVAILABLE");
     EXPECT_EQ(refused->id, "2");
-    const auto reset = client_->next_message();
+    const auto reset = client_.next_message();
     ASSERT_TRUE(reset);
     EXPECT_EQ(reset->method, "stream.reset");
-    client_->send(chunk_frame(1, ""));
-    EXPECT_EQ(code_of(client_->next_message()), "OK");
+    client_.send(chunk_frame(1, ""));
+    EXPECT_EQ(code_of(client_.next_message()), "OK");
   });
 }
 
 TEST_F(Endings, NobodyWaitsForAStreamWithoutAnEnd) {
-  serve([&] {
-    client_->send_request("1", "endless");
-    EXPECT_EQ(code_of(client_->next_message()), "OK");
+  serve_while([&] {
+    client_.send_request("1", "endless");
+    EXPECT_EQ(code_of(client_.next_message()), "OK");
     drain();
     bool has_ended = false;
     read_stream(true, has_ended);
@@ -206,11 +178,11 @@ TEST_F(Endings, OfEventsThatNobodyReadsTheLatestOfEachKindIsSent) {
     EXPECT_EQ(session_->unsent_bytes(), before);
     is_sent.set_value();
   });
-  serve([&] {
+  serve_while([&] {
     is_sent.get_future().wait();
     std::map<std::string, std::int64_t> told;
     while (told.size() < 2) {
-      const auto body = client_->next_body();
+      const auto body = client_.next_body();
       ASSERT_TRUE(body);
       if (wire::frame_kind(as_bytes(*body)) == wire::FrameKind::chunk) continue;
       auto event = sallyport::testing::decode(*body);
@@ -220,7 +192,7 @@ TEST_F(Endings, OfEventsThatNobodyReadsTheLatestOfEachKindIsSent) {
     }
     EXPECT_EQ(told["size"], 1000);
     EXPECT_EQ(told["role"], -1000);
-    client_->close();
+    client_.close();
   });
 }
 

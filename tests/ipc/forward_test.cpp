@@ -1,14 +1,9 @@
 // Calls passed on to another process: what becomes of their events.
 #include "ipc/forward.h"
 
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <sys/socket.h>
-
 #include <atomic>
-#include <thread>
 
-#include "support/client.h"
+#include "served.h"
 
 namespace sallyport::ipc {
 namespace {
@@ -17,42 +12,23 @@ using sallyport::testing::Client;
 using sallyport::testing::eventually;
 using sallyport::testing::text_of;
 
-class Forwarding : public ::testing::Test {
+class Forwarding : public Served {
  protected:
   void SetUp() override {
-    front_ = open(wire::Side::accepting, caller_);
-    back_ = open(wire::Side::connecting, source_);
     back_->on_event([this](const wire::Message&) { is_all_read_ = true; });
   }
-  std::shared_ptr<Session> open(wire::Side side, std::optional<Client>& peer) {
-    int ends[2];
-    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    auto session = Session::open(sessions_, UniqueFd(ends[0]), UniqueFd(), side, "test");
-    EXPECT_TRUE(session);
-    peer.emplace(UniqueFd(ends[1]));
-    return *session;
-  }
   // Passes on what `caller_` asks until it is gone; meanwhile both peers do this.
-  void serve(const std::function<void()>& peers) {
-    read(front_);
-    read(back_);
-    sessions_.when_empty([this] { loop_.stop(); });
-    std::thread other([&] {
+  void serve_while(const std::function<void()>& peers) {
+    const auto pass_on = [this](std::shared_ptr<Session> session, wire::Message message) {
+      return answer(std::move(session), std::move(message));
+    };
+    serve(front_, pass_on);
+    serve(back_, pass_on);
+    run_beside([&] {
       peers();
-      source_->close();
-      caller_->close();
+      source_.close();
+      caller_.close();
     });
-    loop_.run();
-    other.join();
-    loop_.settle();
-  }
-  Fire read(std::shared_ptr<Session> session) {
-    while (co_await session->receive()) {
-      while (auto request = session->next_request()) answer(session, std::move(*request));
-      session->end_turn();
-    }
-    session->close();
   }
   Fire answer(std::shared_ptr<Session> session, wire::Message message) {
     Call call(std::move(session), std::move(message));
@@ -67,22 +43,19 @@ class Forwarding : public ::testing::Test {
   void say(std::string_view id, std::string_view method, std::string_view params = {}) {
     Bytes frame;
     ASSERT_TRUE(wire::append_event(frame, id, method, params));
-    ASSERT_TRUE(source_->send(text_of(frame)));
+    ASSERT_TRUE(source_.send(text_of(frame)));
   }
 
-  SystemClock clock_;
-  Log log_{-1, LogFormat::text, LogLevel::error, clock_};
-  Loop loop_{Spinner::Mode::never};
-  Sessions sessions_{loop_, log_, SessionLimits()};
-  std::shared_ptr<Session> front_, back_;
-  std::optional<Client> caller_, source_;  // at the other ends
+  std::pair<std::shared_ptr<Session>, Client> here_ = connect(), there_ = connect(wire::Side::connecting);
+  std::shared_ptr<Session>&front_ = here_.first, &back_ = there_.first;
+  Client &caller_ = here_.second, &source_ = there_.second;
   std::atomic<bool> is_all_read_ = false;
 };
 
 TEST_F(Forwarding, WhatWasLostBeforeCountsWithWhatIsLostHere) {
-  serve([&] {
-    ASSERT_TRUE(caller_->send_request("s", "events.subscribe"));
-    const auto asked = source_->next_message();
+  serve_while([&] {
+    ASSERT_TRUE(caller_.send_request("s", "events.subscribe"));
+    const auto asked = source_.next_message();
     ASSERT_TRUE(asked);
     const std::string id(asked->id), large = R"({"text":")" + std::string(900'000, 'x') + "\"}";
     constexpr std::uint64_t kSaid = 20, kLostBefore = 7;
@@ -91,17 +64,17 @@ TEST_F(Forwarding, WhatWasLostBeforeCountsWithWhatIsLostHere) {
     say({}, "all.said");
     ASSERT_TRUE(eventually([this] { return is_all_read_.load(); }));
     std::uint64_t heard = 0;
-    ASSERT_TRUE(caller_->send_request("d", "done"));
-    for (auto message = caller_->next_message(); message && message->id != "d"; message = caller_->next_message()) {
+    ASSERT_TRUE(caller_.send_request("d", "done"));
+    for (auto message = caller_.next_message(); message && message->id != "d"; message = caller_.next_message()) {
       ++heard;
     }
     say(id, "events.message", "{}");
-    const auto told = caller_->next_message();
+    const auto told = caller_.next_message();
     ASSERT_TRUE(told);
     EXPECT_EQ(told->method, "events.lost");
     EXPECT_EQ(told->params.get("count").as_uint(), kSaid - heard + kLostBefore);
     EXPECT_LT(heard, kSaid) << "else nothing was lost";
-    EXPECT_EQ(caller_->next_message()->method, "events.message");
+    EXPECT_EQ(caller_.next_message()->method, "events.message");
   });
 }
 

@@ -116,8 +116,14 @@ test("errors tell the model what to do next", async () => {
 
 test("a command streams its output, and its exit code is its own", async () => {
   const seen = [];
-  const result = await call("exec", { command: "for i in 1 2 3; do echo line $i; sleep 0.2; done; echo bad >&2; exit 5" },
-    { onprogress: (progress) => seen.push(progress) });
+  // It goes on when the line before was seen.
+  const command = "for i in 1 2 3; do echo line $i; until [ -e seen$i ]; do sleep 0.05; done; done; echo bad >&2; exit 5";
+  const onprogress = (progress) => {
+    seen.push(progress);
+    const line = progress.message?.match(/line (\d)\n$/);
+    if (line) place.write(`seen${line[1]}`, "");
+  };
+  const result = await call("exec", { command }, { onprogress });
   assert.deepEqual([result.structuredContent.exit_code, result.structuredContent.stdout, result.structuredContent.stderr],
     [5, "line 1\nline 2\nline 3\n", "bad\n"]);
   assert.ok(seen.length >= 2);

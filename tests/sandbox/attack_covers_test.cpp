@@ -250,7 +250,7 @@ TEST_P(CoverAttack, MovesDirectoriesForAsLongAsAnotherSandboxStarts) {
 
 TEST_P(CoverAttack, SeesTheHostPutADirectoryInThePlaceOfASecret) {
   Spec attacked = spec();
-  attacked.command = {"bash", "-c", "touch started; until [ -e replaced ]; do sleep 0.01; done; sleep 1.2"};
+  attacked.command = {"bash", "-c", "touch started; until [ -e replaced ]; do sleep 0.01; done; sleep 3"};
   const pid_t editor = beside([&] {
     while (!exists(workspace_ + "/started")) ::usleep(1000);
     host("rm -f cfg/.env && mkdir cfg/.env && touch replaced");

@@ -52,14 +52,15 @@ TEST_P(GitAttack, ForgesTheCommonDirectory) {
 
 TEST_P(GitAttack, LeavesThePlaceholderToTheOtherSandboxOfTheWorkspace) {
   Spec outer = spec();
-  outer.command = {"sh", "-c", "until [ -e " + workspace_ + "/enough ]; do sleep 0.05; done"};
+  outer.command = {"sh", "-c", "touch started; until [ -e enough ]; do sleep 0.05; done"};
   const std::string placeholder = git_ + "/commondir";
   const pid_t other = ::fork();
   if (other == 0) {
     run(outer);
     ::_exit(0);
   }
-  while (!exists(placeholder)) ::usleep(1000);
+  while (!exists(workspace_ + "/started")) ::usleep(1000);
+  EXPECT_TRUE(exists(placeholder));
   attack({"write", placeholder});
   EXPECT_TRUE(exists(placeholder));
   write("workspace/enough", "");
@@ -332,7 +333,7 @@ TEST_P(GitAttack, WaitsForTheHostToReplaceAPinnedFile) {
   // Waits until the host has replaced the file, gives the supervisor a moment, then writes.
   attacked.command = {"bash", "-c",
                       "touch started; until grep -q replaced .git/config; do sleep 0.01; done; "
-                      "for i in $(seq 200); do grep -q /.git/config /proc/self/mountinfo && break; sleep 0.01; done; "
+                      "for i in $(seq 2000); do grep -q /.git/config /proc/self/mountinfo && break; sleep 0.01; done; "
                       "echo evil >> .git/config"};
   const pid_t editor = ::fork();
   if (editor == 0) {
@@ -357,7 +358,7 @@ TEST_P(GitAttack, WaitsForTheHostToRemoveAMaskedFile) {
   const pid_t editor = ::fork();
   if (editor == 0) {
     while (!exists(workspace_ + "/started")) ::usleep(1000);
-    host("rm .env; sleep 0.3; echo TOKEN=2 > .env; touch back");
+    host("rm .env; sleep 2; echo TOKEN=2 > .env; touch back");
     ::_exit(0);
   }
   const Outcome outcome = run(attacked);
@@ -371,7 +372,7 @@ TEST_P(GitAttack, SeesAMaskedFileRemovedForGoodReportedAsThat) {
   write("workspace/.env", "TOKEN=1");
   Spec attacked = spec();
   attacked.command = {"bash", "-c",
-                      "touch started; while grep -q /.env /proc/self/mountinfo; do sleep 0.01; done; sleep 0.3"};
+                      "touch started; while grep -q /.env /proc/self/mountinfo; do sleep 0.01; done; sleep 2"};
   const pid_t editor = ::fork();
   if (editor == 0) {
     while (!exists(workspace_ + "/started")) ::usleep(1000);
@@ -390,7 +391,7 @@ TEST_P(GitAttack, WaitsForTheHostToReplaceAMaskedFile) {
   attacked.command = {
       "bash", "-c",
       "touch started; until [ -e replaced ]; do sleep 0.01; done; "
-      "for i in $(seq 200); do grep -q /.env /proc/self/mountinfo && break; sleep 0.01; done; cat .env"};
+      "for i in $(seq 2000); do grep -q /.env /proc/self/mountinfo && break; sleep 0.01; done; cat .env"};
   const pid_t editor = ::fork();
   if (editor == 0) {
     while (!exists(workspace_ + "/started")) ::usleep(1000);

@@ -18,8 +18,6 @@ class PinAttack : public AttackTest {
     host("git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m first");
     git_ = workspace_ + "/.git";
   }
-  // The kernel's clock ticks: what the host made was not made a moment ago.
-  void host_long_ago(const std::string& script) const { host(script + "; sleep 0.05"); }
   static std::size_t findings(const Outcome& outcome) {
     return static_cast<std::size_t>(std::count_if(outcome.report.begin(), outcome.report.end(), [](const auto& line) {
       return line.starts_with("quarantined ") || line.starts_with("suspicious ");
@@ -48,8 +46,7 @@ TEST_P(PinAttack, WritesAPinnedConfigurationThroughAHardLink) {
 }
 
 TEST_P(PinAttack, IsToldOfAPinnedFileWithAnotherName) {
-  host_long_ago(
-      "echo '{}' > .mcp.json && ln .mcp.json other && mkdir .vscode && echo '{}' > .vscode/a && ln .vscode/a b");
+  host("echo '{}' > .mcp.json && ln .mcp.json other && mkdir .vscode && echo '{}' > .vscode/a && ln .vscode/a b");
   const Outcome quiet = shell("true");
   EXPECT_EQ(findings(quiet), 0U) << testing::PrintToString(quiet.report);
   EXPECT_TRUE(remarks_on(quiet, workspace_ + "/.mcp.json"));
@@ -69,7 +66,7 @@ TEST_P(PinAttack, WritesPinnedSettingsThroughAHardLink) {
 }
 
 TEST_P(PinAttack, WritesAPinnedHookThroughAHardLink) {
-  host_long_ago("echo mine > .git/hooks/pre-commit && ln .git/hooks/pre-commit x && echo mine > .git/hooks/pre-push");
+  host("echo mine > .git/hooks/pre-commit && ln .git/hooks/pre-commit x && echo mine > .git/hooks/pre-push");
   const Outcome outcome = shell("echo evil > x; rm x");
   EXPECT_TRUE(outcome.reports("quarantined " + git_ + "/hooks/pre-commit"));
   EXPECT_FALSE(exists(git_ + "/hooks/pre-commit"));
@@ -78,14 +75,14 @@ TEST_P(PinAttack, WritesAPinnedHookThroughAHardLink) {
 
 TEST_P(PinAttack, WritesAPointerThroughAHardLink) {
   make_directory("outside");
-  host_long_ago("git init -q --separate-git-dir=other.git tree && ln tree/.git x");
+  host("git init -q --separate-git-dir=other.git tree && ln tree/.git x");
   const Outcome outcome = shell("echo 'gitdir: " + base_ + "/outside' > x; rm x");
   EXPECT_TRUE(outcome.reports("quarantined " + workspace_ + "/tree/.git"));
 }
 
 // What the host writes meanwhile is named, and left where it is.
 TEST_P(PinAttack, SeesTheHostWriteAHookWhichIsNamed) {
-  host_long_ago("echo mine > .git/hooks/pre-commit");
+  host("echo mine > .git/hooks/pre-commit");
   Spec attacked = spec();
   attacked.command = {"bash", "-c", "touch started; until [ -e written ]; do sleep 0.01; done"};
   const pid_t editor = ::fork();
@@ -113,7 +110,7 @@ TEST_P(PinAttack, LeavesWhatTheHostWroteRightBeforeTheLaunch) {
 // ---- what is used is a link to a file that was writable ----
 
 TEST_P(PinAttack, WritesAHookThatIsALink) {
-  host_long_ago(
+  host(
       "mkdir -p scripts tools/hooks && echo mine | tee scripts/pre-commit scripts/pre-push > log && "
       "ln -s ../../scripts/pre-commit .git/hooks/pre-commit && ln -s ../../scripts/pre-push tools/hooks/pre-push && "
       "git config core.hooksPath tools/hooks");
@@ -127,7 +124,7 @@ TEST_P(PinAttack, WritesAHookThatIsALink) {
 }
 
 TEST_P(PinAttack, LeadsAHookThatIsALinkElsewhere) {
-  host_long_ago(
+  host(
       "mkdir one two && echo mine > one/pre-commit && ln -s one now && ln -s ../../now/pre-commit "
       ".git/hooks/pre-commit "
       "&& ln -s ../../later .git/hooks/pre-push");
@@ -139,7 +136,7 @@ TEST_P(PinAttack, LeadsAHookThatIsALinkElsewhere) {
 }
 
 TEST_P(PinAttack, WritesSettingsBehindLinks) {
-  host_long_ago(
+  host(
       "mkdir -p conf skills .claude sub && echo '{}' | tee conf/claude.json conf/tasks.json skills/s mcp > log && "
       "ln -s conf .vscode && ln -s ../conf/claude.json .claude/settings.json && ln -s ../skills .claude/skills && "
       "ln -s ../mcp sub/.mcp.json");
@@ -151,7 +148,7 @@ TEST_P(PinAttack, WritesSettingsBehindLinks) {
 }
 
 TEST_P(PinAttack, LeadsSettingsElsewhere) {
-  host_long_ago("mkdir -p a b .claude && ln -s a .vscode && ln -s a way && ln -s ../way .claude/skills");
+  host("mkdir -p a b .claude && ln -s a .vscode && ln -s a way && ln -s ../way .claude/skills");
   const Outcome outcome = shell("ln -sfn b .vscode; ln -sfn b way; ln -s b .idea");
   for (const char* path : {"/.vscode", "/.claude/skills", "/.idea"}) {
     EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + path)) << path;
@@ -159,7 +156,7 @@ TEST_P(PinAttack, LeadsSettingsElsewhere) {
 }
 
 TEST_P(PinAttack, WritesWhatALinkLeadsToThroughAHardLink) {
-  host_long_ago(
+  host(
       "mkdir -p scripts conf && echo mine | tee scripts/pre-commit conf/tasks.json > log && ln scripts/pre-commit x && "
       "ln conf/tasks.json y && ln -s ../../scripts/pre-commit .git/hooks/pre-commit && ln -s conf .vscode");
   const Outcome outcome = shell("echo evil | tee x y; rm x y");
@@ -169,7 +166,7 @@ TEST_P(PinAttack, WritesWhatALinkLeadsToThroughAHardLink) {
 
 // A link into the directory that it is in does not make all of that read-only, and one that needs no pin gets none.
 TEST_P(PinAttack, KeepsWhatALinkOfSettingsIsInWritable) {
-  host_long_ago(
+  host(
       "mkdir -p sub/.claude/bin && echo x > sub/.claude/tool && ln -s .. sub/.claude/top && ln -s ../tool "
       "sub/.claude/bin/t");
   const Outcome outcome = shell("echo fine > sub/file && ! grep -q /.claude/tool /proc/self/mountinfo");

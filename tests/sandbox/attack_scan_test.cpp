@@ -36,8 +36,6 @@ class ScanAttack : public AttackTest {
     for (const auto& entry : fs::directory_iterator(state_ + "/scans")) count += entry.is_regular_file() ? 1 : 0;
     return count;
   }
-  // What was there before is told from what is new by the kernel's clock, which ticks: nothing was made a moment ago.
-  void host_long_ago(const std::string& script) const { host(script + "; sleep 0.05"); }
   static bool mentions(const Outcome& outcome, const std::string& kind, const std::string& part) {
     for (const std::string& line : outcome.report) {
       if (line.starts_with(kind) && line.find(part) != std::string::npos) return true;
@@ -91,13 +89,13 @@ TEST_P(ScanAttack, ExchangesADirectoryForALinkToTheHostWhileAnotherSandboxIsScan
             "ln -s " +
             victim +
             " link; for i in {1..60}; do cp -P link q/h$i/.git/hooks; cp -P link q/g$i/.git; done; "
-            "touch built; exec " +
+            "exec " +
             probe_ + " exchange-for-long p q enough"};
     const pid_t other = ::fork();
     if (other == 0) {
       ::_exit(run(swapper).code == kProbeSucceeded ? 0 : 1);
     }
-    shell("cd " + here + "; touch started; until [ -e built ]; do sleep 0.01; done; sleep 0.05");
+    shell("cd " + here + "; touch started; until [ -e enough.ready ]; do sleep 0.01; done");
     write(std::string("workspace/round") + round + "/enough", "");
     int status = 0;
     ::waitpid(other, &status, 0);
@@ -116,12 +114,13 @@ TEST_P(ScanAttack, MovesTheWholeWorkspaceOfAnotherSandboxAway) {
   write("victim/.git/hooks/pre-commit", "mine");
   Spec scanned = spec();
   scanned.workspace = inner;
-  scanned.command = {"sh", "-c", "until [ -e enough ] || [ -e ../enough ]; do sleep 0.01; done"};
+  scanned.command = {"sh", "-c", "touch started; until [ -e enough ] || [ -e ../enough ]; do sleep 0.01; done"};
   const pid_t other = ::fork();
   if (other == 0) {
     const Outcome outcome = run(scanned);
     ::_exit(mentions(outcome, "note", "was moved") ? 0 : 1);
   }
+  while (!exists(inner + "/started")) ::usleep(1000);
   // The outer sandbox may move the inner workspace, and put a link in its place.
   shell("mv inner gone && ln -s " + base_ + "/victim inner");
   write("workspace/gone/enough", "");
@@ -163,7 +162,7 @@ TEST_P(ScanAttack, ClosesADirectoryAboveTheRepository) {
 }
 
 TEST_P(ScanAttack, LeavesARepositoryBelowNodeModules) {
-  host_long_ago(
+  host(
       "mkdir -p node_modules/mine && git init -q node_modules/mine && echo mine > "
       "node_modules/mine/.git/hooks/pre-push");
   const Outcome outcome = shell(
@@ -237,7 +236,7 @@ TEST_P(ScanAttack, LeavesARebaseThatRunsACommandWhenItGoesOn) {
   host("git rebase --abort");
   EXPECT_TRUE(rebase("", "  x touch PWNED").reports("suspicious " + workspace_ + "/.git" + todo));
   EXPECT_TRUE(rebase("/side", "exec\ttouch PWNED").reports("suspicious " + workspace_ + "/.git/worktrees/side" + todo));
-  host_long_ago("git -C side status");
+  host("true");
   const Outcome quiet = shell("git status > /dev/null");
   EXPECT_FALSE(mentions(quiet, "suspicious", "")) << testing::PrintToString(quiet.report);
 }
@@ -262,7 +261,7 @@ TEST(ExitScan, KnowsCommandsInWhatIsLeftOfARebase) {
 // ---- what makes the search at launch incomplete does not make the scan toothless ----
 
 TEST_P(ScanAttack, MakesPathsTooLongAndRepositoriesTooMany) {
-  host_long_ago(
+  host(
       "for i in $(seq 36); do git init -q r$i; echo mine > r$i/.git/hooks/pre-push; git -C r$i config alias.m '!ls'; "
       "done");
   const std::string name(200, 'x');
@@ -281,7 +280,7 @@ TEST_P(ScanAttack, MakesPathsTooLongAndRepositoriesTooMany) {
 }
 
 TEST_P(ScanAttack, TouchesNothingOfTheUsersOwnWithoutNamespaces) {
-  host_long_ago(
+  host(
       "git init -q . && git config alias.x '!ls' && git config core.sshCommand 'ssh -i mykey' && "
       "echo mine > .git/hooks/pre-commit && mkdir .vscode && cp .git/config before");
   Spec weak = spec();

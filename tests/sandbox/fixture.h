@@ -43,7 +43,9 @@ class SandboxTest : public testing::Test {
   std::string make_directory(const std::string& path);
   std::string read(const std::string& path) const;
   bool exists(const std::string& path) const;
-  void host(const std::string& script) const;  // outside the sandbox, as the starting user
+  // Outside the sandbox, as the starting user. What it made is older than whatever comes next: files are dated by a
+  // clock that ticks, and what is as old as a run counts as made by it.
+  void host(const std::string& script) const;
 
   std::string base_, workspace_, home_, probe_;
   StartedBy by_ = StartedBy::root;

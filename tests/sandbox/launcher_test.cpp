@@ -244,7 +244,7 @@ TEST_P(LauncherTest, KillsACommandThatRunsAwayByForking) {
 
 TEST_P(LauncherTest, LeavesTheOtherCommandsOfAContainerAlone) {
   start(1, spec());
-  execute_until_it_writes(2, "echo ready; sleep 1000; true");
+  execute_until_it_writes(2, "sleep 1000 & echo ready; wait");
   execute_until_it_writes(3, "setsid sleep 1000 & echo ready; sleep 1000");
   ask(SignalRequest{1, 3, SIGKILL}, {});
   EXPECT_EQ(next<JobExited>().job, 3U);

@@ -48,6 +48,15 @@ pid_t holder_of(const std::filesystem::path& file) {
   return -1;
 }
 
+// A number of a process, out of a file of /proc; 0 if it is gone.
+std::int64_t number_of(pid_t pid, const char* file, std::string_view field) {
+  std::ifstream numbers("/proc/" + std::to_string(pid) + "/" + file);
+  for (std::string line; std::getline(numbers, line);) {
+    if (line.starts_with(field)) return std::atoll(line.c_str() + field.size());
+  }
+  return 0;
+}
+
 void end_holder_of(const std::filesystem::path& lock) {
   const pid_t pid = holder_of(lock);
   const UniqueFd process{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
@@ -84,13 +93,9 @@ TemporaryDirectory::~TemporaryDirectory() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-std::int64_t peak_kib(pid_t pid) {
-  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmHWM:")) return std::atoll(line.c_str() + 6);
-  }
-  return 0;
-}
+std::int64_t peak_kib(pid_t pid) { return number_of(pid, "status", "VmHWM:"); }
+
+std::int64_t own_kib(pid_t pid) { return number_of(pid, "smaps_rollup", "Anonymous:"); }
 
 int in_child(const std::function<int()>& work) {
   std::fflush(nullptr);

@@ -41,6 +41,8 @@ int in_child(const std::function<int()>& work);
 
 // The most memory that a process has had at once; 0 if it is gone.
 std::int64_t peak_kib(pid_t pid);
+// What it has of its own now: what it shares with others weighs more or less as they come and go.
+std::int64_t own_kib(pid_t pid);
 
 struct DaemonOptions {
   std::string program = {};                                    // sallyportd unless said otherwise
