@@ -275,6 +275,25 @@ TEST(Grep, RefusesAFilterThatCannotMatch) {
   EXPECT_EQ(run(box, grep_request), "a.c:1:hit\n");
 }
 
+TEST(Grep, FiltersEndWithTheDeadlineHoweverManyTheyAre) {
+  SandboxDir box;
+  for (int i = 0; i < 16; ++i) box.write(std::string(240, 'a') + std::to_string(i), "hit\n");
+  GrepRequest grep_request = request("hit");
+  grep_request.exclude.assign(2500, "*" + std::string(120, 'a') + "?b");
+  const auto start = std::chrono::steady_clock::now();
+  const auto answer = grep(box.open(), grep_request, Stop(start + std::chrono::milliseconds(20)));
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, Code::timeout);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+}
+
+TEST(Grep, RefusesMoreFiltersThanItsMemoryIsFor) {
+  SandboxDir box;
+  GrepRequest grep_request = request("hit");
+  grep_request.include.assign(100'000, "a");
+  EXPECT_NE(run(box, grep_request).find("INVALID_PARAMS"), std::string::npos);
+}
+
 TEST(Grep, LargeFilesAreSearchedInWindowsWithTheirContext) {
   SandboxDir box;
   std::string text;
