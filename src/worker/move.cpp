@@ -163,6 +163,7 @@ Status move_entry(const Roots& roots, const Place& from, const Place& to, bool o
   if (::renameat2(from.dir.get(), from.name.c_str(), to.dir.get(), to.name.c_str(), flags) == 0) return ok();
   if (errno == EEXIST) return exists_already();
   if (errno == EBUSY) return is_protected();
+  if (errno == EINVAL) return path_error("move into itself", errno);
   if (errno != EXDEV) return path_error("move", errno);
   return move_between(roots, from, to, is_there ? &target : nullptr, stop);
 }
