@@ -29,6 +29,24 @@ TEST_F(FileWorkers, WhoAsksRightAfterAShutdownGetsTheNewWorker) {
   }
 }
 
+TEST_F(FileWorkers, AProfileThatAReloadHasChangedGetsANewWorkerForAWorkspace) {
+  const std::string file = daemon().root() + "/profiles/p.toml";
+  const std::string text = "[profile.p]\nfs.read = [\"/usr\"]\nfs.write = [\"${workspace}\"]\n";
+  std::filesystem::create_directories(daemon().root() + "/profiles");
+  std::ofstream(file) << text;
+  std::ofstream(workspace() + "/secret") << "x";
+  Client client = connect();
+  ASSERT_EQ(client.outcome("warden.reload"), "OK");
+  const std::string ask = R"({"workspace":")" + workspace() + R"(","profile":"p","path":"secret"})";
+  EXPECT_EQ(client.outcome("fs.read", ask), "OK");
+  ASSERT_EQ(client.outcome("warden.reload"), "OK");
+  EXPECT_EQ(client.outcome("fs.read", ask), "OK");
+  EXPECT_EQ(client.call("container.list")->result.get("containers").size(), 1) << "what did not change is kept";
+  std::ofstream(file) << text << "fs.deny = [\"${workspace}/secret\"]\n";
+  ASSERT_EQ(client.outcome("warden.reload"), "OK");
+  EXPECT_EQ(client.outcome("fs.read", ask), "POLICY_DENIED");
+}
+
 class BusyWorker : public FileWorkers {
  protected:
   // The container's worker is busy with a search that takes long, until end_stall().
