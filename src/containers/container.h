@@ -60,6 +60,12 @@ inline void append_pairs(std::vector<std::string>& to, const std::map<std::strin
   for (const auto& [key, value] : map) to.emplace_back(key).append("=").append(value);
 }
 
+// The same, in the place of those that have such a key already.
+inline void set_pairs(std::vector<std::string>& to, const std::map<std::string, std::string>& map) {
+  std::erase_if(to, [&](const std::string& pair) { return map.contains(pair.substr(0, pair.find('='))); });
+  append_pairs(to, map);
+}
+
 struct Container {
   std::string id;
   Config config;

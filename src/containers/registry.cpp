@@ -254,7 +254,7 @@ Task<Status> Registry::launch(std::shared_ptr<Container> container, sandbox::Spe
   spec.name = container->id;
   spec.scan_records = directories_.scans;
   spec.command = container->config.command;
-  append_pairs(spec.environment, container->config.environment);
+  set_pairs(spec.environment, container->config.environment);
   container->environment = spec.environment;
   container->idle_limit = spec.limits.idle.count() != 0 ? spec.limits.idle : container->config.idle;
   container->handle = ++last_handle_;

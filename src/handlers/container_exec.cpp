@@ -102,7 +102,7 @@ Result<ExecPlumbing> prepare_exec(Call& call, const Container& container) {
     return Error::invalid_param("params.directory", "holds a NUL");
   }
   TRY(const auto variables, text_map(call.params().get("env"), "params.env", true));
-  containers::append_pairs(plumbing.command.environment, variables);
+  containers::set_pairs(plumbing.command.environment, variables);
   if (const wire::Value named = call.params().get("stdin")) {
     TRY(plumbing.input, call.take_stream(named, "params.stdin"));
     TRY(Pipe pipe, make_pipe());

@@ -3,6 +3,7 @@
 #include <csignal>
 
 #include "containers/launch_spec.h"
+#include "handlers/container_exec.h"
 #include "handlers/method.h"
 #include "handlers/pod_containers.h"
 #include "pod/methods.h"
@@ -40,16 +41,8 @@ constexpr Field kCreate[] = {
 
 Status add_environment(sandbox::Spec& spec, wire::Value given) {
   if (given.size() > kMaxVariables) return Error::invalid_param("params.env", "has too many variables");
-  for (const auto& [name, value] : given.members()) {
-    const auto content = value.as_string();
-    if (name.empty() || name.find_first_of(std::string_view("=\0", 2)) != std::string_view::npos || !content ||
-        content->find('\0') != std::string_view::npos) {
-      return Error::invalid_param("params.env", "must map names to strings");
-    }
-    const std::string start = std::string(name) + "=";
-    std::erase_if(spec.environment, [&](const std::string& variable) { return variable.starts_with(start); });
-    spec.environment.push_back(start + std::string(*content));
-  }
+  TRY(const auto variables, text_map(given, "params.env", true));
+  containers::set_pairs(spec.environment, variables);
   return ok();
 }
 
