@@ -165,7 +165,7 @@ void Registry::end(const std::shared_ptr<Container>& container, State state) {
   save(*container);
   // Whoever supervised it may have been killed.
   if (was_adopted && !is_closed_) make_up_scans();
-  for (const auto& work : std::exchange(container->on_end, {})) work();
+  for (const auto& [number, work] : std::exchange(container->on_end, {})) work();
 }
 
 void Registry::watch_idle(const std::shared_ptr<Container>& container) {

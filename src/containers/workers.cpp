@@ -90,7 +90,7 @@ std::shared_ptr<Workers::Slot> Workers::slot_of(const std::shared_ptr<Container>
   auto& slot = slots_[container->id];
   if (!slot) {
     slot = std::make_shared<Slot>(sessions_.loop());
-    container->on_end.emplace_back([this, id = container->id] { slots_.erase(id); });
+    container->when_over([this, id = container->id] { slots_.erase(id); });
   }
   return slot;
 }
