@@ -106,6 +106,7 @@ struct Container {
   std::shared_ptr<ipc::Watch> out_pipe;  // until its end
   SteadyTime last_activity;
   Millis idle_limit{0};
+  std::function<bool()> is_used;  // by a call of its file worker; none: it has had none
 
   // Runs once, when it is over; what came first first. By its number it can be taken back.
   std::uint64_t when_over(std::function<void()> work) {

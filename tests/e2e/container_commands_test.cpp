@@ -69,6 +69,24 @@ TEST_F(ContainerCommands, NoContainerIsLeftWhoseMakerDidNotWaitForIt) {
   EXPECT_TRUE(eventually([&] { return count() == 0; }));
 }
 
+TEST_F(ContainerCommands, ThatAskAtTheirDoorAreNotIdle) {
+  std::ofstream(workspace() + "/ask.py") << R"(
+import json, os, socket, struct, time
+s = socket.socket(socket.AF_UNIX); s.connect(os.environ["SALLYPORT_DOOR"])
+for i in range(40):
+  b = json.dumps({"id": str(i), "type": "request", "method": "test.ping"}).encode()
+  s.sendall(struct.pack(">I", len(b)) + b)
+  s.recv(struct.unpack(">I", s.recv(4, socket.MSG_WAITALL))[0], socket.MSG_WAITALL)
+  time.sleep(0.1)
+)";
+  Client client = connect();
+  const std::string id = create(client, R"(,"command":["python3","ask.py"],"profile":{"limits":{"idle":"1s"}})");
+  const auto ended = client.call("container.wait", named(id));
+  ASSERT_EQ(code_of(ended), "OK");
+  EXPECT_EQ(ended->result.get("exit_code").as_int(), 0);
+  EXPECT_FALSE(ended->result.get("was_idle"));
+}
+
 TEST_F(ContainerCommands, WhyTheirContainerEndedIsKnownToTheNextWarden) {
   std::string id;
   {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <thread>
 
 #include "e2e/containers.h"
 
@@ -45,6 +46,20 @@ TEST_F(FileWorkers, AProfileThatAReloadHasChangedGetsANewWorkerForAWorkspace) {
   std::ofstream(file) << text << "fs.deny = [\"${workspace}/secret\"]\n";
   ASSERT_EQ(client.outcome("warden.reload"), "OK");
   EXPECT_EQ(client.outcome("fs.read", ask), "POLICY_DENIED");
+}
+
+TEST_F(FileWorkers, AContainerIsNotIdleWhileSomebodyStillWritesAFile) {
+  Client client = connect();
+  const std::string id = create(client, R"(,"profile":{"limits":{"idle":"1s"}})");
+  ASSERT_TRUE(
+      client.send_request("1", "fs.write", R"({"container":")" + id + R"(","path":"slow","content":{"$stream":1}})"));
+  for (int i = 0; i < 25; ++i) {
+    ASSERT_TRUE(client.send(chunk_frame(1, "x")));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  ASSERT_TRUE(client.send(chunk_frame(1, "")));
+  EXPECT_EQ(code_of(client.next_message()), "OK");
+  EXPECT_TRUE(eventually([&] { return state_of(client, id) == "exited"; }));
 }
 
 class BusyWorker : public FileWorkers {
