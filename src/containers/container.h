@@ -60,6 +60,12 @@ inline void append_pairs(std::vector<std::string>& to, const std::map<std::strin
   for (const auto& [key, value] : map) to.emplace_back(key).append("=").append(value);
 }
 
+// The same, in the place of those that have such a key already.
+inline void set_pairs(std::vector<std::string>& to, const std::map<std::string, std::string>& map) {
+  std::erase_if(to, [&](const std::string& pair) { return map.contains(pair.substr(0, pair.find('='))); });
+  append_pairs(to, map);
+}
+
 struct Container {
   std::string id;
   Config config;
@@ -97,10 +103,18 @@ struct Container {
   // Its door: whoever connects waits in the kernel's queue until it is known where the container lives.
   UniqueFd listening;
   std::unique_ptr<ipc::Listener> listener;
-  std::shared_ptr<ipc::Watch> out_pipe;       // until its end
-  std::vector<std::function<void()>> on_end;  // each runs once
+  std::shared_ptr<ipc::Watch> out_pipe;  // until its end
   SteadyTime last_activity;
   Millis idle_limit{0};
+  std::function<bool()> is_used;  // by a call of its file worker; none: it has had none
+
+  // Runs once, when it is over; what came first first. By its number it can be taken back.
+  std::uint64_t when_over(std::function<void()> work) {
+    on_end.emplace(++last_on_end, std::move(work));
+    return last_on_end;
+  }
+  std::map<std::uint64_t, std::function<void()>> on_end;
+  std::uint64_t last_on_end = 0;
 };
 
 // To whom it counts what it schedules and how often it asks: the group or container that it comes from in the end.

@@ -67,6 +67,10 @@ Result<std::shared_ptr<Container>> parse_record(const std::string& id, const std
   container->ended_unix_ms = root.get("ended").as_int().value_or(0);
   container->protections_json = root.get("protections").to_json();
   container->failure = text(root.get("failure"));
+  container->was_over_memory = root.get("over_memory").as_bool().value_or(false);
+  container->was_over_time = root.get("over_time").as_bool().value_or(false);
+  container->was_idle = root.get("was_idle").as_bool().value_or(false);
+  container->violations = root.get("violations").as_uint().value_or(0);
   for (const wire::Value report : root.get("reports").items()) container->reports.push_back(text(report));
   if (const auto status = root.get("wait_status").as_int()) container->wait_status = static_cast<int>(*status);
   return container;

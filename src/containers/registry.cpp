@@ -254,7 +254,7 @@ Task<Status> Registry::launch(std::shared_ptr<Container> container, sandbox::Spe
   spec.name = container->id;
   spec.scan_records = directories_.scans;
   spec.command = container->config.command;
-  append_pairs(spec.environment, container->config.environment);
+  set_pairs(spec.environment, container->config.environment);
   container->environment = spec.environment;
   container->idle_limit = spec.limits.idle.count() != 0 ? spec.limits.idle : container->config.idle;
   container->handle = ++last_handle_;
@@ -349,6 +349,7 @@ Result<std::shared_ptr<Job>> Registry::start_worker(Container& container, int so
 
 Status Registry::signal(Container& container, std::uint32_t job, int signal) {
   if (container.state != State::running) return Error::make(Code::conflict, "the container is not running");
+  if (job != 0 && !container.jobs.contains(job)) return Error::make(Code::not_found, "no such job runs in it");
   if (container.handle != 0) return launcher_->send(sandbox::SignalRequest{container.handle, job, signal});
   // Adopted: its pid 1 listens to nobody but its maker, who passes signals on.
   const UniqueFd& to = signal == SIGKILL ? container.process : container.maker;

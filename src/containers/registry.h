@@ -46,6 +46,8 @@ struct Hooks {
   SessionOf session_of;
   // Its directories are there, and nothing runs yet; an error ends it.
   std::function<Status(const Container&)> on_prepared;
+  // Whether it asked for something at its door since this was called last, or waits for an answer.
+  std::function<bool(const std::string& id)> has_asked;
   // It is forgotten, and its directories are about to go.
   std::function<void(const std::string& id)> on_removed;
 };

@@ -177,11 +177,13 @@ void Registry::end(const std::shared_ptr<Container>& container, State state) {
   hooks_.on_incident(ended);
   save(*container);
   if (maker && !is_closed_) make_up_scans_after(std::move(maker));
-  for (const auto& work : std::exchange(container->on_end, {})) work();
+  for (const auto& [number, work] : std::exchange(container->on_end, {})) work();
 }
 
 void Registry::watch_idle(const std::shared_ptr<Container>& container) {
   if (container->idle_limit.count() == 0 || is_over(container->state)) return;
+  const bool is_used = container->is_used && container->is_used();
+  if (hooks_.has_asked(container->id) || is_used) container->last_activity = clock_.steady();
   const auto quiet = std::chrono::duration_cast<Millis>(clock_.steady() - container->last_activity);
   const bool has_jobs = std::any_of(container->jobs.begin(), container->jobs.end(),
                                     [](const auto& entry) { return !entry.second->is_worker; });

@@ -62,7 +62,7 @@ Fire pump_out(std::shared_ptr<Pump> pump, std::shared_ptr<ipc::OutStream> to) {
   pump->done.resolve(true);
 }
 
-Fire pump_in(std::shared_ptr<ipc::InStream> from, std::unique_ptr<ipc::Watch> to) {
+Fire pump_in(std::shared_ptr<ipc::InStream> from, std::shared_ptr<ipc::Watch> to) {
   for (;;) {
     auto piece = co_await from->read();
     if (!piece || piece->empty()) co_return;
@@ -72,7 +72,8 @@ Fire pump_in(std::shared_ptr<ipc::InStream> from, std::unique_ptr<ipc::Watch> to
       if (count > 0) {
         left = left.subspan(static_cast<std::size_t>(count));
       } else if (errno == EAGAIN) {
-        if (!co_await to->writable()) co_return;
+        const bool goes_on = co_await to->writable();
+        if (!goes_on) co_return;
       } else if (errno != EINTR) {
         co_return;
       }
@@ -86,7 +87,7 @@ struct ExecPlumbing {
   std::array<std::shared_ptr<Pump>, 2> pumps;
   std::array<std::shared_ptr<ipc::OutStream>, 2> streams;
   std::shared_ptr<ipc::InStream> input;
-  std::unique_ptr<ipc::Watch> input_pipe;
+  std::shared_ptr<ipc::Watch> input_pipe;
 };
 
 Result<ExecPlumbing> prepare_exec(Call& call, const Container& container) {
@@ -102,7 +103,7 @@ Result<ExecPlumbing> prepare_exec(Call& call, const Container& container) {
     return Error::invalid_param("params.directory", "holds a NUL");
   }
   TRY(const auto variables, text_map(call.params().get("env"), "params.env", true));
-  containers::append_pairs(plumbing.command.environment, variables);
+  containers::set_pairs(plumbing.command.environment, variables);
   if (const wire::Value named = call.params().get("stdin")) {
     TRY(plumbing.input, call.take_stream(named, "params.stdin"));
     TRY(Pipe pipe, make_pipe());
@@ -167,8 +168,13 @@ Task<Reply> container_exec(const Permit&, Call& call, RequestContext& context, H
   for (std::size_t i = 0; i < plumbing->pumps.size(); ++i) {
     pump_out(plumbing->pumps.at(i), std::move(plumbing->streams.at(i)));
   }
-  if (plumbing->input) pump_in(std::move(plumbing->input), std::move(plumbing->input_pipe));
+  if (plumbing->input) pump_in(plumbing->input, plumbing->input_pipe);
   const int status = co_await job->exited;
+  // Nobody is there to read what may still come, or waits in the pipe.
+  if (plumbing->input) {
+    plumbing->input->fail(Error::make(Code::cancelled, "the command has ended"));
+    plumbing->input_pipe->cancel();
+  }
   ipc::Loop& loop = call.session().shared().loop();
   for (const auto& pump : plumbing->pumps) {
     const auto timer = loop.after(kOutputGrace, [pump] { pump->watch->cancel(); });

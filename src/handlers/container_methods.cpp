@@ -24,7 +24,7 @@ Task<Result<std::shared_ptr<Container>>> start_container(Host& host, containers:
   container->denied = spec.deny;
   container->denied_patterns = spec.deny_patterns;
   set_policy(host, *container);
-  container->on_end.emplace_back([&host, weak = std::weak_ptr(container)] {
+  container->when_over([&host, weak = std::weak_ptr(container)] {
     const auto over = weak.lock();
     if (!over) return;
     set_policy(host, *over);
@@ -33,7 +33,7 @@ Task<Result<std::shared_ptr<Container>>> start_container(Host& host, containers:
   });
   CO_TRY(co_await host.containers.launch(container, std::move(spec)));
   if (has_proxy) {
-    container->on_end.emplace_back([&host, id = container->id] { host.egress.stop(id); });
+    container->when_over([&host, id = container->id] { host.egress.stop(id); });
     // What it has asked for meanwhile waits in the listener's queue.
     const Status served = host.egress.serve(container->id, std::move(container->proxy_listener), std::move(net));
     if (!served) {
@@ -139,17 +139,19 @@ Reply describe(Call& call, Host& host, const Container& container, bool with_log
   });
 }
 
-// However the caller ends, nothing of the container is left.
+// Nothing of it is left.
+void discard(Host& host, const std::string& id) {
+  const auto container = host.containers.find(id);
+  if (!container) return;
+  const auto forget = [&host, id] { [[maybe_unused]] const Status removed = host.containers.remove(id); };
+  if (containers::is_over(container->state)) return forget();
+  // Not in the middle of its end.
+  container->when_over([&host, forget] { host.sessions.loop().post(forget); });
+  host.containers.stop(container, Millis(0));
+}
+
 void end_with_session(Call& call, Host& host, const std::string& id) {
-  const auto end = [&host, id] {
-    const auto container = host.containers.find(id);
-    if (!container) return;
-    const auto forget = [&host, id] { [[maybe_unused]] const Status removed = host.containers.remove(id); };
-    if (containers::is_over(container->state)) return forget();
-    // Not in the middle of its end.
-    container->on_end.emplace_back([&host, forget] { host.sessions.loop().post(forget); });
-    host.containers.stop(container, Millis(0));
-  };
+  const auto end = [&host, id] { discard(host, id); };
   call.session().set_never_idle(true);
   if (call.session().is_closed()) return end();
   call.session().on_close(end);
@@ -161,6 +163,11 @@ Task<Reply> create(const Permit&, Call& call, RequestContext& context, Host& hos
   if (const auto maker = host.containers.find(context.container_id)) config->origin = containers::owner_of(*maker);
   auto container = co_await start_container(host, std::move(*config));
   if (!container) co_return std::move(container).error();
+  // Whoever was told that there is none, or nothing, does not know its name.
+  if (call.is_given_up()) {
+    discard(host, (*container)->id);
+    co_return Error::make(Code::cancelled, "given up while the container started");
+  }
   if (call.params().get("config").get("ends_with_session").as_bool().value_or(false)) {
     end_with_session(call, host, (*container)->id);
   }
@@ -307,10 +314,11 @@ Task<Reply> signal(const Permit&, Call& call, RequestContext&, Host& host) {
 Task<Status> until_over(Call& call, const std::shared_ptr<Container>& container) {
   const auto over = std::make_shared<ipc::OneShot<Status>>();
   if (!containers::is_over(container->state)) {
-    container->on_end.emplace_back([over] { over->resolve(ok()); });
+    const std::uint64_t number = container->when_over([over] { over->resolve(ok()); });
     call.on_cancel([over] { over->resolve(Error::make(Code::cancelled, "not waited for any more")); });
     Status status = co_await *over;
     call.on_cancel(nullptr);
+    container->on_end.erase(number);
     co_return status;
   }
   co_return ok();

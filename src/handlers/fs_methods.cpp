@@ -10,6 +10,7 @@
 #include "containers/workers.h"
 #include "handlers/method.h"
 #include "os/paths.h"
+#include "wire/crypto.h"
 
 namespace sallyport::handlers {
 namespace {
@@ -29,15 +30,18 @@ constexpr const char* kLabel = "files";
 // How long it is kept for the next call, which would wait a few milliseconds for another.
 constexpr Millis kKeptWarm = std::chrono::minutes(10);
 
-// A directory by what it is, not by how it is spelled, and the profile of its worker.
-Result<std::string> identify(const std::string& directory, const std::string& profile) {
+// A directory by what it is, not by how it is spelled, and the profile of its worker: another one once that says
+// something else.
+Result<std::string> identify(const Host& host, const std::string& directory, const std::string& profile) {
   if (directory.empty() || directory[0] != '/') {
     return Error::invalid_param("params.workspace", "must be an absolute path; or name a container instead");
   }
   struct stat status{};
   if (::stat(directory.c_str(), &status) != 0) return Error::from_errno("workspace", errno, directory);
   if (!S_ISDIR(status.st_mode)) return Error::from_errno("workspace", ENOTDIR, directory);
-  return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino) + ":" + profile;
+  const policy::Profile* known = host.profiles.find(profile);
+  const std::string version = to_hex(wire::sha256(as_bytes(known == nullptr ? "" : known->text))).substr(0, 16);
+  return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino) + ":" + profile + ":" + version;
 }
 
 // The container a call is about: the caller's own, or for the host the one it names. A host's `workspace`
@@ -68,7 +72,7 @@ Task<Result<std::shared_ptr<Container>>> choose(Call& call, const RequestContext
   }
   containers::Config config;
   if (profile) config.profile = text(profile);
-  CO_TRY(const std::string identity, identify(text(workspace), config.profile));
+  CO_TRY(const std::string identity, identify(host, text(workspace), config.profile));
   for (const auto& [id, container] : host.containers.all()) {
     const auto label = container->config.labels.find(kLabel);
     if (label == container->config.labels.end() || label->second != identity) continue;

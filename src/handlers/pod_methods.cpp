@@ -3,6 +3,7 @@
 #include <csignal>
 
 #include "containers/launch_spec.h"
+#include "handlers/container_exec.h"
 #include "handlers/method.h"
 #include "handlers/pod_containers.h"
 #include "pod/methods.h"
@@ -40,16 +41,8 @@ constexpr Field kCreate[] = {
 
 Status add_environment(sandbox::Spec& spec, wire::Value given) {
   if (given.size() > kMaxVariables) return Error::invalid_param("params.env", "has too many variables");
-  for (const auto& [name, value] : given.members()) {
-    const auto content = value.as_string();
-    if (name.empty() || name.find_first_of(std::string_view("=\0", 2)) != std::string_view::npos || !content ||
-        content->find('\0') != std::string_view::npos) {
-      return Error::invalid_param("params.env", "must map names to strings");
-    }
-    const std::string start = std::string(name) + "=";
-    std::erase_if(spec.environment, [&](const std::string& variable) { return variable.starts_with(start); });
-    spec.environment.push_back(start + std::string(*content));
-  }
+  TRY(const auto variables, text_map(given, "params.env", true));
+  containers::set_pairs(spec.environment, variables);
   return ok();
 }
 
@@ -106,12 +99,13 @@ Result<pod::Startup> read_startup(Host& host, const containers::Config& config, 
   return startup;
 }
 
-Task<Result<pod::Record>> start_pod(Host& host, containers::Config config, pod::Startup startup) {
+Task<Result<pod::Record>> start_pod(const Call& call, Host& host, containers::Config config, pod::Startup startup) {
   CO_TRY(const auto container, host.containers.prepare(std::move(config)));
   containers::Registry::add_door(*container, startup.spec);
   startup.container = container->id;
   set_policy(host, *container);
-  auto record = co_await host.pods.create(std::move(startup));
+  std::function<bool()> is_wanted = [&call] { return !call.is_given_up(); };
+  auto record = co_await host.pods.create(std::move(startup), std::move(is_wanted));
   if (!record) {
     end_pod(host, container->id, SIGKILL);
     co_return std::move(record).error();
@@ -127,7 +121,7 @@ Task<Reply> create(const Permit&, Call& call, RequestContext& context, Host& hos
   if (!config) co_return std::move(config).error();
   auto startup = read_startup(host, *config, call.params());
   if (!startup) co_return std::move(startup).error();
-  auto record = co_await start_pod(host, std::move(*config), std::move(*startup));
+  auto record = co_await start_pod(call, host, std::move(*config), std::move(*startup));
   if (!record) co_return std::move(record).error();
   host.events.publish("pod.started", wire::to_json([&](JsonWriter& json) {
                         json.begin_object().member("pod", record->name).end_object();

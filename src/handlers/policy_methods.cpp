@@ -29,9 +29,11 @@ Result<Principal> read_principal(wire::Value given, const Principal& asker) {
 
 // What is refused whatever the rules say.
 std::optional<std::string> refusal_anyway(const Principal& principal, std::string_view name) {
-  if (principal.is_host() && policy::is_signal_name(name)) return "signals are raised by containers only";
+  if (principal.is_host() && (policy::is_signal_name(name) || name == "signal.raise"))
+    return "signals are raised by containers only";
   if (principal.is_host()) return std::nullopt;
-  for (const std::string_view group : {"approval.", "group.", "schedule."}) {
+  for (const std::string_view group : {"approval.", "group.", "schedule.", "container.adopt", "session.narrow",
+                                       "mailbox.resolve", "platform.recount", "platform.forget"}) {
     if (name.starts_with(group)) return "it is answered at the control door only, whatever the rules say";
   }
   return std::nullopt;

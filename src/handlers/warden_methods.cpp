@@ -180,8 +180,11 @@ Task<Reply> narrow(const Permit&, Call& call, RequestContext& context, Host& hos
   narrowed->is_narrowed = true;
   context.narrowed_to = narrowed;
   host.events.unsubscribe(call.session());
-  container->on_end.emplace_back([weak = std::weak_ptr(call.share_session())] {
+  const std::uint64_t number = container->when_over([weak = std::weak_ptr(call.share_session())] {
     if (const auto session = weak.lock()) session->close();
+  });
+  call.session().on_close([weak = std::weak_ptr(container), number] {
+    if (const auto still = weak.lock()) still->on_end.erase(number);
   });
   return now(call.result([&](JsonWriter& json) {
     json.begin_object().member("principal", narrowed->principal.to_string()).end_object();

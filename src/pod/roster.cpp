@@ -52,7 +52,7 @@ Task<Result<UniqueFd>> Roster::claim_for(const Startup& startup) {
   co_return taken(startup.name, look(Place(pods_dir_, startup.name)).life);
 }
 
-Task<Result<Record>> Roster::create(Startup startup) {
+Task<Result<Record>> Roster::create(Startup startup, std::function<bool()> is_wanted) {
   clean_up(pods_dir_, clock_.unix_millis());
   fill_random(startup.token);
   auto lock = co_await claim_for(startup);
@@ -65,6 +65,7 @@ Task<Result<Record>> Roster::create(Startup startup) {
   // From here on it is the pod that holds it.
   lock->reset();
   auto record = co_await wait_until_ready(startup, std::move(spawned->pipe));
+  if (record && !is_wanted()) record = Error::make(Code::cancelled, "given up while the pod started");
   if (!record) {
     const Status ended = co_await end_start(startup, spawned->pid);
     if (!ended) sessions_.log().error("a pod is left over", {{"pod", startup.name}, {"error", ended.error().message}});

@@ -41,8 +41,8 @@ class Roster {
   void close() { is_closed_ = true; }
 
   const std::string& pods_dir() const { return pods_dir_; }
-  // Returns when the pod is published, or with its last words.
-  Task<Result<Record>> create(Startup startup);
+  // Returns when the pod is published, or with its last words. CANCELLED if nobody wants it any more by then.
+  Task<Result<Record>> create(Startup startup, std::function<bool()> is_wanted);
   // One that this warden found, and that may yet publish itself.
   bool is_starting(const std::string& name) const;
   // NOT_FOUND, or UNAVAILABLE with the last words of one that died. Does not wait for one that is starting.

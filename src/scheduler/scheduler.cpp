@@ -408,7 +408,7 @@ Task<Scheduler::Outcome> Scheduler::execute(std::shared_ptr<Slot> slot) {
     parts_.registry.stop(container, kStopGrace);
   });
   if (!containers::is_over(container->state)) {
-    container->on_end.emplace_back([over] { over->resolve(true); });
+    container->when_over([over] { over->resolve(true); });
     const bool has_ended = co_await *over;
     if (!has_ended) co_return outcome;
   }

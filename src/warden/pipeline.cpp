@@ -29,6 +29,7 @@ class InFlight {
  public:
   InFlight(Door& door, const Call& call) : door_(door), bytes_(call.message().bytes) {
     ++door_.in_flight;
+    door_.has_asked = true;
     door_.in_flight_bytes += bytes_;
   }
   ~InFlight() {

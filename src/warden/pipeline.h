@@ -30,6 +30,7 @@ struct Door {
   std::size_t connections = 0;      // now
   std::size_t in_flight = 0;        // now, over all connections
   std::size_t in_flight_bytes = 0;  // of these requests
+  bool has_asked = false;           // since somebody looked
   ipc::Account account = {};        // of its connections
 };
 

@@ -50,6 +50,12 @@ Warden::Warden(Options options, Config config, Claim claim, std::unique_ptr<ledg
            .on_incident = [this](const containers::Incident& incident) { record(incident); },
            .session_of = [this](const std::string& group) { return groups_.session_dir(group); },
            .on_prepared = [this](const auto& container) { return mailbox_.add(container.id, container.mailbox_dir); },
+           .has_asked =
+               [this](const std::string& id) {
+                 const auto door = container_doors_.find(id);
+                 if (door == container_doors_.end()) return false;
+                 return std::exchange(door->second->has_asked, door->second->in_flight > 0);
+               },
            .on_removed =
                [this](const std::string& id) {
                  mailbox_.remove(id);

@@ -20,19 +20,20 @@ namespace {
 // Copies what is below one directory into another. Both are held by descriptors.
 class Copier {
  public:
-  Copier(const Roots& roots, const Stop& stop, CopyAnswer& answer) : roots_(roots), stop_(stop), answer_(answer) {}
+  Copier(const Roots& roots, CopyOptions options, const Stop& stop, CopyAnswer& answer)
+      : roots_(roots), options_(options), stop_(stop), answer_(answer) {}
 
-  Status copy(const Place& from, const Place& to, CopyOptions options) {
+  Status copy(const Place& from, const Place& to) {
     TRY(check_not_process(from.dir.get()));  // also for a link, which is not opened
     struct stat status{};
     if (::fstatat(from.dir.get(), from.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
       return path_error("copy", errno);
     const bool is_directory = S_ISDIR(status.st_mode);
-    if (is_directory && !options.recursive) return path_error("copy without recursive", EISDIR);
-    TRY(check_target(to, is_directory, options.overwrite));
+    if (is_directory && !options_.recursive) return path_error("copy without recursive", EISDIR);
+    TRY(check_target(to, is_directory, options_.overwrite));
     if (is_directory) return copy_directory(from.dir.get(), from.name.c_str(), to.dir.get(), to.name.c_str(), 0);
     if (S_ISLNK(status.st_mode)) return copy_link(from.dir.get(), from.name.c_str(), to.dir.get(), to.name.c_str());
-    return copy_file(from, to, options.overwrite);
+    return copy_file(from, to, options_.overwrite);
   }
 
  private:
@@ -50,7 +51,11 @@ class Copier {
     struct stat status{};
     if (::fstat(source.get(), &status) != 0) return path_error("stat", errno);
     std::uint64_t copied = 0;
-    const NewContent content{[&](int draft) { return copy_bytes(source.get(), draft, copied); }, status.st_mode & 0777};
+    const auto fill = [&](int draft) -> Status {
+      TRY(copy_bytes(source.get(), draft, copied));
+      return keep_times(draft, status);
+    };
+    const NewContent content{fill, status.st_mode & 0777};
     const std::optional<struct stat> absent;
     WriteOptions options;
     options.stop = &stop_;
@@ -134,12 +139,19 @@ class Copier {
       }
     }
     if (::fchmod(target.get(), status.st_mode & 01777) != 0) return path_error("set mode", errno);
+    return keep_times(target.get(), status);
+  }
+
+  Status keep_times(int copy, const struct stat& status) const {
+    const std::array times = {status.st_atim, status.st_mtim};
+    if (options_.keeps_times && ::futimens(copy, times.data()) != 0) return path_error("keep times", errno);
     return ok();
   }
 
   static UniqueFd duplicate(const UniqueFd& fd) { return UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)); }
 
   const Roots& roots_;
+  const CopyOptions options_;
   const Stop& stop_;
   CopyAnswer& answer_;
   struct stat top_{};
@@ -225,7 +237,7 @@ class Remover {
 
 Status copy_entry(const Roots& roots, const Place& from, const Place& to, CopyOptions options, const Stop& stop,
                   CopyAnswer& answer) {
-  return Copier(roots, stop, answer).copy(from, to, options);
+  return Copier(roots, options, stop, answer).copy(from, to);
 }
 
 int unlink_any(int dir, const char* name) {

@@ -12,6 +12,7 @@ namespace sallyport::worker {
 struct CopyOptions {
   bool overwrite = false;  // replace a file
   bool recursive = false;
+  bool keeps_times = false;  // of files and directories, as a move does
 };
 Status copy_entry(const Roots& roots, const Place& from, const Place& to, CopyOptions options, const Stop& stop,
                   CopyAnswer& answer);

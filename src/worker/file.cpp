@@ -61,6 +61,10 @@ Result<bool> keep_owner(const struct stat& old_status, int new_file) {
 }
 
 Status keep_mode_and_attributes(int old_file, const struct stat& old_status, int new_file) {
+  // What a directory grants to others in each file that is made there; the old file's own list follows, if it has one.
+  constexpr const char* kList = "system.posix_acl_access";
+  if (::fgetxattr(new_file, kList, nullptr, 0) >= 0 && ::fremovexattr(new_file, kList) != 0)
+    return path_error("keep mode", errno);
   if (::fchmod(new_file, old_status.st_mode & 01777) != 0) return path_error("keep mode", errno);
   return copy_attributes(old_file, new_file);
 }
@@ -191,13 +195,15 @@ Error has_foreign_owner() {
   return error;
 }
 
+}  // namespace
+
 Status sync_directory(int dir, const FileCalls& calls) {
   const UniqueFd readable(::openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!readable || calls.fsync(readable.get()) != 0) return path_error("sync directory", errno);
-  return ok();
+  if (readable && calls.fsync(readable.get()) == 0) return ok();
+  Error error = path_error("sync directory", errno);
+  error.message += "; the new content is there, but a power cut may undo that";
+  return error;
 }
-
-}  // namespace
 
 const FileCalls& FileCalls::real() {
   static constexpr FileCalls kReal = {::write, ::fsync, ::renameat};

@@ -65,6 +65,9 @@ struct NewContent {
 Status replace_file(const Roots& roots, const Place& place, const NewContent& content, const WriteOptions& options,
                     const std::optional<struct stat>* expected);
 
+// So that the names that were put into it survive a power cut.
+Status sync_directory(int dir, const FileCalls& calls);
+
 Status write_all(int fd, std::string_view content, const FileCalls& calls);
 
 // Whether something is mounted at this very name.

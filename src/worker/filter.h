@@ -4,7 +4,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 #include "worker/glob.h"
@@ -19,14 +18,15 @@ class Filter {
   static Result<Filter> make(std::span<const std::string> include, std::span<const std::string> exclude,
                              std::span<const std::string> types, std::string_view root);
 
-  bool is_empty() const { return include_.empty() && exclude_.empty(); }
-  bool accepts(std::string_view path, std::string_view name) const;
+  bool is_empty() const { return include_.is_empty() && exclude_.is_empty(); }
+  // What they say when it is time to stop does not count any more.
+  bool accepts(std::string_view path, std::string_view name, const Stop& stop) const;
   // `path` ends with a slash.
-  bool excludes_directory(std::string_view path) const;
+  bool excludes_directory(std::string_view path, const Stop& stop) const;
 
  private:
-  std::vector<PathPattern> include_;
-  std::vector<PathPattern> exclude_;
+  PathPattern include_;  // of all of them
+  PathPattern exclude_;
 };
 
 }  // namespace sallyport::worker

@@ -31,15 +31,15 @@ struct Smallest {
 
 class Finder final : public WalkVisitor {
  public:
-  Finder(const PathPattern& pattern, const GlobRequest& request, std::string_view cursor)
-      : pattern_(pattern), request_(request), cursor_(cursor), found_(walk_threads(request.walk)) {}
+  Finder(const PathPattern& pattern, const GlobRequest& request, std::string_view cursor, const Stop& stop)
+      : pattern_(pattern), request_(request), cursor_(cursor), stop_(stop), found_(walk_threads(request.walk)) {}
 
   void visit(unsigned worker, const WalkDirectory& directory, std::string_view name, EntryKind kind) override {
     const bool is_link = kind == EntryKind::symlink;
     if (!is_wanted(kind) && !is_link) return;
     std::string& path = scratch_[worker];
     path.assign(directory.path).append(name);
-    const bool is_match = pattern_.matches(path, name);
+    const bool is_match = pattern_.matches(path, name, false, stop_);
     if (is_match && is_wanted(kind)) {
       ++found_[worker].total;
       if (cursor_.empty() || path > cursor_) found_[worker].add(path, request_.limit);
@@ -68,6 +68,7 @@ class Finder final : public WalkVisitor {
   const PathPattern& pattern_;
   const GlobRequest& request_;
   std::string_view cursor_;
+  const Stop& stop_;
   std::vector<Smallest> found_;
   std::array<std::string, kMaxWalkThreads> scratch_;
 };
@@ -99,7 +100,7 @@ Result<GlobAnswer> find_paths(const Roots& roots, const GlobRequest& request, co
     cursor = path->substr(prefix.size());
   }
 
-  Finder finder(pattern, request, cursor);
+  Finder finder(pattern, request, cursor, stop);
   TRY(const Skipped skipped, walk(roots, request.root, request.walk, stop, finder));
   std::vector<std::string> all;
   GlobAnswer answer;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <iterator>
+#include <optional>
 
 #include "worker/limits.h"
 
@@ -105,7 +107,8 @@ std::size_t Glob::parse_set(std::string_view pattern, std::size_t at) {
   ++at;
   const bool is_negated = at < pattern.size() && (pattern[at] == '!' || pattern[at] == '^');
   if (is_negated) ++at;
-  int previous = -1;  // what a '-' can start a range from
+  int previous = -1;      // what a '-' can start a range from
+  std::size_t close = 0;  // the next ']', once it was looked for
   for (bool is_first = true;; is_first = false) {
     if (at >= pattern.size()) return kBroken;
     if (pattern[at] == ']' && !is_first) break;
@@ -120,7 +123,7 @@ std::size_t Glob::parse_set(std::string_view pattern, std::size_t at) {
       continue;
     }
     if (pattern.substr(at).starts_with("[:")) {
-      const std::size_t close = pattern.find(']', at + 2);
+      if (close < at + 2) close = pattern.find(']', at + 2);
       if (close == std::string_view::npos) return kBroken;
       if (close > at + 2 && pattern[close - 1] == ':') {
         const std::string_view name = pattern.substr(at + 2, close - 1 - (at + 2));
@@ -228,44 +231,52 @@ bool Glob::matches(std::string_view text) const {
   return false;
 }
 
+namespace {
+
+// Of the first brace that closes and has a comma of its own: where it opens, its commas, where it closes. In one pass:
+// a pattern may be nothing but braces.
+std::optional<std::vector<std::size_t>> first_choice(std::string_view text) {
+  std::vector<std::vector<std::size_t>> open;  // braces that are not closed yet, with their commas
+  std::optional<std::vector<std::size_t>> first;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '{') {
+      open.push_back({i});
+    } else if (text[i] == ',' && !open.empty()) {
+      open.back().push_back(i);
+    } else if (text[i] == '}' && !open.empty()) {
+      std::vector<std::size_t> cuts = std::move(open.back());
+      open.pop_back();
+      cuts.push_back(i);
+      if (cuts.size() > 2 && (!first || cuts.front() < first->front())) first = std::move(cuts);
+    }
+  }
+  return first;
+}
+
+}  // namespace
+
 Result<std::vector<std::string>> expand_braces(std::string_view pattern) {
   std::vector<std::string> done;
   std::vector<std::string> waiting = {std::string(pattern)};
   while (!waiting.empty()) {
     const std::string text = std::move(waiting.back());
     waiting.pop_back();
-    if (done.size() + waiting.size() > kMaxGlobAlternatives) {
-      return Error::make(Code::invalid_params, "has too many alternatives");
+    const auto cuts = first_choice(text);
+    if (!cuts) {
+      done.push_back(text);
+      continue;
     }
-    // The first brace that closes and has a comma of its own.
-    bool is_expanded = false;
-    for (std::size_t open = 0; open < text.size() && !is_expanded; ++open) {
-      if (text[open] == '\\')
-        ++open;
-      else if (text[open] == '{') {
-        int depth = 0;
-        std::vector<std::size_t> cuts = {open};
-        std::size_t close = open;
-        for (; close < text.size(); ++close) {
-          if (text[close] == '\\')
-            ++close;
-          else if (text[close] == '{')
-            ++depth;
-          else if (text[close] == ',' && depth == 1)
-            cuts.push_back(close);
-          else if (text[close] == '}' && --depth == 0)
-            break;
-        }
-        if (close >= text.size() || cuts.size() < 2) continue;
-        cuts.push_back(close);
-        for (std::size_t i = cuts.size() - 1; i > 0; --i) {
-          waiting.push_back(text.substr(0, open) + text.substr(cuts[i - 1] + 1, cuts[i] - cuts[i - 1] - 1) +
-                            text.substr(close + 1));
-        }
-        is_expanded = true;
-      }
+    if (done.size() + waiting.size() + cuts->size() - 1 > kMaxGlobAlternatives) {
+      return Error::make(Code::invalid_params, "has more than " + std::to_string(kMaxGlobAlternatives) +
+                                                   " alternatives: give several patterns instead");
     }
-    if (!is_expanded) done.push_back(text);
+    for (std::size_t i = cuts->size() - 1; i > 0; --i) {
+      const std::size_t from = (*cuts)[i - 1] + 1;
+      waiting.push_back(text.substr(0, cuts->front()) + text.substr(from, (*cuts)[i] - from) +
+                        text.substr(cuts->back() + 1));
+    }
   }
   return done;
 }
@@ -331,17 +342,33 @@ Result<PathPattern> PathPattern::compile(std::string_view pattern, Use use, std:
   if (!texts) return Error::invalid_param(field_of(use), texts.error().message);
   PathPattern compiled;
   for (const std::string& text : *texts) {
+    compiled.bytes_ += text.size() + kGlobOverhead;
+    if (compiled.bytes_ > kMaxGlobBytes)
+      return Error::invalid_param(field_of(use), "has alternatives that are too long together");
     TRY(Alternative alternative, compile_one(text, use, root));
     compiled.alternatives_.push_back(std::move(alternative));
   }
   return compiled;
 }
 
-bool PathPattern::matches(std::string_view path, std::string_view name, bool is_directory) const {
-  return std::any_of(alternatives_.begin(), alternatives_.end(), [&](const Alternative& alternative) {
-    return (is_directory || !alternative.is_for_directories) &&
-           alternative.glob.matches(alternative.is_by_name ? name : path);
-  });
+void PathPattern::append(PathPattern other) {
+  bytes_ += other.bytes_;
+  std::move(other.alternatives_.begin(), other.alternatives_.end(), std::back_inserter(alternatives_));
+}
+
+bool PathPattern::matches(std::string_view path, std::string_view name, bool is_directory, const Stop& stop) const {
+  std::size_t compared = 0;
+  for (const Alternative& alternative : alternatives_) {
+    if (alternative.is_for_directories && !is_directory) continue;
+    const std::string_view text = alternative.is_by_name ? name : path;
+    compared += text.size();
+    if (compared > kJudgedBytes) {
+      if (stop.is_over()) return false;
+      compared = 0;
+    }
+    if (alternative.glob.matches(text)) return true;
+  }
+  return false;
 }
 
 bool PathPattern::can_match_below(std::string_view directory) const {

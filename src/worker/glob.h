@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "worker/stop.h"
 
 namespace sallyport::worker {
 
@@ -71,7 +72,15 @@ class PathPattern {
   // never match: `[`, `../x`, `/elsewhere`, `a//b`. Only an exclude may end in a slash: it is for directories.
   static Result<PathPattern> compile(std::string_view pattern, Use use, std::string_view root = {});
 
-  bool matches(std::string_view path, std::string_view name, bool is_directory = false) const;
+  // False also when it is time to stop: hundreds of alternatives can take a millisecond each.
+  bool matches(std::string_view path, std::string_view name, bool is_directory = false,
+               const Stop& stop = Stop()) const;
+  // What it takes of kMaxGlobBytes.
+  std::size_t bytes() const { return bytes_; }
+  // One that has not been compiled matches nothing.
+  bool is_empty() const { return alternatives_.empty(); }
+  // Matches from now on what the other one matches, too.
+  void append(PathPattern other);
   // False if nothing in this directory or below it can match; `directory` ends with a slash or is empty.
   bool can_match_below(std::string_view directory) const;
 
@@ -86,6 +95,7 @@ class PathPattern {
   static Result<Alternative> compile_one(std::string_view text, Use use, std::string_view root);
 
   std::vector<Alternative> alternatives_;
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace sallyport::worker

@@ -129,7 +129,7 @@ class Grepper final : public WalkVisitor {
     const bool needs_path = !filter_.is_empty() || !cursor_.path.empty() || collector_.is_full();
     if (needs_path) {
       self.path.assign(directory.path).append(name);
-      if (!filter_.accepts(self.path, name)) return;
+      if (!filter_.accepts(self.path, name, stop_)) return;
       if (is_before_the_cursor(self.path) || collector_.is_behind_the_page(self.path)) return;
     }
     // One component below a held directory, not followed: it cannot lead elsewhere.
@@ -150,7 +150,7 @@ class Grepper final : public WalkVisitor {
 
   bool wants_directory(std::string_view path) override {
     const bool is_done = path < cursor_.path && !std::string_view(cursor_.path).starts_with(path);
-    return !is_done && !filter_.excludes_directory(path) && !collector_.is_behind_the_page(path);
+    return !is_done && !filter_.excludes_directory(path, stop_) && !collector_.is_behind_the_page(path);
   }
   bool wants_order() override { return pages_.are_streamed() || collector_.is_full(); }
   bool wants_reached() override { return pages_.are_streamed(); }

@@ -47,7 +47,7 @@ StatAnswer describe(const struct stat& status) {
   answer.uid = status.st_uid;
   answer.gid = status.st_gid;
   answer.links = status.st_nlink;
-  answer.mtime_ns = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+  answer.mtime_ns = mtime_ns(status);
   return answer;
 }
 
@@ -58,6 +58,13 @@ std::string link_text(int dir, const char* name) {
 }
 
 }  // namespace
+
+std::int64_t mtime_ns(const struct stat& status) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  constexpr std::int64_t kMostSeconds = INT64_MAX / kSecond - 1;
+  return std::clamp(std::int64_t{status.st_mtim.tv_sec}, -kMostSeconds, kMostSeconds) * kSecond +
+         status.st_mtim.tv_nsec;
+}
 
 Result<StatAnswer> stat_path(const Roots& roots, std::string_view path) {
   TRY(const UniqueFd itself, roots.open_any(path, Follow::no));

@@ -26,6 +26,9 @@ struct StatAnswer {
 
   bool is_directory() const { return kind == "directory"; }
 };
+// When it was changed last, since 1970; of what lies beyond the years that 64 bits hold, the last of them.
+std::int64_t mtime_ns(const struct stat& status);
+
 Result<StatAnswer> stat_path(const Roots& roots, std::string_view path);
 
 struct ListRequest {

@@ -63,8 +63,8 @@ inline constexpr unsigned kMaxWalkThreads = 8;
 inline constexpr std::size_t kBatchFiles = 128;
 // Half a million rules of a byte each take 100 MB; what is behind is left out, and that is counted.
 inline constexpr std::size_t kMaxIgnoreFileBytes = 1 << 20;
-// Bytes of names compared with ignore rules between two looks at whether to stop. The worst rules take a byte's time
-// for each byte of the name: 256 names of 255 bytes are a millisecond, 16 paths of 4 KiB half a second.
+// Bytes of names compared with ignore rules or globs between two looks at whether to stop. The worst rules take a
+// byte's time for each byte of the name: 256 names of 255 bytes are a millisecond, 16 paths of 4 KiB half a second.
 inline constexpr std::size_t kJudgedBytes = 64 << 10;
 // An RE2 program of a hostile pattern such as (x{1000}){1000} must not fill memory.
 inline constexpr std::int64_t kMaxRegexBytes = 16 << 20;
@@ -79,6 +79,10 @@ inline constexpr std::size_t kRegexCallBytes = 64;
 inline constexpr std::size_t kMaxPatternBytes = 64 << 10;
 // Expanding {a,b}{c,d}... doubles with each brace.
 inline constexpr std::size_t kMaxGlobAlternatives = 256;
+// Alternatives of a pattern, or of all filters of a search, together: a byte of their text takes up to 15 of memory,
+// and each takes so many besides.
+inline constexpr std::size_t kMaxGlobBytes = 1 << 20;
+inline constexpr std::size_t kGlobOverhead = 256;
 // Hits kept in memory, of one file and by one search; what is behind them comes with a cursor.
 inline constexpr std::size_t kMaxHitBytes = 32 << 20;
 inline constexpr std::size_t kDefaultHits = 1000;

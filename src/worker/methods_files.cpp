@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "worker/about.h"
+#include "worker/inspect.h"
 #include "worker/methods.h"
 #include "worker/params.h"
 #include "worker/read.h"
@@ -107,8 +108,7 @@ Status read_as_stream(const Service& service, const Call& call, const Params& pa
   TRY(const std::uint32_t stream, call.streams->send_file(std::move(file), from, to));
   call.json.begin_object().key("content").begin_object().member("$stream", stream).end_object();
   call.json.member("encoding", "bytes").member("size", size).member("bytes", to - from);
-  call.json.member("mtime_ns", std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec);
-  call.json.member("truncated", false).end_object();
+  call.json.member("mtime_ns", mtime_ns(status)).member("truncated", false).end_object();
   return ok();
 }
 

@@ -135,9 +135,13 @@ Status mkdir(const Service& service, const Call& call) {
 }
 
 Status env_get(const Service& service, const Call& call) {
+  std::size_t bytes = 0;
   call.json.begin_object().key("values").begin_array();
   for (const wire::Value name : call.params.get("names").items()) {
     const auto value = service.environment()(std::string(name.as_string().value_or("")));
+    bytes += value ? value->size() : 0;
+    if (bytes > kMaxPageBytes)
+      return Error::make(Code::payload_too_large, "the values are too long for one answer: ask for fewer at once");
     if (value)
       call.json.value(*value);
     else

@@ -128,7 +128,8 @@ Status move_between(const Roots& roots, const Place& from, const Place& to, cons
   TRY(Survey(target_dir, stop).entry(from.dir.get(), from.name.c_str()));
   Draft draft(to);
   CopyAnswer copied;
-  TRY(copy_entry(roots, from, draft.place(), {.overwrite = false, .recursive = true}, stop, copied));
+  TRY(copy_entry(roots, from, draft.place(), {.overwrite = false, .recursive = true, .keeps_times = true}, stop,
+                 copied));
   if (copied.skipped_special > 0) return holds_special();
   TRY(stop.check_now());
   TRY(put_in_place(draft, to, old_target));
@@ -163,6 +164,7 @@ Status move_entry(const Roots& roots, const Place& from, const Place& to, bool o
   if (::renameat2(from.dir.get(), from.name.c_str(), to.dir.get(), to.name.c_str(), flags) == 0) return ok();
   if (errno == EEXIST) return exists_already();
   if (errno == EBUSY) return is_protected();
+  if (errno == EINVAL) return path_error("move into itself", errno);
   if (errno != EXDEV) return path_error("move", errno);
   return move_between(roots, from, to, is_there ? &target : nullptr, stop);
 }

@@ -17,6 +17,12 @@ std::string_view parent_of(std::string_view path) {
 
 bool is_absent(const Error& error) { return error.details_json == R"({"errno":"ENOENT"})"; }
 
+Error no_parent(std::string_view flag) {
+  Error error = Error::make(Code::io_error, "its directory is not there: make it, or set " + std::string(flag));
+  error.details_json = R"({"errno":"ENOENT","reason":"no_parent"})";
+  return error;
+}
+
 Result<NewPlace> NewPlace::find(const Roots& roots, std::string_view path, Follow follow, bool create_dirs) {
   NewPlace found(roots);
   auto place = roots.place(path, follow);
@@ -34,6 +40,14 @@ Result<NewPlace> NewPlace::find(const Roots& roots, std::string_view path, Follo
   if (!place) return std::move(place).error();
   found.place_ = *std::move(place);
   return found;
+}
+
+Status NewPlace::sync(const FileCalls& calls) const {
+  for (const std::string& path : made_) {
+    TRY(const Place made, roots_->place(path, Follow::no));
+    TRY(sync_directory(made.dir.get(), calls));
+  }
+  return ok();
 }
 
 NewPlace::~NewPlace() {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "worker/file.h"
 #include "worker/root.h"
 
 namespace sallyport::worker {
@@ -23,6 +24,8 @@ class NewPlace {
   ~NewPlace();
 
   const Place& place() const { return place_; }
+  // Waits until those directories survive a power cut.
+  Status sync(const FileCalls& calls) const;
   void keep() { made_.clear(); }
 
  private:
@@ -35,5 +38,7 @@ class NewPlace {
 
 // Whether an error says that something on the way to a path is missing.
 bool is_absent(const Error& error);
+// Of a path whose directory is missing; `flag` is the parameter that makes it.
+Error no_parent(std::string_view flag);
 
 }  // namespace sallyport::worker

@@ -159,6 +159,7 @@ Result<Pattern> Pattern::compile(std::string_view text, const PatternOptions& op
   if (!is_utf8(text)) settings.set_encoding(re2::RE2::Options::EncodingLatin1);
   const std::string wrapped = options.is_word ? as_word(expression.text, kOthers) : "(?m:" + expression.text + ")";
   pattern.regex_ = std::make_unique<re2::RE2>(wrapped, settings);
+  if (pattern.regex_->error_code() == re2::RE2::ErrorPatternTooLarge) return refusal(*pattern.regex_, text);
   if (!pattern.regex_->ok()) {
     // Asked for on its own, so that the place in the reason is the caller's.
     const re2::RE2 alone(own, settings);

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/bytes.h"
+#include "worker/inspect.h"
 #include "worker/masks.h"
 #include "worker/sha256.h"
 #include "worker/text.h"
@@ -341,13 +342,17 @@ Result<ReadAnswer> read_file(const Roots& roots, const ReadRequest& request, con
   ReadAnswer answer;
   answer.size = static_cast<std::uint64_t>(status.st_size);
   answer.is_masked = status.st_size == 0 && Masks(roots).is_mask(file.get());
-  answer.mtime_ns = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+  answer.mtime_ns = mtime_ns(status);
 
   Source source(file.get());
   if (answer.size == 0) {
-    // The kernel's own files (/proc, /sys) have content but no size.
-    TRY(const std::string_view all, source.range(0, kMaxPageBytes));
-    answer.size = all.size();
+    // The kernel's own files (/proc, /sys) have content but no size, and some no end.
+    while (answer.size < kMaxCountedBytes) {
+      TRY(stop.check());
+      TRY(const std::string_view block, source.range(answer.size, kScanWindowBytes));
+      if (block.empty()) break;
+      answer.size += block.size();
+    }
   } else {
     TRY(source.load(answer.size));
   }

@@ -210,7 +210,8 @@ const char* FileSearcher::search_whole(const char* from, const char* end, bool i
     matches_.clear();
     do {
       if (matches_.size() < kMaxLineMatches) matches_.push_back(*match);
-      line_end = std::max(line_end, next_line(match->end > match->begin ? match->end - 1 : match->begin, end));
+      const char* const last = match->end > match->begin ? match->end - 1 : match->begin;
+      if (last >= line_end) line_end = next_line(last, end);  // a line may have a million of them
       match = next_match(text, *match, upto);
     } while (is_on_a_line(match) && (match->begin < line_end || line_end == end));
     add_context(shown, line, state);
@@ -322,11 +323,15 @@ void FileSearcher::add_matches(const char* oldest, const char* line, const char*
 
 void FileSearcher::add_each_match(const char* line, State& state) {
   std::uint64_t last = state.after_line;
+  const char* start = line;      // of the line that a match is on
+  const char* looked_at = line;  // for newlines, up to here
   for (const Span& match : matches_) {
     const std::uint64_t number = line_of(match.begin, state);
     if (number > last) ++state.found->matches;
     last = std::max(last, number);
-    const char* const start = line_start(line, match.begin);
+    const char* const behind_newline = line_start(looked_at, match.begin);
+    if (behind_newline != looked_at) start = behind_newline;
+    looked_at = match.begin;
     add(match.begin, match.end, static_cast<std::uint32_t>(match.begin - start + 1), state);
   }
   if (matches_.size() == kMaxLineMatches && !state.found->hits.empty()) state.found->hits.back().is_cut = true;

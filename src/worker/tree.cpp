@@ -47,11 +47,8 @@ Status check_slash(const Place& from, const TransferRequest& request) {
 
 Result<NewPlace> place_for(const Roots& roots, const TransferRequest& request) {
   auto found = NewPlace::find(roots, request.to, Follow::no, request.create_dirs);
-  if (!found && !request.create_dirs && is_absent(found.error())) {
-    Error error = Error::make(Code::io_error, "its directory is not there");
-    error.details_json = R"({"errno":"ENOENT","reason":"no_parent"})";
-    return about(request.to, std::move(error), "to");
-  }
+  if (!found && !request.create_dirs && is_absent(found.error()))
+    return about(request.to, no_parent("create_dirs"), "to");
   if (!found) return about(request.to, std::move(found).error(), "to");
   TRY(about(request.to, check_not_root(found->place())));
   return found;
@@ -119,7 +116,9 @@ Result<MkdirAnswer> make_directory(const Roots& roots, std::string_view path, bo
     answer.is_scratch = roots.is_scratch(directory.get());
     return answer;
   }
-  TRY(const Place place, roots.place(path, Follow::no));
+  auto found = roots.place(path, Follow::no);
+  if (!found && is_absent(found.error())) return no_parent("parents");
+  TRY(const Place place, std::move(found));
   if (place.name.empty() || ::mkdirat(place.dir.get(), place.name.c_str(), 0777) != 0) {
     if (place.name.empty() || errno == EEXIST) return exists_already();
     return path_error("create directory", errno);

@@ -49,6 +49,7 @@ Result<NewPlace> place_for_write(const Roots& roots, const WriteRequest& request
   auto found = NewPlace::find(roots, request.path, Follow::yes, request.create_dirs && !is_to_be_there);
   if (!found && request.create_dirs && is_to_be_there && is_absent(found.error()))
     return stale(*request.if_match, kAbsent);
+  if (!found && !request.create_dirs && is_absent(found.error())) return no_parent("create_dirs");
   return found;
 }
 
@@ -93,6 +94,7 @@ Result<WriteAnswer> write_file(const Roots& roots, const WriteRequest& request, 
   } else {
     TRY(replace_file(roots, place, content, options, nullptr));
   }
+  if (request.options.durable) TRY(found.sync(*request.options.calls));
   found.keep();
   if (request.fill) return WriteAnswer{.sha256 = {}, .is_scratch = roots.is_scratch(place.dir.get())};
   return WriteAnswer{request.content.size(), sha256_hex(request.content), roots.is_scratch(place.dir.get())};

@@ -111,6 +111,8 @@ TEST_F(ApprovalCommands, PolicyIsCheckedShownAndExplained) {
             std::string::npos);
   // What is refused whatever the rules say is not explained as allowed.
   EXPECT_NE(cli("policy explain " + named_container + " approval.approve").find("deny"), std::string::npos);
+  EXPECT_NE(cli("policy explain " + named_container + " container.adopt").find("control door only"), std::string::npos);
+  EXPECT_NE(cli("policy explain signal.raise").find("signals are raised by containers only"), std::string::npos);
   EXPECT_NE(cli("policy explain deploy").find("signals are raised by containers only"), std::string::npos);
   EXPECT_NE(cli("policy show").find("rule.no-stat: deny for fs.stat, if its payload fits"), std::string::npos);
   std::ofstream(daemon().root() + "/bad.toml") << "[[rule]]\nname = \"x\"\nmatch = \"a\"\neffect = \"nope\"\n";

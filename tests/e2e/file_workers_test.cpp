@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <thread>
 
 #include "e2e/containers.h"
 
@@ -27,6 +28,38 @@ TEST_F(FileWorkers, WhoAsksRightAfterAShutdownGetsTheNewWorker) {
     // Two workers: their answers may come in any order.
     for (int answers = 0; answers < 2; ++answers) ASSERT_EQ(code_of(client.next_message()), "OK") << "round " << i;
   }
+}
+
+TEST_F(FileWorkers, AProfileThatAReloadHasChangedGetsANewWorkerForAWorkspace) {
+  const std::string file = daemon().root() + "/profiles/p.toml";
+  const std::string text = "[profile.p]\nfs.read = [\"/usr\"]\nfs.write = [\"${workspace}\"]\n";
+  std::filesystem::create_directories(daemon().root() + "/profiles");
+  std::ofstream(file) << text;
+  std::ofstream(workspace() + "/secret") << "x";
+  Client client = connect();
+  ASSERT_EQ(client.outcome("warden.reload"), "OK");
+  const std::string ask = R"({"workspace":")" + workspace() + R"(","profile":"p","path":"secret"})";
+  EXPECT_EQ(client.outcome("fs.read", ask), "OK");
+  ASSERT_EQ(client.outcome("warden.reload"), "OK");
+  EXPECT_EQ(client.outcome("fs.read", ask), "OK");
+  EXPECT_EQ(client.call("container.list")->result.get("containers").size(), 1) << "what did not change is kept";
+  std::ofstream(file) << text << "fs.deny = [\"${workspace}/secret\"]\n";
+  ASSERT_EQ(client.outcome("warden.reload"), "OK");
+  EXPECT_EQ(client.outcome("fs.read", ask), "POLICY_DENIED");
+}
+
+TEST_F(FileWorkers, AContainerIsNotIdleWhileSomebodyStillWritesAFile) {
+  Client client = connect();
+  const std::string id = create(client, R"(,"profile":{"limits":{"idle":"1s"}})");
+  ASSERT_TRUE(
+      client.send_request("1", "fs.write", R"({"container":")" + id + R"(","path":"slow","content":{"$stream":1}})"));
+  for (int i = 0; i < 25; ++i) {
+    ASSERT_TRUE(client.send(chunk_frame(1, "x")));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  ASSERT_TRUE(client.send(chunk_frame(1, "")));
+  EXPECT_EQ(code_of(client.next_message()), "OK");
+  EXPECT_TRUE(eventually([&] { return state_of(client, id) == "exited"; }));
 }
 
 class BusyWorker : public FileWorkers {

@@ -84,6 +84,17 @@ TEST_F(PodsBornBadly, EndWithTheirAgentIfTheyAreNotReadyInTime) {
   EXPECT_EQ(sallyport("pod ls").output, "");
 }
 
+TEST_F(PodsBornBadly, EndWithTheirAgentIfTheirMakerDidNotWait) {
+  start_warden(std::string("said=$(\"$real\" 2>&1 >/dev/null)\n") + kNote + "sleep 1; printf %s \"$said\" >&2\n");
+  Client client = Client::unix_socket(root_.path() + "/run/warden.sock");
+  ASSERT_TRUE(client.send(frame_of(R"({"id":"1","type":"request","method":"pod.create","deadline_ms":500,)"
+                                   R"("params":{"name":"born","command":["sleep","1000"]}})")));
+  EXPECT_EQ(code_of(client.next_message()), "TIMEOUT");
+  EXPECT_TRUE(eventually([&] { return !place("born").exists(); }));
+  EXPECT_TRUE(is_agent_ended());
+  EXPECT_EQ(sallyport("pod ls").output, "");
+}
+
 // ---- names that are taken ----
 
 TEST_F(Pods, SayOfATakenNameWhatBecameOfIt) {

@@ -215,6 +215,16 @@ TEST_F(PlatformAccess, HoleAMissingAdapterSaysSoInEveryAnswer) {
   for (const auto& [method, params] : calls) EXPECT_EQ(member(worker, method, params, "noop"), "true") << method;
 }
 
+TEST_F(PlatformAccess, AttackAPatternOfTopicsIsNoTopicThatIsGranted) {
+  start_platform(kLocal, "permissions.adapters.events = { namespaces = [\"jobs.x\", \"mine.*\"] }\n");
+  Client worker = as_container(make_container());
+  const auto subscribe = [&](const std::string& topic) {
+    return worker.outcome("events.subscribe", R"({"topics":[")" + topic + "\"]}");
+  };
+  for (const char* topic : {"jobs.*", "*", "mine", "jobs.xx"}) EXPECT_EQ(subscribe(topic), "POLICY_DENIED") << topic;
+  for (const char* topic : {"jobs.x", "mine.*", "mine.a.*", "mine.a"}) EXPECT_EQ(subscribe(topic), "OK") << topic;
+}
+
 TEST_F(PlatformAccess, TheWardenLoadsNoneOfTheAdaptersLibraries) {
   start_platform(kLocal);
   ASSERT_EQ(connect().outcome("cache.get", R"({"key":"a"})"), "OK");

@@ -186,6 +186,7 @@ class World : public ::testing::Test {
                     .on_incident = [](const containers::Incident&) {},
                     .session_of = [this](const std::string& group) { return groups.session_dir(group); },
                     .on_prepared = [](const auto&) { return ok(); },
+                    .has_asked = [](const std::string&) { return false; },
                     .on_removed = [](const std::string&) {}}),
           workers(registry, sessions, {}),
           pods(sessions, world.clock_, world.path("/pods"),

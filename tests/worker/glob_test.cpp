@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 namespace sallyport::worker {
 namespace {
 
@@ -69,6 +71,25 @@ TEST(Glob, BracesExpandNestedAndBounded) {
   std::string bomb;
   for (int i = 0; i < 30; ++i) bomb += "{a,b}";
   EXPECT_FALSE(expand_braces(bomb));
+}
+
+TEST(Glob, BracesTakeTimeByTheLengthOfThePattern) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::string braces(60'000, '{');
+  EXPECT_EQ(expand_braces(braces)->size(), 1);
+  EXPECT_EQ(expand_braces("{a,b}{c,d}" + braces)->size(), 4);
+  EXPECT_EQ(*expand_braces("{a,{b}x{,y}"), (std::vector<std::string>{"{a,{b}x", "{a,{b}xy"}));
+  std::string classes = "[";
+  for (int i = 0; i < 500'000; ++i) classes += "[:";
+  EXPECT_EQ(Glob(classes + "x]").fault(), "");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+}
+
+TEST(Glob, AlternativesAreCountedBeforeTheyAreMade) {
+  // A gigabyte, if they were made.
+  const auto expanded = expand_braces("{" + std::string(32'000, ',') + "}" + std::string(32'000, 'x'));
+  ASSERT_FALSE(expanded);
+  EXPECT_NE(expanded.error().message.find("alternatives"), std::string::npos);
 }
 
 using Use = PathPattern::Use;

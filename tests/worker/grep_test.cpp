@@ -275,6 +275,53 @@ TEST(Grep, RefusesAFilterThatCannotMatch) {
   EXPECT_EQ(run(box, grep_request), "a.c:1:hit\n");
 }
 
+TEST(Grep, MatchesThatShareALongLineTakeTimeByItsLength) {
+  SandboxDir box;
+  std::string line;
+  for (int i = 0; i < 300'000; ++i) line += "foo ";
+  box.write("minified", "first\n" + line + "\nfoo\n");
+  GrepRequest grep_request = request("foo");
+  grep_request.options.is_multiline = true;
+  const auto start = std::chrono::steady_clock::now();
+  const auto answer = grep(box.open(), grep_request, Stop());
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(4));
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->files.at(0).found.matches, 2U);
+}
+
+TEST(Grep, OfEachMatchTheColumnIsThatOfItsOwnLine) {
+  SandboxDir box;
+  box.write("f", "a b\nxx b a\nb\n\n  b b\n");
+  GrepRequest grep_request = request("b\\n?");
+  grep_request.options.is_multiline = true;
+  grep_request.search.only_matching = true;
+  const auto answer = grep(box.open(), grep_request, Stop());
+  ASSERT_TRUE(answer);
+  std::string places;
+  for (const Hit& hit : answer->files.at(0).found.hits)
+    places += std::to_string(hit.line) + ":" + std::to_string(hit.column) + " ";
+  EXPECT_EQ(places, "1:3 2:4 3:1 5:3 5:5 ");
+}
+
+TEST(Grep, FiltersEndWithTheDeadlineHoweverManyTheyAre) {
+  SandboxDir box;
+  for (int i = 0; i < 16; ++i) box.write(std::string(240, 'a') + std::to_string(i), "hit\n");
+  GrepRequest grep_request = request("hit");
+  grep_request.exclude.assign(2500, "*" + std::string(120, 'a') + "?b");
+  const auto start = std::chrono::steady_clock::now();
+  const auto answer = grep(box.open(), grep_request, Stop(start + std::chrono::milliseconds(20)));
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, Code::timeout);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+}
+
+TEST(Grep, RefusesMoreFiltersThanItsMemoryIsFor) {
+  SandboxDir box;
+  GrepRequest grep_request = request("hit");
+  grep_request.include.assign(100'000, "a");
+  EXPECT_NE(run(box, grep_request).find("INVALID_PARAMS"), std::string::npos);
+}
+
 TEST(Grep, LargeFilesAreSearchedInWindowsWithTheirContext) {
   SandboxDir box;
   std::string text;

@@ -70,6 +70,19 @@ TEST_F(MoveBetween, ReplacesAFileWithItsModeAndLeavesNothingBeside) {
   });
 }
 
+TEST_F(MoveBetween, ChangesNoTimeOfFilesAndDirectories) {
+  run([&] {
+    box_.write("d/f", "content");
+    const auto then = fs::file_time_type::clock::now() - std::chrono::hours(1000);
+    for (const char* name : {"d/f", "d"}) fs::last_write_time(box_.path(name), then);
+    const auto was = fs::last_write_time(box_.path("d"));
+    CHECK_OR_EXIT(move_path(box_.open(), transfer("d", "other/d"), Stop()));
+    CHECK_OR_EXIT(fs::last_write_time(box_.path("other/d")) == was);
+    CHECK_OR_EXIT(fs::last_write_time(box_.path("other/d/f")) == was);
+    return 0;
+  });
+}
+
 // The owner of a sticky directory has no number here: root looks as if it could, and cannot.
 TEST_F(MoveBetween, WhoseRemovalFailsAtTheLastMomentIsTakenBack) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to give files away";

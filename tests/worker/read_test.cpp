@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 
 #include "worker/sandbox_dir.h"
 #include "worker/sha256.h"
@@ -255,13 +257,26 @@ TEST(Read, StopsWhenItShould) {
   }
 }
 
-TEST(Read, AFileWithoutSizeIsReadAsFarAsAPageGoes) {
+TEST(Read, AFileWithoutSizeOrEndIsReadAsFarAsFilesAreCounted) {
   const Roots roots = *Roots::open({"/proc"});
   ReadRequest read = request(std::to_string(::getppid()) + "/pagemap");  // hundreds of gigabytes
   read.max_bytes = 4096;
   const auto answer = read_file(roots, read);
   ASSERT_TRUE(answer) << answer.error().describe();
-  EXPECT_LE(answer->size, kMaxPageBytes);
+  EXPECT_LE(answer->size, kMaxCountedBytes);
+}
+
+TEST(Read, AFileWithoutSizeIsReadToItsEndThoughItIsLargerThanAPage) {
+  const Roots roots = *Roots::open({"/proc"});
+  std::ifstream file("/proc/kallsyms");
+  const std::string whole{std::istreambuf_iterator<char>(file), {}};
+  if (whole.size() < 2 * kMaxPageBytes) GTEST_SKIP() << "the kernel shows few symbols";
+  ReadRequest read = request("kallsyms");
+  read.byte_offset = whole.size() - 10;
+  const auto answer = read_file(roots, read);
+  ASSERT_TRUE(answer) << answer.error().describe();
+  EXPECT_EQ(answer->size, whole.size());
+  EXPECT_EQ(answer->content, whole.substr(whole.size() - 10));
 }
 
 TEST(Read, RefusesAForgedCursor) {

@@ -99,6 +99,19 @@ TEST(Service, TheEnvironmentIsWhatItWasGiven) {
   EXPECT_EQ(call(service, "env.get", R"({"names":["A","B","EMPTY"]})"), R"({"result":{"values":["1",null,""]}})");
 }
 
+TEST(Service, AVariableThatIsAskedForAThousandTimesTakesNoMoreThanAnAnswer) {
+  SandboxDir box;
+  int asked = 0;
+  const Service service(box.open(), [&](const std::string&) {
+    ++asked;
+    return std::optional(std::string(100'000, 'x'));
+  });
+  std::string names = "\"A\"";
+  for (int i = 1; i < 1000; ++i) names += ",\"A\"";
+  EXPECT_NE(call(service, "env.get", "{\"names\":[" + names + "]}").find("PAYLOAD_TOO_LARGE"), std::string::npos);
+  EXPECT_LT(asked, 20);
+}
+
 TEST(Service, AnAnswerOfManyEscapesStillFitsItsFrame) {
   SandboxDir box;
   box.write("f", std::string(900'000, '\x01'));

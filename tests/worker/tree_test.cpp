@@ -212,7 +212,8 @@ TEST(Mkdir, MakesOneOrAllOfThePath) {
   SandboxDir box;
   EXPECT_EQ(make_directory(box.open(), "a", false)->created, 1);
   EXPECT_EQ(make_directory(box.open(), "a", false).error().code, Code::conflict);
-  EXPECT_FALSE(make_directory(box.open(), "b/c", false));
+  const Error missing = make_directory(box.open(), "b/c", false).error();
+  EXPECT_NE(missing.message.find("set parents"), std::string::npos) << missing.message;
   EXPECT_EQ(make_directory(box.open(), "b/c/d", true)->created, 3);
   EXPECT_EQ(make_directory(box.open(), "b/c/d", true)->created, 0);
 }
@@ -251,6 +252,23 @@ TEST(Transfer, SaysOfTheNewNameWhatStandsInItsWay) {
   const Error missing = move_path(box.open(), transfer("f", "new/g"), Stop()).error();
   EXPECT_EQ(missing.details_json, R"({"errno":"ENOENT","reason":"no_parent"})");
   EXPECT_TRUE(missing.message.starts_with("'new/g': ")) << missing.message;
+}
+
+TEST(Move, OfADirectoryIntoItselfSaysSo) {
+  SandboxDir box;
+  box.mkdir("d");
+  const Error error = move_path(box.open(), transfer("d", "d/e"), Stop()).error();
+  EXPECT_NE(error.message.find("into itself"), std::string::npos) << error.message;
+}
+
+TEST(Stat, ATimeThatSixtyFourBitsDoNotHoldIsNotBeforeAnother) {
+  struct stat status{};
+  status.st_mtim = {1LL << 62, 5};
+  EXPECT_GT(mtime_ns(status), INT64_MAX - 2'000'000'000);
+  status.st_mtim = {-(1LL << 62), 5};
+  EXPECT_LT(mtime_ns(status), INT64_MIN + 3'000'000'000);
+  status.st_mtim = {7, 5};
+  EXPECT_EQ(mtime_ns(status), 7'000'000'005);
 }
 
 TEST(Transfer, ASlashBehindTheNewNameIsForDirectories) {

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <thread>
+#include <vector>
 
 #include "worker/sandbox_dir.h"
 #include "worker/sha256.h"
@@ -46,6 +47,28 @@ TEST(Write, KeepsModeOwnerAndAttributes) {
   EXPECT_EQ(status.st_gid, gid);
   char value[8] = {};
   EXPECT_EQ(::getxattr(box.path("f").c_str(), "user.note", value, sizeof value), has_attributes ? 4 : -1);
+}
+
+TEST(Write, GrantsNobodyMoreThanTheOldFileDid) {
+  SandboxDir box;
+  box.write("f", "old");
+  ASSERT_EQ(::chmod(box.path("f").c_str(), 0640), 0);
+  // All for user 12345, in each file that is made here: version 2; tag, rights and id of each entry.
+  struct Entry {
+    std::uint16_t tag, rights;
+    std::uint32_t id;
+  };
+  struct {
+    std::uint32_t version = 2;
+    Entry entries[5] = {{1, 7, ~0U}, {2, 7, 12345}, {4, 5, ~0U}, {16, 7, ~0U}, {32, 0, ~0U}};
+  } list;
+  if (::setxattr(box.root().c_str(), "system.posix_acl_default", &list, sizeof list, 0) != 0)
+    GTEST_SKIP() << "no access lists on this file system";
+  ASSERT_TRUE(write_file(box.open(), write_request("f", "new")));
+  EXPECT_EQ(::getxattr(box.path("f").c_str(), "system.posix_acl_access", nullptr, 0), -1);
+  struct stat status{};
+  ASSERT_EQ(::stat(box.path("f").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0640U);
 }
 
 TEST(Write, GoesThroughALinkThatStaysInsideAndNotThroughOneThatLeaves) {
@@ -86,7 +109,9 @@ TEST(Write, IfMatchRefusesAStaleVersionAndSaysWhichOneIsThere) {
 TEST(Write, MakesParentsOnlyWhereAsked) {
   SandboxDir box;
   WriteRequest write = write_request("a/b/c", "x");
-  EXPECT_EQ(write_file(box.open(), write).error().details_json, R"({"errno":"ENOENT"})");
+  const Error missing = write_file(box.open(), write).error();
+  EXPECT_EQ(missing.details_json, R"({"errno":"ENOENT","reason":"no_parent"})");
+  EXPECT_NE(missing.message.find("set create_dirs"), std::string::npos);
   write.create_dirs = true;
   EXPECT_TRUE(write_file(box.open(), write));
   EXPECT_EQ(box.read("a/b/c"), "x");
@@ -190,6 +215,43 @@ TEST(WriteFault, EioAtAnyCallLeavesTheOldFileAndNoOther) {
     EXPECT_EQ(box.read("f"), "old");
     EXPECT_EQ(names_in(box.root()), 1U);
   }
+}
+
+// Which directories are made durable, by their names.
+std::vector<std::string>& synced() {
+  static std::vector<std::string> names;
+  return names;
+}
+int note_sync(int fd) {
+  const std::string self = "/proc/self/fd/" + std::to_string(fd);
+  if (std::filesystem::is_directory(self)) synced().push_back(std::filesystem::read_symlink(self).filename());
+  return ::fsync(fd);
+}
+
+TEST(WriteFault, DirectoriesMadeForADurableWriteAreDurableToo) {
+  SandboxDir box;
+  box.mkdir("kept");
+  const FileCalls calls{::write, note_sync, ::renameat};
+  WriteRequest write = write_request("kept/a/b/c", "new");
+  write.create_dirs = true;
+  write.options = {.durable = true, .calls = &calls};
+  synced().clear();
+  ASSERT_TRUE(write_file(box.open(), write));
+  EXPECT_EQ(synced(), (std::vector<std::string>{"b", "a", "kept"}));
+}
+
+TEST(WriteFault, WhatOnlyAPowerCutCouldUndoIsSaidToBeThere) {
+  SandboxDir box;
+  box.write("f", "old");
+  static int calls_made = 0;
+  calls_made = 0;
+  const FileCalls calls{::write, [](int fd) { return ++calls_made == 1 ? ::fsync(fd) : fail_sync(fd); }, ::renameat};
+  WriteRequest write = write_request("f", "new");
+  write.options = {.durable = true, .calls = &calls};
+  const auto answer = write_file(box.open(), write);
+  ASSERT_FALSE(answer);
+  EXPECT_NE(answer.error().message.find("the new content is there"), std::string::npos);
+  EXPECT_EQ(box.read("f"), "new");
 }
 
 TEST(WriteFault, ShortWritesAreContinued) {
