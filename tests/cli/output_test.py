@@ -82,3 +82,7 @@ class Output(Home):
         self.assertEqual((out, ran.returncode), ("ran\n", 0), err)
         self.assertIn("the warden gives no door: no answer in time", err)
         self.assertLess(time.monotonic() - began, 20)
+
+    def test_ssh_names_an_ipv6_address_without_brackets(self):
+        ran = self.sallyport("run", "--allow-net", "example.org", "--", "/run/sallyport-connect", "2001:db8::1", "22")
+        self.assertIn("allow it with --allow-net [2001:db8::1]:22", ran.stderr)
