@@ -153,10 +153,11 @@ static bool name_option(const CLI::App& command, Error& error) {
   return true;
 }
 
-// Whoever starts something chooses its profile and its workspace: one that is not there was typed wrong.
+// Whoever starts something chooses its profile or group and its workspace: one that is not there was typed wrong.
 static bool is_wrong_choice(const CLI::App& command, const Error& error) {
+  const auto begins = [&](const char* words) { return error.message.starts_with(words); };
   return command.get_option_no_throw("--profile") != nullptr &&
-         (error.message.starts_with("no profile ") || error.message.starts_with("the workspace "));
+         (begins("no profile ") || begins("no group ") || begins("the workspace "));
 }
 
 Error wrong_usage(Context& context, std::string message) {
