@@ -69,8 +69,10 @@ int relay(int proxy) {
 
 int main(int argc, char** argv) {
   // What is opened next must not become a standard descriptor that was closed.
-  while (::open("/dev/null", O_RDWR | O_CLOEXEC) <= STDERR_FILENO) {
-  }
+  int fd = 0;
+  do {
+    fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  } while (fd >= 0 && fd <= STDERR_FILENO);
   if (argc != 3) {
     std::fputs("usage: sallyport-connect HOST PORT\n", stderr);
     return 2;
@@ -85,8 +87,11 @@ int main(int argc, char** argv) {
     return 1;
   }
   char request[1024];
-  const int size = std::snprintf(request, sizeof request, "CONNECT %s:%s HTTP/1.1\r\nHost: %s:%s\r\n\r\n", argv[1],
-                                 argv[2], argv[1], argv[2]);
+  // An IPv6 address, as ssh gives it, has colons of its own.
+  const bool is_bare = std::strchr(argv[1], ':') != nullptr && argv[1][0] != '[';
+  const char *open = is_bare ? "[" : "", *close = is_bare ? "]" : "";
+  const int size = std::snprintf(request, sizeof request, "CONNECT %s%s%s:%s HTTP/1.1\r\nHost: %s%s%s:%s\r\n\r\n", open,
+                                 argv[1], close, argv[2], open, argv[1], close, argv[2]);
   if (size <= 0 || static_cast<size_t>(size) >= sizeof request || !write_all(proxy, request, size)) return 1;
   return is_granted(proxy) ? relay(proxy) : 1;
 }

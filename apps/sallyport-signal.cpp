@@ -227,7 +227,8 @@ bool parse(int argc, char** argv, Arguments& arguments, int& code) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view option = argv[i];
     const bool takes_value = option == "--payload" || option == "--id" || option == "--timeout";
-    if (takes_value && i + 1 == argc) return code = usage(std::string(option) + " needs a value"), false;
+    const bool has_value = i + 1 < argc && *argv[i + 1] != '\0';
+    if (takes_value && !has_value) return code = usage(std::string(option) + " needs a value"), false;
     const std::string value = takes_value ? argv[++i] : "";
     if (option == "--help" || option == "-h") {
       std::fputs(kUsage, stdout);
@@ -297,8 +298,10 @@ int raise_signal(const Arguments& arguments, const std::string& mailbox) {
 
 int main(int argc, char** argv) {
   // What is opened next must not become a standard descriptor that was closed.
-  while (::open("/dev/null", O_RDWR | O_CLOEXEC) <= STDERR_FILENO) {
-  }
+  int fd = 0;
+  do {
+    fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  } while (fd >= 0 && fd <= STDERR_FILENO);
   Arguments arguments;
   int code = kDone;
   if (!parse(argc, argv, arguments, code)) return code;

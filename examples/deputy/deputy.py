@@ -39,7 +39,8 @@ def send(message):
 
 def review(subject, payload):
     """What this deputy thinks: (verdict, why, changed payload or None)."""
-    prompt = payload.get("prompt", payload.get("instructions", ""))
+    field = "prompt" if "prompt" in payload else "instructions"
+    prompt = payload.get(field, "")
     for word in FORBIDDEN:
         if word in prompt.lower():
             return "reject", f"the prompt speaks of '{word.strip()}'", None
@@ -47,7 +48,7 @@ def review(subject, payload):
         return "reject", f"the prompt is longer than {LONGEST_PROMPT} characters", None
     if prompt != prompt.strip():
         # A change goes through schema and policy again, and a human sees it as a diff.
-        return "modify", "blanks around the prompt removed", {**payload, "prompt": prompt.strip()}
+        return "modify", "blanks around the prompt removed", {**payload, field: prompt.strip()}
     return "approve", "", None
 
 

@@ -13,7 +13,8 @@ void add_allow_net(CLI::App& command, std::vector<std::string>& hosts) {
       ->take_all();
 }
 
-Result<std::vector<std::string>> allowed_hosts(const Context& context, const std::vector<std::string>& hosts) {
+Result<std::vector<std::string>> allowed_hosts(Context& context, const std::vector<std::string>& hosts) {
+  context.exit_code = static_cast<int>(Exit::usage);
   auto expanded = policy::expand_net_lists(hosts, policy::net_lists_dir(context.paths.profiles_dir()));
   if (!expanded) return Error::make(expanded.error().code, "--allow-net: " + expanded.error().message);
   for (const std::string& host : *expanded) {
@@ -21,6 +22,7 @@ Result<std::vector<std::string>> allowed_hosts(const Context& context, const std
       return Error::make(Code::invalid_params, "--allow-net " + rule.error().message);
     }
   }
+  context.exit_code = 0;
   return expanded;
 }
 

@@ -132,7 +132,8 @@ Status go_through(const Context& context) {
   for (const wire::Value row : questions.items()) {
     const std::string id = text(row.get("id"));
     const auto full = client->call("approval.show", named(id));
-    if (!full) continue;
+    if (!full && full.error().code == Code::not_found) continue;  // answered meanwhile, and forgotten
+    if (!full) return full.error();
     print_question(full->value());
     std::string line;
     // Whatever else is said is no answer: the next one must not land on another question.
@@ -148,6 +149,7 @@ Status go_through(const Context& context) {
     }
     const auto answered = client->call(line == "a" ? "approval.approve" : "approval.deny",
                                        named(id, why, text(full->value().get("sha256"))));
+    if (!answered && answered.error().code == Code::unavailable) return answered.error();
     // Somebody else may have been quicker; go on with the next.
     print(answered ? shown(answered->value().get("state")) : red(escape_for_display(answered.error().message)));
   }

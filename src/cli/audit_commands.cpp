@@ -3,6 +3,7 @@
 // What only reads opens the ledger by itself, read-only: it works without a warden, and a verification
 // does not have to believe the one it checks.
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <ctime>
@@ -133,7 +134,7 @@ Status tail(Context& context, const TailArguments& arguments) {
   for (;;) {
     TRY(const ledger::Page page, ledger::run_query(*database, wanted));
     for (const ledger::Record& record : page.records) show(context, record);
-    std::fflush(stdout);
+    if (std::fflush(stdout) != 0) return Error::from_errno("the output cannot be written", errno);
     wanted.cursor = page.cursor;
     if (page.has_more) continue;
     if (!arguments.follows) return ok();
@@ -191,12 +192,10 @@ Status checkpoint(Context& context, const std::string& output) {
   TRY(const Answer answer, client->call("audit.checkpoint"));
   TRY(const ledger::Checkpoint signed_now, ledger::read_checkpoint(answer.value()));
   const std::string json = ledger::to_json(signed_now);
-  if (output.empty()) {
+  if (!output.empty()) TRY(os::write_private_file(output, json + "\n"));
+  if (output.empty() || context.wants_json) {
     print(json);
-    return ok();
-  }
-  TRY(os::write_private_file(output, json + "\n"));
-  if (!context.wants_json) {
+  } else {
     print("record " + std::to_string(signed_now.seq) + " signed; keep " + escape_for_display(output) +
           " where this machine cannot write");
   }

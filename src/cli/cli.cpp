@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "base/sanitized.h"
 #include "cli/cli11.h"
@@ -90,7 +91,7 @@ int usage_error(const CLI::App& program, const std::string& problem, const std::
     context.wants_json = true;
     report(context, Error::make(Code::invalid_request, text));
   } else {
-    std::fprintf(stderr, "sallyport: %s\n", text.c_str());
+    std::fprintf(stderr, "sallyport: %s\n", escape_text_for_display(text).c_str());
   }
   return static_cast<int>(Exit::usage);
 }
@@ -141,9 +142,34 @@ static std::string where_to_look(const CLI::App& command, const Error& error) {
   return "";
 }
 
+// The warden speaks of parameters, whoever typed the command of options: "params.config.name: ..." is "--name: ...".
+static bool name_option(const CLI::App& command, Error& error) {
+  const std::size_t end = error.message.starts_with("params.") ? error.message.find(':') : std::string::npos;
+  if (end == std::string::npos) return false;
+  const std::size_t dot = error.message.rfind('.', end);
+  const std::string name = "--" + error.message.substr(dot + 1, end - dot - 1);
+  if (command.get_option_no_throw(name) == nullptr) return false;
+  error.message.replace(0, end, name);
+  return true;
+}
+
+// Whoever starts something chooses its profile or group and its workspace: one that is not there was typed wrong.
+static bool is_wrong_choice(const CLI::App& command, const Error& error) {
+  const auto begins = [&](const char* words) { return error.message.starts_with(words); };
+  return command.get_option_no_throw("--profile") != nullptr &&
+         (begins("no profile ") || begins("no group ") || begins("the workspace "));
+}
+
 Error wrong_usage(Context& context, std::string message) {
   context.exit_code = static_cast<int>(Exit::usage);
   return Error::make(Code::invalid_params, std::move(message));
+}
+
+std::string absolute(const std::string& path) {
+  std::error_code ignored;
+  std::string normal = std::filesystem::absolute(path, ignored).lexically_normal().string();
+  if (normal.size() > 1 && normal.ends_with('/')) normal.pop_back();
+  return normal;
 }
 
 Status check_variables(Context& context, const std::vector<std::string>& items) {
@@ -161,9 +187,10 @@ void on_run(CLI::App* command, Context& context, std::function<Status()> work) {
     const Status status = work();
     if (status) return;
     Error error = status.error();
+    const bool is_typed_wrong = name_option(*command, error) || is_wrong_choice(*command, error);
     error.message += where_to_look(*command, error);
     const Exit exit = report(context, error);
-    if (context.exit_code == 0) context.exit_code = static_cast<int>(exit);
+    if (context.exit_code == 0) context.exit_code = static_cast<int>(is_typed_wrong ? Exit::usage : exit);
   });
 }
 
@@ -198,20 +225,17 @@ int run(int argc, char** argv, const std::string& version) {
   if (words.empty() || words[0] != "run") add_other_commands(app, context);
 
   auto paths = os::paths_from_environment();
-  if (!paths) return usage_error(app, paths.error().message, {});
+  if (!paths) return usage_error(app, paths.error().message, words);
   context.paths = std::move(*paths);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     std::printf("%s", app.help().c_str());
-    return 0;
   } catch (const CLI::CallForAllHelp&) {
     std::printf("%s", app.help("", CLI::AppFormatMode::All).c_str());
-    return 0;
   } catch (const CLI::CallForVersion&) {
     context.wants_json = asks_for_json(words);
     print_version(context);
-    return 0;
   } catch (const CLI::ParseError& error) {
     return usage_error(app, error.what(), words);
   } catch (const std::exception& error) {

@@ -46,6 +46,9 @@ Error wrong_usage(Context& context, std::string message);
 // Of --env, which takes NAME=VALUE, or NAME to pass it on.
 Status check_variables(Context& context, const std::vector<std::string>& items);
 
+// As it is named from here: nothing of it is looked up, and no slash is at its end.
+std::string absolute(const std::string& path);
+
 // Prints an error (as JSON with --json) and returns the exit code that fits it.
 Exit report(const Context& context, const Error& error);
 

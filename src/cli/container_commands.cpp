@@ -5,12 +5,13 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
 #include <tuple>
 
 #include "cli/cli11.h"
 #include "cli/command.h"
 #include "cli/warden_link.h"
+#include "os/files.h"
+#include "pod/terminal_filter.h"
 
 namespace sallyport::cli {
 namespace {
@@ -39,13 +40,12 @@ struct CreateArguments {
 
 Status create(const Context& context, const CreateArguments& arguments) {
   TRY(const Started warden, ensure_warden(context.paths));
-  std::error_code ignored;
-  const std::string workspace = std::filesystem::absolute(arguments.workspace, ignored).lexically_normal();
   const std::string params = wire::to_json([&](wire::JsonWriter& json) {
     json.begin_object();
     if (arguments.group.empty()) json.member("template", arguments.profile);
     json.key("config").begin_object().member("restart", arguments.restart);
-    arguments.group.empty() ? json.member("workspace", workspace) : json.member("group", arguments.group);
+    arguments.group.empty() ? json.member("workspace", absolute(arguments.workspace))
+                            : json.member("group", arguments.group);
     if (!arguments.name.empty()) json.member("name", arguments.name);
     write_words(json, "command", arguments.command);
     json.end_object().end_object();
@@ -124,10 +124,10 @@ class Input {
     return ok();
   }
   std::uint32_t stream() const { return stream_; }
-  // Waits for input, where there is room for it, or for the warden.
-  void wait() const {
-    std::array<pollfd, 2> events = {
-        {{client_.fd(), POLLIN, 0}, {is_open_ && client_.writable(stream_) > 0 ? STDIN_FILENO : -1, POLLIN, 0}}};
+  // Waits for input, where somebody reads it and there is room for it, or for the warden.
+  void wait(bool has_reader) const {
+    const bool is_wanted = has_reader && is_open_ && client_.writable(stream_) > 0;
+    std::array<pollfd, 2> events = {{{client_.fd(), POLLIN, 0}, {is_wanted ? STDIN_FILENO : -1, POLLIN, 0}}};
     ::poll(events.data(), events.size(), kLookAgain);
   }
   Status pass_on() {
@@ -151,39 +151,54 @@ class Input {
   bool is_open_ = false;
 };
 
-// Copies what came on a stream so far to a descriptor; true at the stream's end.
-Result<bool> drain(Client& client, std::uint32_t stream, int to) {
-  for (;;) {
-    auto bytes = client.read_stream(stream, Millis(0));
-    if (!bytes && bytes.error().code == Code::timeout) return false;
-    if (!bytes) return bytes.error().code == Code::not_found ? Result<bool>(true) : Result<bool>(bytes.error());
-    if (bytes->empty()) return true;
-    ByteView left = bytes->view();
-    while (!left.empty()) {
-      const ssize_t count = ::write(to, left.data(), left.size());
-      if (count <= 0) return Error::from_errno("cannot write the output", errno);
-      left = left.subspan(static_cast<std::size_t>(count));
+// A stream of the command's on its way to one of ours. A terminal gets nothing that would make it type.
+class Output {
+ public:
+  explicit Output(int to) : to_(to), is_terminal_(::isatty(to) != 0) {}
+
+  void begin(wire::Value named) { stream_ = static_cast<std::uint32_t>(named.get("$stream").as_int().value_or(0)); }
+  // Copies what came so far.
+  Status pass_on(Client& client) {
+    while (stream_ != 0) {
+      auto bytes = client.read_stream(stream_, Millis(0));
+      if (!bytes && bytes.error().code == Code::timeout) return ok();
+      if (!bytes && bytes.error().code != Code::not_found) return std::move(bytes).error();
+      if (!bytes || bytes->empty()) {
+        stream_ = 0;
+        return ok();
+      }
+      Bytes shown;
+      if (is_terminal_) filter_.feed(bytes->view(), shown);
+      TRY(os::write_patiently(to_, is_terminal_ ? shown.view() : bytes->view()));
     }
+    return ok();
   }
-}
+
+ private:
+  int to_;
+  bool is_terminal_;
+  std::uint32_t stream_ = 0;  // 0: not there yet, or at its end
+  pod::TerminalFilter filter_{pod::TerminalFilter::Queries::drop};
+};
 
 Status exec(Context& context, ExecArguments arguments) {
   // With two positionals the library leaves the separator in the second, and whatever stands before it.
   if (arguments.command.front() == "--") {
     arguments.command.erase(arguments.command.begin());
   } else if (arguments.command.front().starts_with('-')) {
-    context.exit_code = static_cast<int>(Exit::usage);
-    return Error::make(Code::invalid_params, "options stand before the container's id, not behind it: " +
-                                                 escape_for_display(arguments.command.front()));
+    return wrong_usage(context, "options stand before the container's id, not behind it: " +
+                                    escape_for_display(arguments.command.front()));
   }
-  if (arguments.command.empty()) return Error::make(Code::invalid_params, "no command behind --");
+  if (arguments.command.empty()) return wrong_usage(context, "no command behind --");
   TRY(const Started warden, ensure_warden(context.paths));
   Client& client = *warden.client;
-  std::uint32_t out = 0, err = 0;
+  Output out(STDOUT_FILENO), err(STDERR_FILENO);
+  bool has_started = false;
   client.on_event([&](const wire::Message& event) {
     if (event.method != "container.started") return tell_of(event);
-    out = static_cast<std::uint32_t>(event.params.get("stdout").get("$stream").as_int().value_or(0));
-    err = static_cast<std::uint32_t>(event.params.get("stderr").get("$stream").as_int().value_or(0));
+    has_started = true;
+    out.begin(event.params.get("stdout"));
+    err.begin(event.params.get("stderr"));
   });
   std::optional<Result<Answer>> answer;
   Input input(client);
@@ -196,18 +211,13 @@ Status exec(Context& context, ExecArguments arguments) {
   });
   TRY(client.start("container.exec", params, [&](Result<Answer> came) { answer.emplace(std::move(came)); },
                    {.deadline = kAsLongAsItTakes, .token = {}}));
-  bool is_out_done = false, is_err_done = false;
   while (!answer) {
-    input.wait();
+    input.wait(has_started);
     TRY(client.dispatch(Millis(0)));
     // What a command does not want to read is not missed.
-    if (out != 0 && !answer) std::ignore = input.pass_on();
-    if (out != 0 && !is_out_done) {
-      TRY(is_out_done, drain(client, out, STDOUT_FILENO));
-    }
-    if (err != 0 && !is_err_done) {
-      TRY(is_err_done, drain(client, err, STDERR_FILENO));
-    }
+    if (has_started && !answer) std::ignore = input.pass_on();
+    TRY(out.pass_on(client));
+    TRY(err.pass_on(client));
   }
   if (!*answer) return answer->error();
   // Standard output is the command's own, as it is with `run`.

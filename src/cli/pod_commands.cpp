@@ -4,11 +4,11 @@
 
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <thread>
 
@@ -58,9 +58,7 @@ Result<std::string> create_params(Context& context, const NewArguments& argument
   TRY(check_variables(context, arguments.env));
   TRY(const auto hosts, allowed_hosts(context, arguments.allow_net));
   TRY(const auto passed, passed_variables(context, arguments.profile));
-  std::error_code ignored;
-  const std::string workspace = std::filesystem::absolute(arguments.workspace, ignored).lexically_normal();
-  const std::string here = std::filesystem::current_path(ignored);
+  const std::string workspace = absolute(arguments.workspace), here = absolute(".");
   return wire::to_json([&](wire::JsonWriter& json) {
     json.begin_object().member("template", arguments.profile).member("workspace", workspace);
     if (!arguments.name.empty()) json.member("name", arguments.name);
@@ -183,7 +181,7 @@ pod::Sighting look_again(const pod::Place& place) {
 
 Status attach(Context& context, const AttachArguments& arguments) {
   if (arguments.escape.size() > 1 && arguments.escape != "none") {
-    return Error::make(Code::invalid_params, "--escape takes one character, or none");
+    return wrong_usage(context, "--escape takes one character, or none");
   }
   TRY(const auto client, reach(context, arguments.name));
   pod::AttachOptions options;
@@ -353,7 +351,8 @@ void add_pod_commands(CLI::App& app, Context& context) {
       ->type_name("SECONDS")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 600.0).description(""));
-  on_run(stopping, context, [&context, stopped, grace] {
+  on_run(stopping, context, [&context, stopped, grace]() -> Status {
+    if (std::isnan(*grace)) return wrong_usage(context, "--grace takes a number of seconds");
     return call_pod(context, "pod.stop", *stopped, "grace_ms", static_cast<std::int64_t>(*grace * 1000));
   });
 

@@ -57,7 +57,7 @@ Status check(const Context& context, const std::string& file) {
     }));
     return ok();
   }
-  print(file + ": " + green("ok") + ", " + std::to_string(found.profiles.size()) + " profiles, " +
+  print(escape_for_display(file) + ": " + green("ok") + ", " + std::to_string(found.profiles.size()) + " profiles, " +
         std::to_string(found.rules.size()) + " rules");
   for (const std::string& key : found.others) {
     print(dim("  not checked here, because it is not policy: " + escape_for_display(key)));
@@ -67,7 +67,7 @@ Status check(const Context& context, const std::string& file) {
 
 std::string join(const std::vector<std::string>& list) {
   std::string text;
-  for (const std::string& item : list) text += (text.empty() ? "" : " ") + item;
+  for (const std::string& item : list) text += (text.empty() ? "" : " ") + escape_for_display(item);
   return text.empty() ? dim("none") : text;
 }
 
@@ -153,9 +153,10 @@ std::string net_limits_text(const policy::NetLimits& limits) {
 }
 
 void print_text(const Profile& profile, const sandbox::Spec& spec) {
-  print("profile    " + profile.name + dim("  (" + profile.source + ")"));
+  print("profile    " + profile.name + dim("  (" + escape_for_display(profile.source) + ")"));
   if (!spec.workspace.empty()) {
-    print("workspace  " + spec.workspace + (spec.is_workspace_writable ? "  read-write" : "  read-only"));
+    print("workspace  " + escape_for_display(spec.workspace) +
+          (spec.is_workspace_writable ? "  read-write" : "  read-only"));
   }
   print("read       " + join(spec.read));
   print("write      " + join(spec.write));
@@ -198,15 +199,14 @@ Status show(const Context& context, const ShowArguments& arguments) {
       }));
       return ok();
     }
-    for (const auto& [name, profile] : profiles.all()) print(name + dim("  (" + profile.source + ")"));
+    for (const auto& [name, profile] : profiles.all())
+      print(name + dim("  (" + escape_for_display(profile.source) + ")"));
     for (const policy::Rule& rule : rules) print_rule(rule);
     return ok();
   }
   const Profile* profile = profiles.find(arguments.profile);
   if (profile == nullptr) return Error::make(Code::not_found, "no profile '" + arguments.profile + "'");
-  std::error_code ignored;
-  const std::string workspace =
-      std::filesystem::absolute(arguments.workspace.empty() ? "." : arguments.workspace, ignored);
+  const std::string workspace = absolute(arguments.workspace.empty() ? "." : arguments.workspace);
   TRY(const sandbox::Spec spec,
       containers::show_spec(*profile, {workspace, containers::host_home(), [](const auto& name) {
                                          const char* value = std::getenv(name.c_str());

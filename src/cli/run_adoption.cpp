@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::size_t kAtOnce = 256;  // reports in one call; the warden takes four times as many
 constexpr Millis kLastWords{5000};    // for a warden that is slow to write the last ones down
+// A sandbox does without a warden that stands still; its disk may be slow.
+CallOptions patience() { return {.deadline = Millis(8000), .token = {}}; }
 constexpr Millis kLook{100};
 
 // What does not parse may have been a restriction.
@@ -57,7 +59,8 @@ Adoption::Adoption(const os::Paths* paths, const std::string& profile, sandbox::
                                         if (!spec.workspace.empty()) json.member("workspace", spec.workspace);
                                         write_start(json.key("command"), spec.command);
                                         json.end_object().end_object();
-                                      }));
+                                      }),
+                                      patience());
   if (!answer) {
     std::fprintf(stderr, "sallyport: the warden gives no door: %s\n", answer.error().message.c_str());
     return;
@@ -162,7 +165,9 @@ void Adoption::tell(const std::function<void(wire::JsonWriter&)>& what) {
                                     json.begin_object().member("container", id_);
                                     what(json);
                                     json.end_object();
-                                  }));
+                                  }),
+                                  patience());
+  if (!told && told.error().code == Code::timeout) lose(0);  // waited for once, not for each thing that is to be said
   if (!told && told.error().code != Code::unavailable) {
     std::fprintf(stderr, "sallyport: the warden does not take this run: %s\n", told.error().message.c_str());
   }

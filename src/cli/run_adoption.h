@@ -24,6 +24,7 @@ class Adoption {
   Adoption(const os::Paths* paths, const std::string& profile, sandbox::Spec& spec);
 
   bool is_wanted() const { return client_ != nullptr; }
+  const std::string& id() const { return id_; }
   void started(const sandbox::Running& running);
 
   // What the warden has to say; -1: nothing more.

@@ -38,13 +38,6 @@ std::optional<std::string> variable(const std::string& name) {
   return std::string(value);
 }
 
-std::string absolute(const std::string& path) {
-  std::error_code ignored;
-  std::string normal = std::filesystem::absolute(path, ignored).lexically_normal().string();
-  if (normal.size() > 1 && normal.ends_with('/')) normal.pop_back();
-  return normal;
-}
-
 Status apply_limits(policy::Profile& profile, const std::vector<std::string>& limits) {
   for (const std::string& limit : limits) {
     const std::size_t equals = limit.find('=');
@@ -224,8 +217,11 @@ void print_report(const sandbox::ExitReport& report, const RunEgress& egress, co
       for (const std::string& item : list) writer.value(item);
       writer.end_array();
     };
-    writer.begin_object().member("exit_code", report.exit_code()).key("protections");
-    write_violations(writer.raw(report.protections.to_json()).key("violations"), report.violations);
+    writer.begin_object().member("exit_code", report.exit_code());
+    if (report.was_signalled()) writer.member("signal", report.exit_code() - 128);
+    if (adoption.is_wanted()) writer.member("container", adoption.id());
+    writer.key("protections").raw(report.protections.to_json()).member("violation_count", report.violation_count);
+    write_violations(writer.key("violations"), report.violations);
     writer.key("refusals").begin_array();
     for (const sandbox::Violation& refusal : report.refusals) {
       writer.begin_object().member("operation", refusal.operation).member("target", refusal.target);
@@ -246,6 +242,11 @@ void print_report(const sandbox::ExitReport& report, const RunEgress& egress, co
     strings("tracked_secrets", report.findings.tracked_secrets);
     strings("changed_secrets", report.findings.changed_secrets);
     strings("unread_indexes", report.findings.unread_indexes);
+    writer.key("hard_links").begin_array();  // pinned files that have another name
+    for (const auto& [path, pin] : report.findings.doubtful_pins) {
+      if (pin.has_other_names) writer.value(path);
+    }
+    writer.end_array();
     writer.key("left_out").begin_array();
     for (const auto& [path, real] : report.findings.left_out) {
       writer.begin_object().member("path", path).member("leads_to", real).end_object();

@@ -15,6 +15,8 @@ namespace {
 constexpr const char* kName = "run";
 // How long the proxy may take to say what its last connections came to.
 constexpr int kLastReportsMs = 2000;
+// How long it may take to hear of a change. Until then what it knew holds.
+constexpr int kOrderMs = 1000;
 // A proxy that keeps dying is not started for ever.
 constexpr int kMostDeaths = 8;
 
@@ -55,12 +57,25 @@ void RunEgress::give_up(std::string why) {
 void RunEgress::update(policy::NetPolicy policy) {
   policy_ = std::move(policy);
   if (!socket_) return;  // it is told when it starts
-  const auto order = egress::encode(egress::Update{kName, policy_});
-  if (order && os::send_packet(socket_.get(), *order, {}, MSG_DONTWAIT)) return;
+  if (tell()) return;
   // One that cannot be told what changed must not go on with what it knows.
   take_reports();
   reap();
   start();
+}
+
+// A proxy that is busy is waited for, and its reports are taken meanwhile: every restart would end its connections.
+bool RunEgress::tell() {
+  const auto order = egress::encode(egress::Update{kName, policy_});
+  if (!order) return false;
+  const SteadyTime until = std::chrono::steady_clock::now() + Millis(kOrderMs);
+  for (;;) {
+    const Status sent = os::send_packet(socket_.get(), *order, {}, MSG_DONTWAIT);
+    if (sent || sent.error().code != Code::unavailable) return bool(sent);
+    const auto left = std::chrono::ceil<Millis>(until - std::chrono::steady_clock::now()).count();
+    pollfd room{socket_.get(), POLLIN | POLLOUT, 0};
+    if (left <= 0 || ::poll(&room, 1, static_cast<int>(left)) == 0 || !take_reports()) return false;
+  }
 }
 
 void RunEgress::on_readable() {

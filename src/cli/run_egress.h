@@ -37,6 +37,7 @@ class RunEgress {
 
  private:
   void start();
+  bool tell();  // the proxy of its policy; false: it does not take it
   void give_up(std::string why);
   bool take_reports();  // false: the proxy is gone
   void reap();

@@ -45,7 +45,7 @@ Status down(Context& context) {
   // Hung up without a word, which we ourselves give a detail: it is stopping already.
   const auto told = (*client)->call("warden.shutdown");
   const bool has_hung_up = !told && told.error().code == Code::unavailable && !told.error().detail.empty();
-  if (!told && !has_hung_up) return told.error();
+  if (!told && !has_hung_up) return explain_silence(told.error(), **client, context.paths);
   // It hangs up after everything in flight was answered, and is down when its ledger is closed too.
   pollfd event{(*client)->fd(), POLLIN | POLLRDHUP, 0};
   if (::poll(&event, 1, static_cast<int>(kDownTimeout.count())) == 0) {
@@ -61,12 +61,13 @@ Status down(Context& context) {
 
 Status status(Context& context) {
   TRY(const auto client, connect_warden(context.paths));
-  TRY(const Answer answer, client->call("warden.status"));
+  const auto answer = client->call("warden.status", {}, {.deadline = kQuickAnswer, .token = {}});
+  if (!answer) return explain_silence(answer.error(), *client, context.paths);
   if (context.wants_json) {
-    print(answer.json());
+    print(answer->json());
     return ok();
   }
-  const wire::Value root = answer.value();
+  const wire::Value root = answer->value();
   const auto number = [&](wire::Value from, const char* name) {
     return std::to_string(from.get(name).as_int().value_or(0));
   };
@@ -81,14 +82,14 @@ Status status(Context& context) {
   print("requests  " + number(counters, "requests") + " handled, " + number(root, "in_flight") + " in flight, " +
         number(counters, "malformed") + " malformed, " + number(counters, "timeouts") + " timed out");
   const wire::Value config = root.get("config");
-  print("config    " +
-        (config.get("ok").as_bool().value_or(false)
-             ? green("ok")
-             : red("faulty") +
-                   (config.get("network_denied").as_bool().value_or(false)
-                        ? ", the network is denied to all containers, and of the rest "
-                        : ", ") +
-                   "the last good one is in force: " + std::string(config.get("error").as_string().value_or(""))));
+  print("config    " + (config.get("ok").as_bool().value_or(false)
+                            ? green("ok")
+                            : red("faulty") +
+                                  (config.get("network_denied").as_bool().value_or(false)
+                                       ? ", the network is denied to all containers, and of the rest "
+                                       : ", ") +
+                                  "the last good one is in force: " +
+                                  escape_text_for_display(config.get("error").as_string().value_or(""))));
   const wire::Value ledger = root.get("ledger");
   print("ledger    " + number(ledger, "last_seq") + " records, " +
         (ledger.get("ok").as_bool().value_or(false)
@@ -133,9 +134,7 @@ Status call(Context& context, const CallArguments& arguments) {
     wire::Decoder decoder;
     const auto parsed = decoder.parse(params);
     if (!parsed || !parsed->root().is_object()) {
-      context.exit_code = static_cast<int>(Exit::usage);
-      return Error::make(Code::invalid_params,
-                         parsed ? "the parameters must be a JSON object" : parsed.error().message);
+      return wrong_usage(context, parsed ? "the parameters must be a JSON object" : parsed.error().message);
     }
   }
   TRY(check_no_stream(params));

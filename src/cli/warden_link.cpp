@@ -26,7 +26,6 @@ namespace sallyport::cli {
 namespace {
 
 constexpr Millis kStartTimeout{10'000};
-constexpr Millis kPingTimeout{5'000};
 constexpr std::size_t kLastWordsBytes = 4096;
 // How long one that stops may take to finish what it has in hand before the next can start, and how often we look.
 constexpr Millis kPatienceWithOther{30'000};
@@ -94,7 +93,7 @@ Status wait_until_ready(int ready, const LogFile& log) {
 }
 
 Status check_pong(Client& client) {
-  TRY(const Answer answer, client.call("test.ping", {}, {.deadline = kPingTimeout, .token = {}}));
+  TRY(const Answer answer, client.call("test.ping", {}, {.deadline = kQuickAnswer, .token = {}}));
   if (answer.value().get("pong").as_bool() == true) return ok();
   return Error::make(Code::protocol_error, "the warden did not answer a ping with a pong");
 }
@@ -122,11 +121,7 @@ Result<std::unique_ptr<Client>> reach_warden(const os::Paths& paths) {
   TRY(auto client, connect_warden(paths));
   const Status pong = check_pong(*client);
   if (pong) return client;
-  if (pong.error().code != Code::timeout) return pong.error();
-  const auto peer = os::identify_peer(client->fd());
-  const std::string pid = peer ? std::to_string(peer->identity.pid) : "?";
-  return Error::make(Code::timeout, "the warden (pid " + pid + ") accepts connections and does not answer; see " +
-                                        paths.log_file() + ", and if it hangs: kill -9 " + pid);
+  return explain_silence(pong.error(), *client, paths);
 }
 
 // Who wrote its number into the lock; a number alone could be another's by now.
@@ -170,6 +165,14 @@ void tell_of(const wire::Message& event) {
   } else if (event.method == "audit.delayed") {
     std::fputs("the audit log cannot be written; this is done all the same, and recorded when it can be\n", stderr);
   }
+}
+
+Error explain_silence(Error error, const Client& client, const os::Paths& paths) {
+  if (error.code != Code::timeout) return error;
+  const auto peer = os::identify_peer(client.fd());
+  const std::string pid = peer ? std::to_string(peer->identity.pid) : "?";
+  return Error::make(Code::timeout, "the warden (pid " + pid + ") accepts connections and does not answer; see " +
+                                        paths.log_file() + ", and if it hangs: kill -9 " + pid);
 }
 
 Result<std::unique_ptr<Client>> connect_warden(const os::Paths& paths) {

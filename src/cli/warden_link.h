@@ -12,6 +12,11 @@ namespace sallyport::cli {
 // Connects to a warden that runs; UNAVAILABLE, with what to do, if none does.
 Result<std::unique_ptr<Client>> connect_warden(const os::Paths& paths);
 
+// For what the warden answers at once, whatever else it does.
+inline constexpr Millis kQuickAnswer{5'000};
+// A TIMEOUT of such a call with what to do about a warden that hangs; other errors as they are.
+Error explain_silence(Error error, const Client& client, const os::Paths& paths);
+
 // What a call waits for, or what became of its record, on stderr. Every connection does this unless it is told to do
 // something else with events.
 void tell_of(const wire::Message& event);

@@ -79,11 +79,17 @@ Status Client::finish_stream(std::uint32_t stream) {
 }
 
 Result<Bytes> Client::read_stream(std::uint32_t stream, Millis wait, std::size_t most) {
-  const auto found = incoming_.find(stream);
-  if (found == incoming_.end()) return Error::make(Code::not_found, "no such stream");
+  const Error unknown = Error::make(Code::not_found, "no such stream");
+  auto found = incoming_.find(stream);
+  if (found == incoming_.end()) return unknown;
+  // Looked up each time: a handler may reset it while it is waited for.
+  const auto has_news = [&] {
+    found = incoming_.find(stream);
+    return found == incoming_.end() || !found->second.bytes.empty() || found->second.is_ended || found->second.error;
+  };
+  TRY(const bool came, wait_for(has_news, std::chrono::steady_clock::now() + wait));
+  if (found == incoming_.end()) return unknown;
   Incoming& incoming = found->second;
-  TRY(const bool came, wait_for([&] { return !incoming.bytes.empty() || incoming.is_ended || incoming.error; },
-                                std::chrono::steady_clock::now() + wait));
   if (!came) return Error::make(Code::timeout, "nothing came on the stream in time");
   if (!incoming.bytes.empty()) {
     Bytes bytes;

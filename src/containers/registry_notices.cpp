@@ -40,7 +40,9 @@ void Registry::on(const std::shared_ptr<Container>& container, sandbox::Launched
 }
 
 void Registry::on(const std::shared_ptr<Container>& container, sandbox::LaunchFailed& failed, std::vector<UniqueFd>&) {
-  const Error error = Error::make(Code::io_error, failed.message, failed.detail);
+  Error error =
+      Error::make(code_from_string(failed.code).value_or(Code::internal_error), failed.message, failed.detail);
+  error.details_json = failed.details_json;
   if (failed.job == 0) return settle_launch(failed.container, error);
   if (const auto node = container->jobs.extract(failed.job); !node.empty()) node.mapped()->started.resolve(error);
 }

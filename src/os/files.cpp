@@ -1,6 +1,7 @@
 #include "os/files.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -118,6 +119,21 @@ Result<UniqueFd> open_private_directory(const std::string& path) {
     return Error::make(Code::conflict, path + " is open to other users; run: chmod 700 " + path);
   }
   return fd;
+}
+
+Status write_patiently(int fd, ByteView bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(fd, bytes.data(), bytes.size());
+    if (count >= 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(count));
+    } else if (errno == EAGAIN) {
+      pollfd room{fd, POLLOUT, 0};
+      ::poll(&room, 1, -1);
+    } else if (errno != EINTR) {
+      return Error::from_errno("the output cannot be written", errno);
+    }
+  }
+  return ok();
 }
 
 Result<UniqueFd> lock_file(int directory, const char* name) {

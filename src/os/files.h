@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/bytes.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 
@@ -27,6 +28,9 @@ Status write_private_file(const std::string& path, std::string_view content,
 // Opens a directory that is ours alone, creating it (and its parents) if absent: owned by this user,
 // mode 0700, no symlink in its last component. Anything else is an error that says what to do.
 Result<UniqueFd> open_private_directory(const std::string& path);
+
+// All of it to a descriptor that is not ours alone: one that somebody made non-blocking is waited for.
+Status write_patiently(int fd, ByteView bytes);
 
 // An exclusive lock that lasts as long as the fd. CONFLICT if another process holds it.
 Result<UniqueFd> lock_file(int directory, const char* name);

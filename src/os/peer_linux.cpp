@@ -29,10 +29,12 @@ namespace sallyport::os {
 namespace {
 
 constexpr long kPidfsMagic = 0x50494446;
+constexpr int kEndingMs = 1000;  // what a killed process may take to end: some tens, more on a busy machine
+
+constexpr const char* kUnidentified = "peer identity cannot be verified";
 
 Error unidentified(const char* what, int error_number) {
-  return Error::make(Code::unauthenticated, "peer identity cannot be verified",
-                     std::string(what) + ": " + errno_name(error_number));
+  return Error::make(Code::unauthenticated, kUnidentified, std::string(what) + ": " + errno_name(error_number));
 }
 
 Result<ucred> credentials_of(int socket) {
@@ -138,8 +140,11 @@ Status require_server_beside_us(int socket) {
   const auto server = identify_peer(socket);
   Status own = server ? require_own_namespaces(*server) : Status(server.error());
   if (own) return own;
+  // One that is ending has no namespaces any more, a moment before the kernel says that it has ended.
+  const bool may_be_ending = own.error().message == kUnidentified;
   pollfd ended{server ? server->process_fd.get() : -1, POLLIN, 0};
-  const bool has_ended = server ? ::poll(&ended, 1, 0) > 0 : ::kill(credentials.pid, 0) != 0 && errno == ESRCH;
+  const bool has_ended = server ? ::poll(&ended, 1, may_be_ending ? kEndingMs : 0) > 0
+                                : ::kill(credentials.pid, 0) != 0 && errno == ESRCH;
   return has_ended ? Error::make(Code::unavailable, "it has just ended", own.error().describe())
                    : std::move(own).error();
 }

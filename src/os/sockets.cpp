@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@ namespace sallyport::os {
 namespace {
 
 constexpr int kBacklog = 4096;
+constexpr int kConnectSeconds = 5;
 constexpr int kBufferBytes = 4 << 20;
 
 // sun_path holds 107 bytes; through a directory's fd any path fits.
@@ -99,12 +101,17 @@ Result<UniqueFd> connect_in(int directory, const std::string& path) {
   TRY(const sockaddr_un address, address_in(directory, path.substr(path.rfind('/') + 1)));
   UniqueFd fd{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   if (!fd) return Error::from_errno("cannot create a socket", errno);
+  // It waits while the listener's queue is full, which is one that hangs.
+  const timeval patience{kConnectSeconds, 0}, none{};
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     if (errno == EINTR) continue;
     if (errno == ENOENT) return Error::make(Code::not_found, "no such socket: " + path);
     if (errno == ECONNREFUSED) return Error::make(Code::unavailable, "nobody listens on " + path);
+    if (errno == EAGAIN) return Error::make(Code::timeout, "whoever listens on " + path + " takes no connections");
     return Error::from_errno("cannot connect to " + path, errno);
   }
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &none, sizeof none);
   enlarge_buffers(fd.get());
   return fd;
 }

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <deque>
 
+#include "os/files.h"
 #include "os/peer.h"
 #include "pod/escape_keys.h"
 #include "pod/terminal_filter.h"
@@ -114,13 +115,7 @@ class LogTerminal {
     if (is_terminal_) filter_.feed(log, filtered);
     ByteView left = is_terminal_ ? filtered.view() : log;
     if (!left.empty()) is_at_line_start_ = left.back() == '\n';
-    while (!left.empty()) {
-      const ssize_t count = ::write(out_, left.data(), left.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) return Error::from_errno("cannot write the log", errno);
-      left = left.subspan(static_cast<std::size_t>(count));
-    }
-    return ok();
+    return os::write_patiently(out_, left);
   }
   // What follows a gap is another line than what was before it.
   Status skip() {

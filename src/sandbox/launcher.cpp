@@ -101,7 +101,8 @@ class Launcher {
   }
 
   void fail(Handle container, std::uint32_t job, const Error& error) {
-    tell(LaunchFailed{container, job, error.message, error.detail});
+    tell(LaunchFailed{container, job, std::string(to_string(error.code)), error.message, error.detail,
+                      error.details_json});
   }
 
   void serve_warden() {

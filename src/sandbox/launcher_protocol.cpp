@@ -55,7 +55,7 @@ void fields(Visitor& v, Launched& m) {
 }
 template <typename Visitor>
 void fields(Visitor& v, LaunchFailed& m) {
-  v(m.container, m.job, m.message, m.detail);
+  v(m.container, m.job, m.code, m.message, m.detail, m.details_json);
 }
 template <typename Visitor>
 void fields(Visitor& v, JobStarted& m) {

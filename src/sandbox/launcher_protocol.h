@@ -61,8 +61,8 @@ struct Launched {
 };
 struct LaunchFailed {
   Handle container = 0;
-  std::uint32_t job = 0;  // 0: the launch itself; else that exec
-  std::string message, detail;
+  std::uint32_t job = 0;                            // 0: the launch itself; else that exec
+  std::string code, message, detail, details_json;  // of the Error
 };
 struct JobStarted {
   Handle container = 0;

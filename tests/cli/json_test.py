@@ -1,5 +1,8 @@
 """--json of every command that says something of its own: one JSON value per line, whatever it is asked about."""
 import json
+import os
+import subprocess
+import unittest
 
 import help_test
 from homes import Home
@@ -88,7 +91,7 @@ class Json(Home):
         (self.home / "sallyport.toml").write_text("x = [")
         for text, code in self.ERRORS.items():
             with self.subTest(text):
-                self.assertEqual(self.error(text), (code, 4 if code == "UNAVAILABLE" else 2 if text.startswith("run ") else 1))
+                self.assertEqual(self.error(text), (code, 4 if code == "UNAVAILABLE" else 2 if "nosuch" in text else 1))
         (self.home / "run").mkdir(exist_ok=True)
         (self.home / "run").chmod(0o777)
         self.assertEqual(self.error("down")[0], "CONFLICT")
@@ -103,7 +106,47 @@ class Json(Home):
                            "approvals show x": "NOT_FOUND", "approvals approve x": "NOT_FOUND", "approvals deny x": "NOT_FOUND",
                            "mailbox resolve a b done": "NOT_FOUND"}.items():
             with self.subTest(text):
-                self.assertEqual(self.error(text), (code, 1))
+                self.assertEqual(self.error(text), (code, 2 if "nosuch" in text else 1))
+
+    def test_what_was_typed_wrong_exits_with_2_whichever_command_finds_it(self):
+        name = self.sallyport("container", "create").stdout.strip()
+        for text in ("container create --workspace /nowhere", "pod new --workspace /nowhere -- true",
+                     "mcp --workspace /nowhere", "pod new --allow-net http://x -- true", "pod new --allow-net @nosuch -- true",
+                     "container create --name " + "n" * 49, "pod new --name " + "n" * 49 + " -- true",
+                     f"container exec {name} --", "pod attach x --escape ab", "pod stop x --grace nan"):
+            with self.subTest(text):
+                self.assertEqual(self.error(text)[1], 2)
+        said = self.sallyport("container", "create", "--name", "n" * 49).stderr
+        self.assertEqual(said, "sallyport: --name: must have from 1 to 48 bytes\n")
+        self.environment["SALLYPORT_STATE_DIR"] = "relative"
+        self.assertEqual(self.error("status"), ("INVALID_REQUEST", 2))
+
+    def test_a_launch_that_failed_says_what_it_says_of_run(self):
+        name = self.sallyport("container", "create").stdout.strip()
+        for words in ("container create", f"container exec {name}", "run"):
+            with self.subTest(words):
+                self.assertEqual(self.error(words + " -- no-such-program"), ("NOT_FOUND", 1))
+                self.assertEqual(self.error(words + " -- /etc/passwd"), ("POLICY_DENIED", 3))
+        ran = self.sallyport("call", "container.exec",
+                             json.dumps({"container": name, "command": ["true"], "directory": "/nowhere"}))
+        self.assertEqual(json.loads(ran.stderr)["details"], {"errno": "ENOENT"}, ran.stderr)
+
+    def test_of_run_tells_all_that_its_words_tell(self):
+        subprocess.run(["git", "init", "-q"], cwd=self.project, check=True)
+        os.link(self.project / ".git/config", self.project / "other-name")
+        ran = self.sallyport("run", "--json", "--", "sh", "-c", "kill -9 $$")
+        report = json.loads(ran.stderr)
+        self.assertEqual(report["hard_links"], [str(self.project / ".git/config")])
+        self.assertEqual((report["exit_code"], report["signal"], report["violation_count"]), (137, 9, 0))
+        self.assertNotIn("container", report)
+        self.ask("up")
+        ran = self.sallyport("run", "--json", "--", "sh", "-c", "echo $SALLYPORT_CONTAINER")
+        self.assertEqual(json.loads(ran.stderr)["container"], ran.stdout.strip())
+
+    def test_a_checkpoint_is_printed_though_it_is_also_written(self):
+        self.ask("up")
+        (shown,) = self.ask("audit checkpoint --output checkpoint")
+        self.assertEqual(shown, json.loads((self.project / "checkpoint").read_text()))
 
     def test_without_it_people_are_told_in_words(self):
         made = self.sallyport("container", "create").stdout.strip()

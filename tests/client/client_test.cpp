@@ -318,6 +318,31 @@ TEST(Deadline, IsNotTouchedByWhatThePeerSendsInsteadOfReading) {
   EXPECT_EQ(late.error().code, Code::timeout);
 }
 
+TEST(Streams, AHandlerMayResetTheOneThatIsReadMeanwhile) {
+  Pair ends = make_pair();
+  auto server = std::move(*Client::adopt(std::move(ends.b), UniqueFd(), wire::Side::accepting));
+  auto client = std::move(*Client::adopt(std::move(ends.a), UniqueFd(), wire::Side::connecting));
+  server->serve("open", [&](const wire::Message&) -> Result<std::string> {
+    return R"({"output":{"$stream":)" + std::to_string(*server->open_stream()) + "}}";
+  });
+  server->serve("now", [&](const wire::Message&) -> Result<std::string> {
+    EXPECT_TRUE(server->notify("end", "{}"));
+    return std::string("{}");
+  });
+  std::thread serving([&] { EXPECT_TRUE(server->run()); });
+  const auto opened = client->call("open");
+  ASSERT_TRUE(opened);
+  const auto stream = static_cast<std::uint32_t>(*opened->value().get("output").get("$stream").as_int());
+  client->on_event(
+      [&](const wire::Message&) { client->reset_stream(stream, Error::make(Code::cancelled, "not wanted any more")); });
+  ASSERT_TRUE(client->start("now", {}, [](const Result<Answer>&) {}));
+  const auto read = client->read_stream(stream, kPatience);
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, Code::not_found);
+  client.reset();
+  serving.join();
+}
+
 TEST_F(Serving, APeerThatIsGoneIsAnErrorAndNoSignal) {
   EXPECT_EQ(testing::in_child([] {
               ::signal(SIGPIPE, SIG_DFL);

@@ -42,6 +42,9 @@ TEST_F(Mail, TheProgramInsideTellsFailuresApart) {
   EXPECT_EQ(code_of_run("sallyport-signal"), 2);
   EXPECT_EQ(code_of_run("sallyport-signal Test_Note"), 2);
   EXPECT_EQ(code_of_run("sallyport-signal test_note --wait"), 2);
+  EXPECT_EQ(code_of_run("sallyport-signal test_note --payload \"$unset\""), 2);
+  EXPECT_EQ(code_of_run("ulimit -n 3; exec sallyport-signal test_note"), 4)
+      << "and not looking for descriptors for ever";
   EXPECT_EQ(code_of_run("SALLYPORT_MAILBOX=/nowhere sallyport-signal test_note"), 4);
 }
 

@@ -140,6 +140,27 @@ TEST_F(Peers, AreSaidToHaveEndedOnlyIfTheyHave) {
   end(child);
 }
 
+// As one that was killed while its other thread still wrote to the disk.
+TEST_F(Peers, ThatAreJustEndingAreWaitedFor) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto fd = connect_unix(path());
+    std::thread([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      ::_exit(0);
+    }).detach();
+    ::syscall(SYS_exit, 0);  // this thread alone
+  }
+  const UniqueFd fd = accept();
+  const std::string status = "/proc/" + std::to_string(child) + "/status";
+  ASSERT_TRUE(eventually([&] {
+    std::ifstream file(status);
+    return std::string(std::istreambuf_iterator<char>(file), {}).find("State:\tZ") != std::string::npos;
+  }));
+  EXPECT_EQ(require_server_beside_us(fd.get()).error().code, Code::unavailable);
+  ::waitpid(child, nullptr, 0);
+}
+
 TEST_F(Peers, InOtherNamespacesDoNotPassForTheHost) {
   for (const int flags : {CLONE_NEWUSER, CLONE_NEWUSER | CLONE_NEWPID}) {
     if (!can_unshare(flags)) GTEST_SKIP() << "no user namespaces here";

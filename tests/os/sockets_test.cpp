@@ -81,6 +81,17 @@ TEST_F(Sockets, NoSocketAndNobodyListeningAreToldApart) {
   EXPECT_EQ(connect_unix(path() + "/dead").error().code, Code::unavailable);
 }
 
+TEST_F(Sockets, OneWhoTakesNoConnectionsIsNotWaitedForForEver) {
+  const auto listening = listen_unix(directory(), "s");
+  ASSERT_TRUE(listening);
+  ASSERT_EQ(::listen(listening->get(), 0), 0);
+  const auto first = connect_unix(path() + "/s");
+  ASSERT_TRUE(first);
+  const auto second = connect_unix(path() + "/s");
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Code::timeout);
+}
+
 TEST_F(Sockets, AServerOfOurOwnIsTrusted) {
   const auto listening = listen_unix(directory(), "s");
   ASSERT_TRUE(listening);

@@ -1,7 +1,10 @@
 """The Python client against peers that behave otherwise than a warden does."""
 import asyncio
 import json
+import os
+import shutil
 import socket
+import tempfile
 import unittest
 import unittest.mock
 
@@ -41,6 +44,35 @@ async def failure_of(call):
     except sallyport.Error as error:
         return error
     raise AssertionError("it did not fail")
+
+
+class Connecting(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.directory)
+        self.path = self.directory + "/peer"
+
+    def test_to_one_who_takes_no_connections_waits_and_then_says_so(self):
+        with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as first:
+            listener.bind(self.path)
+            listener.listen(0)
+            first.connect(self.path)
+            with unittest.mock.patch.object(aio, "CONNECT_ATTEMPTS", 3):
+                self.assertEqual(asyncio.run(failure_of(aio.connect(self.path))).code, "TIMEOUT")
+
+            async def taken_later():
+                asyncio.get_running_loop().call_later(0.2, lambda: listener.accept()[0].detach())
+                client = await aio.connect(self.path)
+                await client.close()
+
+            asyncio.run(taken_later())
+
+    def test_over_loopback_fails_with_an_error_of_ours(self):
+        self.assertEqual(asyncio.run(failure_of(aio.connect_loopback(self.path))).code, "UNAVAILABLE")
+        for text in ("", "[]", "{}", '{"token":"x"}', '{"token":"00","address":1,"boot_id":"","pid":1,"start_time":1}'):
+            with open(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                file.write(text)
+            self.assertEqual(asyncio.run(failure_of(aio.connect_loopback(self.path))).code, "PROTOCOL_ERROR", text)
 
 
 class Faults(unittest.TestCase):

@@ -90,8 +90,9 @@ class LauncherTest : public AttackTest {
     ask(LaunchRequest{container, wanted}, {null_.get(), null_.get(), null_.get()});
     EXPECT_EQ(next<Launched>().container, container);
   }
-  void execute(Handle container, std::uint32_t job, const std::vector<std::string>& words) {
-    ask(ExecRequest{container, job, words, {"PATH=/usr/bin"}, ""}, {null_.get(), null_.get(), null_.get()});
+  void execute(Handle container, std::uint32_t job, const std::vector<std::string>& words,
+               const std::string& directory = "") {
+    ask(ExecRequest{container, job, words, {"PATH=/usr/bin"}, directory}, {null_.get(), null_.get(), null_.get()});
   }
 
   void execute_until_it_writes(std::uint32_t job, const std::string& script) {
@@ -211,6 +212,10 @@ TEST_P(LauncherTest, NamesWhatCannotBeExecuted) {
   const LaunchFailed failed = next<LaunchFailed>();
   EXPECT_EQ(failed.job, 2U);
   EXPECT_EQ(failed.message, "command not found");
+  EXPECT_EQ(failed.code, "NOT_FOUND");
+  execute(1, 3, {"true"}, "/nowhere");
+  const LaunchFailed outside = next<LaunchFailed>();
+  EXPECT_EQ(outside.code + " " + outside.details_json, R"(IO_ERROR {"errno":"ENOENT"})");
 }
 
 TEST_P(LauncherTest, SignalsACommandWithItsChildren) {

@@ -18,6 +18,10 @@ __all__ = ["Client", "Completed", "InStream", "OutStream", "PendingCall", "Subsc
            "connect_loopback"]
 
 
+# How often, and how long after each other, one who does not take connections at the moment is asked.
+CONNECT_ATTEMPTS, CONNECT_PAUSE_S = 100, 0.05
+
+
 async def _connect_unix(path: str) -> socket.socket:
     """An address holds 107 bytes; through its directory's descriptor any path fits."""
     directory = os.open(os.path.dirname(path) or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -25,7 +29,15 @@ async def _connect_unix(path: str) -> socket.socket:
     try:
         sock.setblocking(False)
         address = f"/proc/self/fd/{directory}/{os.path.basename(path)}"
-        await asyncio.get_running_loop().sock_connect(sock, address)
+        # Not the loop's sock_connect: where the listener's queue is full it takes the socket for connected.
+        for _ in range(CONNECT_ATTEMPTS):
+            try:
+                sock.connect(address)
+                break
+            except BlockingIOError:
+                await asyncio.sleep(CONNECT_PAUSE_S)
+        else:
+            raise Error("TIMEOUT", f"whoever listens at {path} takes no connections", True)
     except BaseException:
         sock.close()
         raise
@@ -57,24 +69,28 @@ async def connect(path: Optional[str] = None) -> Client:
 async def connect_loopback(state_file: str) -> Client:
     """Connects to the loopback TCP door that a daemon published in a 0600 file. Both sides prove that they hold its
     token: UNAUTHENTICATED if whoever listens there does not."""
-    with open(state_file, "rb") as file:
-        status = os.fstat(file.fileno())
-        if status.st_uid != os.getuid() or status.st_mode & 0o077:
-            raise Error("UNAUTHENTICATED", "the state file is not this user's alone")
-        state = json.load(file)
-    token = bytes.fromhex(state["token"])
-    binding = wire.Binding(state["address"], state["boot_id"], state["pid"], state["start_time"])
-    host, _, port = binding.address.rpartition(":")
     try:
+        with open(state_file, "rb") as file:
+            status = os.fstat(file.fileno())
+            if status.st_uid != os.getuid() or status.st_mode & 0o077:
+                raise Error("UNAUTHENTICATED", "the state file is not this user's alone")
+            state = json.load(file)
+        token = bytes.fromhex(state["token"])
+        binding = wire.Binding(state["address"], state["boot_id"], state["pid"], state["start_time"])
+        host, _, port = binding.address.rpartition(":")
         reader, writer = await asyncio.open_connection(host.strip("[]"), int(port), limit=4 << 20)
     except ConnectionRefusedError:
         raise Error("UNAVAILABLE", "nobody listens there", True) from None
+    except OSError as problem:
+        raise Error("UNAVAILABLE", f"no door of {state_file}: {problem.strerror or problem}", True) from None
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise Error("PROTOCOL_ERROR", f"{state_file} is not a loopback door of this version") from None
     nonce = secrets.token_bytes(32)
     hello = wire.hello(nonce)
     writer.write(wire.frame(hello))
     try:
         challenge = await asyncio.wait_for(reader.readexactly(4 + 67), 5)
-    except (asyncio.IncompleteReadError, asyncio.TimeoutError):
+    except (asyncio.IncompleteReadError, asyncio.TimeoutError, OSError):
         writer.close()
         raise Error("UNAUTHENTICATED", "no answer to the handshake") from None
     if not wire.is_genuine(token, hello, challenge[4:], binding):
