@@ -281,7 +281,7 @@ Task<Result<policy::Granted>> Pipeline::review(const Method& method, policy::Dec
                                                const RequestContext& context, Call& call) {
   policy::Granted granted;
   approval::Matter matter{.container = context.container_id,
-                          .request_id = approval::make_call_id(),
+                          .request_id = host_.gate.make_call_id(),
                           .subject = std::string(method.name),
                           .payload = call.params() ? call.params().to_json() : "{}",
                           .rule = decision.rule,
