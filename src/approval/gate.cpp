@@ -8,8 +8,6 @@
 namespace sallyport::approval {
 namespace {
 
-constexpr std::string_view kCallPrefix = "call-";
-
 // In one message, together with the other questions.
 bool can_be_shown(std::string_view payload) {
   if (payload.empty()) return true;
@@ -28,8 +26,6 @@ Verdict refusal(const Error& error) {
 }
 
 }  // namespace
-
-std::string make_call_id() { return std::string(kCallPrefix) + random_hex(16); }
 
 // ---- the ledger ----
 
@@ -50,9 +46,11 @@ Task<Result<T>> Gate::commit(std::function<Result<T>(ledger::Transaction&)> work
 }
 
 template <typename T>
-Task<Result<T>> Gate::insist(std::function<Result<T>(ledger::Transaction&)> work, const bool* is_wanted) {
+Task<Result<T>> Gate::insist(std::function<Result<T>(ledger::Transaction&)> work, const bool* is_wanted,
+                             std::function<void()> before_each) {
   const auto is_over = [&] { return is_stopping_ || (is_wanted != nullptr && !*is_wanted); };
   for (bool was_told = false;; was_told = true) {
+    if (before_each) before_each();
     Result<T> result = co_await commit<T>(work);
     if (result || result.error().code != Code::unavailable || is_over()) co_return result;
     if (!was_told) log_.warn("a question waits for the ledger", {{"error", result.error().describe()}});
@@ -62,8 +60,11 @@ Task<Result<T>> Gate::insist(std::function<Result<T>(ledger::Transaction&)> work
 }
 
 void Gate::open() {
-  settle_later(QuestionState::withdrawn, "whoever asked is gone",
-               [](const Question& question) { return question.matter.request_id.starts_with(kCallPrefix); });
+  // The ledger may make this wait until calls of this warden ask.
+  settle_later(QuestionState::withdrawn, "whoever asked is gone", [own = own_calls_](const Question& question) {
+    const std::string& id = question.matter.request_id;
+    return id.starts_with(kCallPrefix) && !id.starts_with(own);
+  });
   policy_changed();
   watch_open_ones();
 }
@@ -78,7 +79,10 @@ Fire Gate::watch_open_ones() {
         return open_questions(transaction.database());
       });
   if (!found) co_return;
-  for (const Question& question : *found) set_timer(question.id, Millis(question.expires_ms - now));
+  // A clock that was set back meanwhile gains nothing.
+  for (const Question& question : *found) {
+    set_timer(question.id, Millis(question.expires_ms - std::max(now, question.asked_ms)));
+  }
 }
 
 void Gate::set_timer(const std::string& id, Millis left) {
@@ -96,12 +100,14 @@ void Gate::close() {
   }
 }
 
-Fire Gate::settle_later(QuestionState to, std::string why, std::function<bool(const Question&)> condition) {
-  const auto settled =
-      co_await insist<std::vector<Question>>([&](ledger::Transaction& transaction) -> Result<std::vector<Question>> {
-        TRY(create_questions_table(transaction.database()));
-        return settle_all(transaction, to, why, condition);
-      });
+Fire Gate::settle_later(QuestionState to, std::string why, std::function<bool(const Question&)> condition,
+                        std::function<void()> before_each) {
+  const std::function<Result<std::vector<Question>>(ledger::Transaction&)> work =
+      [&](ledger::Transaction& transaction) -> Result<std::vector<Question>> {
+    TRY(create_questions_table(transaction.database()));
+    return settle_all(transaction, to, why, condition);
+  };
+  const auto settled = co_await insist<std::vector<Question>>(work, nullptr, before_each);
   if (!settled) {
     log_.error("cannot end questions", {{"error", settled.error().describe()}});
     co_return;
@@ -143,6 +149,8 @@ Task<Verdict> Gate::review(Matter matter) {
         {{"question", question.id}, {"container", question.matter.container}, {"subject", question.matter.subject}});
     publish("approval.asked", question);
   }
+  // The ledger made it wait until after a reload, which did not find it there.
+  if (question.matter.policy_hash != hooks_.policy_hash()) policy_changed();
   co_return co_await *waiter;
 }
 
@@ -170,8 +178,12 @@ void Gate::withdraw_all(const std::string& container) {
 }
 
 void Gate::policy_changed() {
-  settle_later(QuestionState::voided, "the policy changed before it was answered",
-               [hash = hooks_.policy_hash()](const Question& question) { return question.matter.policy_hash != hash; });
+  // As it is when the ledger is asked: by the time that it can be written there may be another one.
+  const auto hash = std::make_shared<std::string>();
+  settle_later(
+      QuestionState::voided, "the policy changed before it was answered",
+      [hash](const Question& question) { return question.matter.policy_hash != *hash; },
+      [this, hash] { *hash = hooks_.policy_hash(); });
 }
 
 // ---- answering ----

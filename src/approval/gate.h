@@ -24,8 +24,7 @@
 
 namespace sallyport::approval {
 
-// The request id of a call over a door: its own id need not be unique, and nobody can ask about it again.
-std::string make_call_id();
+inline constexpr std::string_view kCallPrefix = "call-";
 
 class Gate final : public Reviewer {
  public:
@@ -48,6 +47,8 @@ class Gate final : public Reviewer {
   void close();
   void set_expiry(Millis expiry) { expiry_ = expiry; }
 
+  // The request id of a call over a door: its own id need not be unique, and nobody can ask about it again.
+  std::string make_call_id() const { return own_calls_ + random_hex(8); }
   Task<Verdict> review(Matter matter) override;
   // Whoever asked is gone.
   void withdraw(const std::string& container, const std::string& request_id) override;
@@ -76,12 +77,15 @@ class Gate final : public Reviewer {
   // Runs work in a transaction of its own; what it returns is there once it is on the disk.
   template <typename T>
   Task<Result<T>> commit(std::function<Result<T>(ledger::Transaction&)> work);
-  // The same, again and again while the ledger cannot be written and somebody wants it.
+  // The same, again and again while the ledger cannot be written and somebody wants it; `before_each` runs here, the
+  // work on the ledger's thread.
   template <typename T>
-  Task<Result<T>> insist(std::function<Result<T>(ledger::Transaction&)> work, const bool* is_wanted = nullptr);
+  Task<Result<T>> insist(std::function<Result<T>(ledger::Transaction&)> work, const bool* is_wanted = nullptr,
+                         std::function<void()> before_each = nullptr);
   Fire watch_open_ones();
   void set_timer(const std::string& id, Millis left);
-  Fire settle_later(QuestionState to, std::string why, std::function<bool(const Question&)> condition);
+  Fire settle_later(QuestionState to, std::string why, std::function<bool(const Question&)> condition,
+                    std::function<void()> before_each = nullptr);
   void expire(const std::string& id);
   void ended(const Question& question);
   void publish(std::string_view event, const Question& question);
@@ -90,6 +94,7 @@ class Gate final : public Reviewer {
   ipc::Loop& loop_;
   const Log& log_;
   Hooks hooks_;
+  const std::string own_calls_ = std::string(kCallPrefix) + random_hex(8) + "-";
   Millis expiry_ = kDefaultExpiry;
   std::list<Asking> asking_;
   std::map<std::string, Waiting> waiting_;  // by question

@@ -85,7 +85,7 @@ Result<std::uint64_t> parse_word(const FieldKind& kind, std::string_view word) {
     if (dash != std::string_view::npos) {
       TRY(last, parse_value(kind, range.substr(dash + 1)));
       // "SAT-SUN": Sunday is the seventh day too.
-      if (last == 0 && kind.most == 7) last = 7;
+      if (last == 0 && first > 0 && kind.most == 7) last = 7;
       if (last < first) return wrong(kind, word, "goes backwards; write two ranges with a comma");
     }
   }

@@ -60,6 +60,11 @@ void Flow::replace_signals(std::vector<Signal> signals) {
   }
 }
 
+std::shared_ptr<const Signal> Flow::find_signal(std::string_view name) const {
+  const auto found = signals_.find(name);
+  return found == signals_.end() ? nullptr : found->second;
+}
+
 Entry Flow::entry(Stage stage, const JournalRow& row, const Error* error) const {
   Entry entry;
   entry.stage = stage;
@@ -274,7 +279,7 @@ void Flow::answer_again(Desk& desk, const JournalRow& row, const std::optional<R
 
 Fire Flow::drive(std::shared_ptr<Request> request, std::optional<Permit> permit) {
   std::string by;  // nobody but the action itself
-  if (request->row.state != state::kExecuting) {
+  while (request->row.state != state::kExecuting) {
     const bool was_asked = request->row.state == state::kHumanWait;
     auto granted = co_await review(*request);
     if (request->is_gone) co_return;
@@ -291,9 +296,17 @@ Fire Flow::drive(std::shared_ptr<Request> request, std::optional<Permit> permit)
       if (!who->empty()) decision.rule += ", " + *who;
     }
     fault_point("ready");
-    const std::string from = request->row.state;
+    const std::string from = request->row.state, policy = parts_.judge.policy_hash();
     if (!co_await step(*request, {.from = from, .to = state::kExecuting}, std::move(decision))) co_return;
     permit.emplace(std::move(*granted));
+    if (policy == parts_.judge.policy_hash()) break;
+    // What was granted under another policy is not done: it is reviewed again, as far as that is needed now.
+    Entry changed = entry(Stage::event, request->row);
+    changed.rule = "approved: the policy changed before it was begun";
+    const Edge back{.from = state::kExecuting, .to = state::kApproved, .human = ""};
+    const Status is_back = co_await step(*request, back, std::move(changed));
+    if (!is_back || request->is_gone) co_return;
+    ++request->desk->waiting;
   }
   fault_point("executing");
   auto outcome = co_await act(*permit, *request);

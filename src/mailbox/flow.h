@@ -41,6 +41,7 @@ struct Request {
   ledger::JournalRow row;
   std::shared_ptr<const Signal> signal;  // null: the table has it no more
   std::shared_ptr<Desk> desk;
+  std::string agreed_under;                                // the policy that the human of the row was asked under
   std::shared_ptr<ipc::OneShot<approval::Verdict>> asked;  // while somebody reviews it
   struct Waiter {
     Waiter(std::shared_ptr<ipc::OneShot<std::string>> to, bool interim)
@@ -115,6 +116,7 @@ class Flow {
   std::size_t pending_of(const std::string& container) const;
 
  private:
+  std::shared_ptr<const Signal> find_signal(std::string_view name) const;
   bool may_record(Desk& desk) const;
   Task<Status> cancel(ledger::Accepted accepted);
   void proceed(const std::shared_ptr<Desk>& desk, ledger::Accepted accepted, Arrival& arrival,

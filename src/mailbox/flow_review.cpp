@@ -33,6 +33,9 @@ Task<Result<Permit>> Flow::review(Request& request) {
   wire::Decoder decoder;
   for (;;) {
     JournalRow& row = request.row;
+    // What runs is what is configured now, and what a human said was said about that.
+    request.signal = find_signal(row.subject);
+    if (request.agreed_under != parts_.judge.policy_hash()) row.human.clear();
     if (request.signal == nullptr) co_return Error::make(Code::method_not_found, "no such signal");
     const Principal who = Principal::container(row.key.container);
     CO_TRY(const wire::Document document, decoder.parse(row.payload.empty() ? "null" : row.payload));
@@ -43,6 +46,8 @@ Task<Result<Permit>> Flow::review(Request& request) {
                             judgement.rule + ": " + judgement.why);
     }
     row.rule = judgement.rule;
+    const std::string_view id = row.key.request_id;
+    CO_TRY(check_shape(*request.signal, is_request_id(id) ? id : std::string_view(), payload));
     // Nobody is asked about what cannot be done.
     if (request.signal->check) CO_TRY(request.signal->check(raised(request)));
     std::optional<Error> refused;
@@ -133,6 +138,7 @@ Task<std::optional<Error>> Flow::ask_human(Request& request) {
   }
   fault_point("human_wait");
   deliver_interim(request, "awaiting_human");
+  request.agreed_under = parts_.judge.policy_hash();
   const Verdict verdict = co_await ask(request, parts_.human);
   fault_point("human_said");
   if (request.is_gone) co_return Error::make(Code::cancelled, "the request was given up");
@@ -150,8 +156,7 @@ Task<std::optional<Error>> Flow::ask_human(Request& request) {
 
 void Flow::resume(std::shared_ptr<Desk> desk, JournalRow row) {
   const auto request = std::make_shared<Request>();
-  const auto found = signals_.find(row.subject);
-  request->signal = found == signals_.end() ? nullptr : found->second;
+  request->signal = find_signal(row.subject);
   request->row = std::move(row);
   request->desk = std::move(desk);
   if (!pending_.emplace(request->row.key, request).second) return;

@@ -4,6 +4,7 @@
 //   deputy_wait -> rejected | approved | modified -> decided (once)
 //               -> human_wait -> approved | rejected | expired
 //   ready -> executing -> done | failed | unknown -> answered -> expired
+//                      -> approved, where the policy changed while that was written: not begun, and reviewed again
 //
 // Edges between which nothing is waited for are taken in one transaction, so that a row is only ever seen in
 // the states below: one that is neither reviewed nor refused is inserted as `executing`, one that is refused

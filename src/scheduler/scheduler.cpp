@@ -80,28 +80,40 @@ Status insert_once(ledger::Transaction& transaction, ScheduledTask& task, bool& 
   return write_task(transaction, task, entry_of(task, "schedule.add", "schedule=" + task.schedule));
 }
 
+// What the last warden left.
+Status take_over(ledger::Transaction& transaction, std::vector<ScheduledTask>& tasks, std::int64_t now) {
+  TRY(create_task_table(transaction.database()));
+  TRY(tasks, read_tasks(transaction.database()));
+  for (ScheduledTask& task : tasks) {
+    if (task.started_ms == 0) continue;
+    // It ended with the warden. Whether it had done its work nobody knows: it is not repeated.
+    task.last_ms = not_before(std::exchange(task.started_ms, 0), now);
+    task.last_outcome = "lost";
+    ledger::Entry entry = entry_of(task, "schedule.finished", "outcome=lost");
+    entry.code = to_string(Code::unavailable);
+    TRY(write_task(transaction, task, std::move(entry)));
+  }
+  return ok();
+}
+
 }  // namespace
 
 // ---- life ----
 
 Task<Status> Scheduler::open() {
   const auto tasks = std::make_shared<std::vector<ScheduledTask>>();
-  ledger::Submission submission;
-  submission.work = [tasks, now = parts_.clock.unix_millis()](ledger::Transaction& transaction) -> Status {
-    TRY(create_task_table(transaction.database()));
-    TRY(*tasks, read_tasks(transaction.database()));
-    for (ScheduledTask& task : *tasks) {
-      if (task.started_ms == 0) continue;
-      // It ended with the warden. Whether it had done its work nobody knows: it is not repeated.
-      task.last_ms = not_before(std::exchange(task.started_ms, 0), now);
-      task.last_outcome = "lost";
-      ledger::Entry entry = entry_of(task, "schedule.finished", "outcome=lost");
-      entry.code = to_string(Code::unavailable);
-      TRY(write_task(transaction, task, std::move(entry)));
-    }
-    return ok();
-  };
-  CO_TRY(co_await commit(parts_.ledger, std::move(submission)));
+  for (bool was_told = false;; was_told = true) {
+    ledger::Submission submission;
+    submission.work = [tasks, now = parts_.clock.unix_millis()](ledger::Transaction& transaction) {
+      return take_over(transaction, *tasks, now);
+    };
+    const Status taken_over = co_await commit(parts_.ledger, std::move(submission));
+    if (taken_over) break;
+    if (!was_told) parts_.log.error("cannot take over what was scheduled", {{"error", taken_over.error().describe()}});
+    const bool is_tried_again = co_await may_try_again(taken_over.error().code);
+    if (!is_tried_again) co_return taken_over;
+  }
+  // One that was added meanwhile has its slot already.
   for (ScheduledTask& task : *tasks) {
     const auto slot = std::make_shared<Slot>();
     slot->task = std::move(task);

@@ -66,7 +66,8 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // Reads what earlier wardens left; from then on tasks run. add() may be called before: the ledger keeps the order.
+  // Reads what earlier wardens left, again and again while the ledger cannot be written and nobody closes; from then on
+  // tasks run. add() may be called before: the ledger keeps the order.
   Task<Status> open();
   // No run begins any more, and nobody waits for those under way.
   void close();

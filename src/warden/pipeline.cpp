@@ -185,9 +185,10 @@ Fire Pipeline::answer(const std::shared_ptr<Session>& session, Door& door, std::
   // Policy first: whoever may call nothing learns nothing about which methods there are.
   std::optional<Permit> permit = host_.engine.permit_at_once(question_of(method, *context, call));
   Status allowed = permit ? check(method, door, *context, call.message()) : ok();
+  std::string agreed_under;
   if (!permit) {
     try {
-      auto granted = co_await grant(method, door, *context, call);
+      auto granted = co_await grant(method, door, *context, call, agreed_under);
       if (granted) {
         permit.emplace(std::move(*granted));
       } else {
@@ -207,7 +208,7 @@ Fire Pipeline::answer(const std::shared_ptr<Session>& session, Door& door, std::
   std::optional<Reply> reply;
   try {
     auto work = method->audit == Audit::none ? method->handle(*permit, call, *context, host_)
-                                             : handle_audited(*method, *permit, call, *context);
+                                             : handle_audited(*method, *permit, call, *context, agreed_under);
     reply = co_await work;
   } catch (const std::exception& error) {
     reply = barrier(error);
@@ -216,11 +217,14 @@ Fire Pipeline::answer(const std::shared_ptr<Session>& session, Door& door, std::
 }
 
 // Nothing happens that is not recorded first, and nobody is told of it before what came of it is recorded.
-Task<Reply> Pipeline::handle_audited(const Method& method, const Permit& permit, Call& call, RequestContext& context) {
+Task<Reply> Pipeline::handle_audited(const Method& method, const Permit& permit, Call& call, RequestContext& context,
+                                     const std::string& agreed_under) {
   CO_TRY(co_await auditor_.decision(method, context, call));
   std::optional<Reply> reply;
   if (call.is_answered()) {
     reply = Error::make(Code::cancelled, "the request ended before it began");
+  } else if (const Status agreed = check_agreed(agreed_under); !agreed) {
+    reply = agreed.error();
   } else {
     try {
       reply = co_await method.handle(permit, call, context, host_);
@@ -235,6 +239,12 @@ Task<Reply> Pipeline::handle_audited(const Method& method, const Permit& permit,
                         reply->error() ? "it failed (" + reply->error()->message + "), which could not be recorded"
                                        : "it was done, but that could not be recorded",
                         recorded.error().detail);
+}
+
+// What a human said under another policy counts as if the question had been void.
+Status Pipeline::check_agreed(const std::string& policy) const {
+  if (policy.empty() || policy == host_.engine.policy_hash()) return ok();
+  return Error::make(Code::approval_denied, "the policy changed before it was done");
 }
 
 Status Pipeline::check(const Method* method, const Door& door, const RequestContext& context,
@@ -252,7 +262,8 @@ Status Pipeline::check(const Method* method, const Door& door, const RequestCont
 
 // ---- Request -> reviewed -> Permit ----
 
-Task<Result<Permit>> Pipeline::grant(const Method* method, Door& door, const RequestContext& context, Call& call) {
+Task<Result<Permit>> Pipeline::grant(const Method* method, Door& door, const RequestContext& context, Call& call,
+                                     std::string& agreed_under) {
   policy::Decision decision = host_.engine.consider(question_of(method, context, call));
   policy::Granted granted;
   if (!decision.is_denied) {
@@ -270,7 +281,7 @@ Task<Result<Permit>> Pipeline::grant(const Method* method, Door& door, const Req
         co_return refused;
       }
       const InFlight counted(door, call);
-      CO_TRY(granted, co_await review(*method, decision, context, call));
+      CO_TRY(granted, co_await review(*method, decision, context, call, agreed_under));
     }
   }
   co_return host_.engine.permit(question_of(method, context, call), decision, granted);
@@ -279,10 +290,10 @@ Task<Result<Permit>> Pipeline::grant(const Method* method, Door& door, const Req
 // Waits for the deputy and the human, as the decision demands. A deputy may change the parameters, once: then
 // schema and policy are asked again, and so is the deputy.
 Task<Result<policy::Granted>> Pipeline::review(const Method& method, policy::Decision& decision,
-                                               const RequestContext& context, Call& call) {
+                                               const RequestContext& context, Call& call, std::string& agreed_under) {
   policy::Granted granted;
   approval::Matter matter{.container = context.container_id,
-                          .request_id = approval::make_call_id(),
+                          .request_id = host_.gate.make_call_id(),
                           .subject = std::string(method.name),
                           .payload = call.params() ? call.params().to_json() : "{}",
                           .rule = decision.rule,
@@ -303,13 +314,15 @@ Task<Result<policy::Granted>> Pipeline::review(const Method& method, policy::Dec
       if (!method.are_params_checked_by_handler) CO_TRY(wire::check_params(method.params, changed.root()));
       call.replace_params(std::move(changed));
       matter.original = std::exchange(matter.payload, call.params().to_json());
-      decision = host_.engine.consider(question_of(&method, context, call));
-      matter.rule = decision.rule;
-      if (decision.is_denied) co_return granted;  // which the engine turns into an error
-      continue;
+    } else {
+      CO_TRY(refusal(verdict));
+      granted.deputy = true;
     }
-    CO_TRY(refusal(verdict));
-    granted.deputy = true;
+    // Anew: the parameters may be others now, and so may the policy.
+    decision = host_.engine.consider(question_of(&method, context, call));
+    matter.rule = decision.rule;
+    matter.policy_hash = host_.engine.policy_hash();
+    if (decision.is_denied) co_return granted;  // which the engine turns into an error
   }
   if (decision.needs_human && !call.is_answered()) {
     // The caller learns what it waits for; answering is for sessions that were not narrowed.
@@ -323,7 +336,9 @@ Task<Result<policy::Granted>> Pipeline::review(const Method& method, policy::Dec
     };
     const approval::Verdict verdict = co_await host_.gate.review(matter);
     CO_TRY(refusal(verdict));
+    CO_TRY(check_agreed(matter.policy_hash));
     granted.human = true;
+    agreed_under = matter.policy_hash;
   }
   call.on_cancel(nullptr);
   if (call.is_answered()) co_return Error::make(Code::cancelled, "the request ended before it was reviewed");

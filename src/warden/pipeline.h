@@ -57,12 +57,15 @@ class Pipeline {
   static Status check(const handlers::Method* method, const Door& door, const handlers::RequestContext& context,
                       const wire::Message& request);
   // For what needs more than a yes: a rate is counted, reviewers are asked, and policy has the last word.
+  // `agreed_under` becomes the policy under which a human agreed, if one was asked.
   Task<Result<Permit>> grant(const handlers::Method* method, Door& door, const handlers::RequestContext& context,
-                             ipc::Call& call);
+                             ipc::Call& call, std::string& agreed_under);
   Task<Result<policy::Granted>> review(const handlers::Method& method, policy::Decision& decision,
-                                       const handlers::RequestContext& context, ipc::Call& call);
+                                       const handlers::RequestContext& context, ipc::Call& call,
+                                       std::string& agreed_under);
+  Status check_agreed(const std::string& policy) const;
   Task<ipc::Reply> handle_audited(const handlers::Method& method, const Permit& permit, ipc::Call& call,
-                                  handlers::RequestContext& context);
+                                  handlers::RequestContext& context, const std::string& agreed_under);
 
   handlers::Host& host_;
   Auditor auditor_;

@@ -223,7 +223,8 @@ Status Warden::open_containers() {
 
 Fire Warden::open_scheduler() {
   const Status opened = co_await scheduler_.open();
-  if (!opened) log_.error("nothing that was scheduled will run", {{"error", opened.error().describe()}});
+  if (!opened && !is_stopping_)
+    log_.error("nothing that was scheduled will run", {{"error", opened.error().describe()}});
 }
 
 scheduler::Publish Warden::publisher() {

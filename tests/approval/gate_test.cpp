@@ -46,6 +46,9 @@ class HumanGate : public ::testing::Test {
     ledger_ = std::move(*opened);
     loop_ = std::make_unique<ipc::Loop>(Spinner::Mode::never);
     ledger_->start([this](std::function<void()> work) { loop_->post(std::move(work)); });
+    open_gate();
+  }
+  void open_gate() {
     gate_ = std::make_unique<Gate>(
         *ledger_, *loop_, log_,
         Gate::Hooks{.policy_hash = [this] { return policy_; },
@@ -192,6 +195,67 @@ TEST_F(HumanGate, AQuestionThatNobodyComesBackToExpiresAllTheSame) {
   settle();
   restart();
   EXPECT_TRUE(until([&] { return !events_.empty() && events_.back() == "approval.expired"; }));
+  EXPECT_TRUE(open_list().empty());
+}
+
+TEST_F(HumanGate, AClockSetBackBeforeARestartGainsNothing) {
+  gate_->set_expiry(Millis(200));
+  ask(matter());
+  settle();
+  clock_.wall -= 86'400'000;
+  restart();
+  EXPECT_TRUE(until([&] { return !events_.empty() && events_.back() == "approval.expired"; }));
+  EXPECT_TRUE(open_list().empty());
+}
+
+TEST_F(HumanGate, AStartThatWaitsForTheLedgerWithdrawsNoCallOfItsOwn) {
+  ask(matter(gate_->make_call_id()));
+  settle();
+  gate_->close();
+  const std::uint64_t before = ledger_->health().failures;
+  faults_.on_write = SQLITE_FULL;
+  open_gate();
+  EXPECT_TRUE(until([&] { return ledger_->health().failures > before; }));
+  faults_.on_write = 0;
+  const std::string live = gate_->make_call_id();
+  ask(matter(live));
+  EXPECT_TRUE(until([&] { return !events_.empty() && events_.back() == "approval.answered"; }))
+      << "that of the warden before";
+  const auto left = open_list();
+  ASSERT_EQ(left.size(), 1U);
+  EXPECT_EQ(left[0].matter.request_id, live);
+  EXPECT_EQ(verdict(live), "waiting");
+}
+
+TEST_F(HumanGate, AReloadThatWaitsForTheLedgerVoidsNothingOfTheNextOne) {
+  ask(matter("old"));
+  settle();
+  const std::uint64_t before = ledger_->health().failures;
+  faults_.on_write = SQLITE_FULL;
+  policy_ = "policy-2";
+  gate_->policy_changed();
+  EXPECT_TRUE(until([&] { return ledger_->health().failures > before; }));
+  faults_.on_write = 0;
+  policy_ = "policy-3";
+  Matter next = matter("new");
+  next.policy_hash = "policy-3";
+  ask(next);
+  EXPECT_TRUE(until([&] { return verdict("old") == "rejected"; }));
+  EXPECT_EQ(verdict("new"), "waiting");
+  EXPECT_EQ(answer(only_open(), true), "approved");
+}
+
+TEST_F(HumanGate, AQuestionThatWaitedForTheLedgerThroughAReloadIsVoid) {
+  settle();
+  const std::uint64_t before = ledger_->health().failures;
+  faults_.on_write = SQLITE_FULL;
+  ask(matter());
+  EXPECT_TRUE(until([&] { return ledger_->health().failures > before; }));
+  faults_.on_write = 0;
+  policy_ = "policy-2";
+  gate_->policy_changed();
+  EXPECT_TRUE(until([&] { return verdict() != "waiting"; }));
+  EXPECT_EQ(verdict(), "rejected");
   EXPECT_TRUE(open_list().empty());
 }
 
@@ -363,7 +427,7 @@ TEST_F(HumanGate, WhatExpiredWhileNobodyRanIsExpired) {
 }
 
 TEST_F(HumanGate, CallsDoNotOutliveTheirWarden) {
-  ask(matter(make_call_id()));
+  ask(matter(gate_->make_call_id()));
   ask(matter("mail"));
   EXPECT_EQ(open_list().size(), 2U);
   restart();

@@ -176,6 +176,19 @@ TEST_F(Approvals, ADeputysYesDoesNotReplaceTheHuman) {
   EXPECT_FALSE(made("both"));
 }
 
+TEST_F(Approvals, AHumanIsAskedUnderThePolicyThatAReloadDuringTheDeputysReviewBrought) {
+  use_profile("review = { \"fs.mkdir\" = [\"deputy\", \"human\"] }\ndeputy = [\"/usr/bin/python3\", \"" TEST_HELPERS
+              "/rogue_deputy.py\", \"late\"]\n");
+  Client agent = inside(), human = connect();
+  ASSERT_TRUE(agent.send_request("m", "fs.mkdir", mkdir_params("both")));
+  EXPECT_TRUE(agent.pings()) << "the deputy looks at it";
+  daemon().write_config("[[rule]]\nname = \"more\"\nmatch = \"fs.copy\"\neffect = \"human\"\n");
+  EXPECT_EQ(human.outcome("warden.reload"), "OK");
+  EXPECT_EQ(human.outcome("approval.approve", named(question(human))), "OK");
+  EXPECT_EQ(code_of(agent.next_message()), "OK");
+  EXPECT_TRUE(made("both"));
+}
+
 TEST_F(Approvals, ADeputyThatDoesNotExistRefuses) {
   use_profile("review = { \"fs.mkdir\" = \"deputy\" }\ndeputy = [\"/usr/bin/no-such-deputy\"]\n");
   Client agent = inside();

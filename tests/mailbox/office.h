@@ -84,6 +84,9 @@ class Office {
   // What the human who was asked last says.
   void say(approval::Verdict verdict) { human_.asked->resolve(std::move(verdict)); }
   bool was_asked() const { return human_.asked != nullptr; }
+  int questions() const { return human_.questions; }
+  // The policy is another one, and allows the same.
+  void reload(std::string_view commands) { engine_.replace({}, {}, {}, commands); }
   // Looks into the ledger, behind everything that was submitted before.
   void look(const std::function<void(ledger::Database&)>& work) {
     ledger_->read({.work = work, .done = [this](const Status&) { loop_.stop(); }});
@@ -115,11 +118,13 @@ class Office {
   class Human final : public approval::Reviewer {
    public:
     Task<approval::Verdict> review(approval::Matter) override {
+      ++questions;
       const auto question = asked = std::make_shared<ipc::OneShot<approval::Verdict>>();
       approval::Verdict verdict = co_await *question;
       co_return verdict;
     }
     std::shared_ptr<ipc::OneShot<approval::Verdict>> asked;
+    int questions = 0;
   };
 
   TemporaryDirectory directory_;

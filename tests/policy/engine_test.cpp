@@ -82,6 +82,17 @@ TEST_F(Policy, ATokenMethodNeedsATokenAsWell) {
   EXPECT_EQ(decision(engine, kHost, "exec.run", token), "POLICY_DENIED") << "a token grants nothing by itself";
 }
 
+TEST_F(Policy, NoTokenIsDemandedOfASignalNorOfTheMethodThatMakesOne) {
+  Engine engine({.methods = {"*"}, .token_methods = {"*"}}, tokens_);
+  engine.set_container("c1", {.methods = {"*"}, .token_methods = {"*"}, .signals = {"*"}, .profile = "p"});
+  EXPECT_EQ(decision(engine, kContainer, "schedule_task"), "PERMIT") << "a message in a mailbox cannot carry one";
+  EXPECT_EQ(decision(engine, kContainer, "signal.raise"), "UNAUTHENTICATED");
+  for (const Principal& principal : {kHost, kContainer}) {
+    EXPECT_EQ(decision(engine, principal, "token.create"), "PERMIT");
+    EXPECT_EQ(decision(engine, principal, "fs.read"), "UNAUTHENTICATED");
+  }
+}
+
 TEST_F(Policy, ATokenIsBoundToItsPrincipal) {
   const std::string token = tokens_.create(kContainer, 7, {"*"}, Millis(1000));
   EXPECT_TRUE(tokens_.check(token, kContainer, 7, "m"));

@@ -208,7 +208,21 @@ class SchedulerDisk : public SchedulerTest {
     ASSERT_EQ(scheduler().all().size(), 1U);
     EXPECT_EQ(scheduler().all()[0]->last_outcome, "done");
   }
+  // A new warden with something to write down about a run that the last one's end cut short.
+  void start_without_room() {
+    task("exec sleep 1000", "2026-01-05T00:10:00Z", "lost");
+    pass(kHour);
+    ASSERT_TRUE(until([&] { return count("schedule.started") == 1 && life_->registry.all().size() == 2; }));
+    sender_.reset();
+    shut_down();
+    prepare();
+    faults_.on_sync = SQLITE_IOERR_FSYNC;
+    open_scheduler();
+    ASSERT_TRUE(until([&] { return life_->ledger->health().failures >= 2; }));
+  }
+  Fire open_scheduler() { opened_ = co_await scheduler().open(); }
   ledger::Faults& faults_ = ledger::faulty_vfs();
+  std::optional<Status> opened_;
 };
 
 TEST_F(SchedulerDisk, AnOutcomeThatFindsNoRoomIsRecordedWhenThereIs) {
@@ -220,6 +234,27 @@ TEST_F(SchedulerDisk, OutputThatFindsNoRoomIsToldWhenThereIs) {
   fail_at_the_end_of(R"(echo '{"type":"message","text":"late"}')");
   EXPECT_EQ(count("container.message", "late"), 1U);
   expect_done_after_a_restart();
+}
+
+TEST_F(SchedulerDisk, WhatWasScheduledRunsThoughTheStartFoundNoRoom) {
+  task("true", "2026-01-05T02:00:00Z", "before");
+  start_without_room();
+  faults_.on_sync = 0;
+  // Taken before those of the last warden are known.
+  EXPECT_EQ(task("true", "2026-01-05T02:00:00Z", "meanwhile")[0], '{');
+  ASSERT_TRUE(until([&] { return opened_.has_value(); }));
+  EXPECT_TRUE(*opened_);
+  ASSERT_EQ(scheduler().all().size(), 3U);
+  pass(kHour);
+  EXPECT_TRUE(finishes(2));
+}
+
+TEST_F(SchedulerDisk, AStartThatFindsNoRoomEndsWithTheWarden) {
+  start_without_room();
+  scheduler().close();
+  EXPECT_TRUE(until([&] { return opened_.has_value(); }));
+  EXPECT_FALSE(*opened_);
+  faults_.on_sync = 0;
 }
 
 TEST_F(SchedulerTest, AClockSetForwardRunsOnceAndOneSetBackFindsTheNextTimeAgain) {

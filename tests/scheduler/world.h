@@ -55,6 +55,11 @@ class World : public ::testing::Test {
 
   // As a warden does: with what the last one left.
   void start() {
+    prepare();
+    ASSERT_TRUE(wait(life_->scheduler.open()));
+  }
+  // All but the scheduler is open.
+  void prepare() {
     life_ = std::make_unique<Life>(*this);
     ASSERT_TRUE(life_->groups.refresh());
     auto profiles = policy::Profiles::load(path("/profiles"));
@@ -62,7 +67,6 @@ class World : public ::testing::Test {
     life_->profiles = std::move(*profiles);
     const auto lost = life_->registry.open();
     ASSERT_TRUE(lost) << lost.error().describe();
-    ASSERT_TRUE(wait(life_->scheduler.open()));
   }
   void SetUp() override { start(); }
   void shut_down() {
