@@ -68,8 +68,9 @@ bool is_colour(int command) { return command == 4 || command == 5 || (command >=
 }  // namespace
 
 void TerminalFilter::reset() {
-  const Queries queries = queries_;
-  *this = TerminalFilter(queries);
+  const bool has_set_colours = has_set_colours_;
+  *this = TerminalFilter(queries_);
+  has_set_colours_ = has_set_colours;
 }
 
 void TerminalFilter::feed(ByteView in, Bytes& out) {
@@ -347,9 +348,10 @@ void TerminalFilter::end_string(Bytes& out) {
   if (utf8_left_ > 0) out.push_back('?');
   utf8_left_ = 0;
   utf8_.clear();
-  if (state_ == State::osc_held && !is_too_long_) out.append(std::string_view(held_));
-  if (state_ == State::osc_passed || state_ == State::osc_data || (state_ == State::osc_held && !is_too_long_))
-    out.append(kStringEnd);
+  const bool sets_colours = state_ == State::osc_held && !is_too_long_;
+  has_set_colours_ = has_set_colours_ || sets_colours;
+  if (sets_colours) out.append(std::string_view(held_));
+  if (state_ == State::osc_passed || state_ == State::osc_data || sets_colours) out.append(kStringEnd);
   state_ = State::ground;
 }
 

@@ -155,6 +155,16 @@ TEST(TerminalFilter, DropsASequenceThatIsTooLongAndGoesOn) {
   EXPECT_EQ(filtered(long_title), long_title);
 }
 
+TEST(TerminalFilter, KnowsWhetherColoursWereSet) {
+  TerminalFilter filter(Queries::pass);
+  Bytes out;
+  filter.feed(as_bytes("\x1b[31mred\x1b]10;?\x07\x1b]104\x07\x1b]0;t\x07"), out);
+  EXPECT_FALSE(filter.has_set_colours());
+  filter.feed(as_bytes("\x1b]11;#000000\x07"), out);
+  filter.reset();
+  EXPECT_TRUE(filter.has_set_colours());
+}
+
 TEST(TerminalFilter, ForgetsAnUnfinishedSequenceOnReset) {
   TerminalFilter filter(Queries::pass);
   Bytes out;
