@@ -196,7 +196,7 @@ Status attach(Context& context, const AttachArguments& arguments) {
       return ok();
     case pod::AttachEnd::Why::exited:
       // Who controls it has the status in hand now.
-      if (!arguments.is_view) {
+      if (end.role == pod::Role::control) {
         [[maybe_unused]] const auto collected = client->call("pod.wait", R"({"collect":true})");
       }
       context.exit_code = end.exit_code;
@@ -251,7 +251,10 @@ Status wait(Context& context, const std::string& name) {
   pod::Sighting seen = pod::look(place);
   if (!is_dead(seen.life) || !place.exists()) {
     TRY(const auto client, reach(context, name));
-    const auto answer = client->call("pod.wait", "{}", {.deadline = kAsLongAsItTakes, .token = {}});
+    const auto ask = [&] { return client->call("pod.wait", "{}", {.deadline = kAsLongAsItTakes, .token = {}}); };
+    auto answer = ask();
+    // No call lasts longer than a day; a pod may.
+    while (!answer && answer.error().code == Code::timeout && client->is_open()) answer = ask();
     if (answer) {
       TRY(report_exit(context, answer->json(), answer->value().get("exit_code").as_int().value_or(1),
                       answer->value().get("signal").as_int()));

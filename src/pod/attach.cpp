@@ -8,48 +8,58 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <deque>
+#include <utility>
 
 #include "os/files.h"
 #include "os/peer.h"
 #include "pod/escape_keys.h"
+#include "pod/limits.h"
 #include "pod/terminal_filter.h"
 
 namespace sallyport::pod {
 namespace {
 
+// Where another stream goes on: what was cut off must not go on with it.
+constexpr std::string_view kOutOfSequence = "\x18\x1b\\";
 // Before a repaint: out of any sequence, soft reset, plain colours, cleared.
 constexpr std::string_view kClear = "\x18\x1b[!p\x1b[0m\x1b[H\x1b[2J";
-// When the terminal goes back to its owner: main screen, visible cursor, no mouse, focus, paste, colour-scheme, size or
-// keyboard modes. Leaving the other screen puts the cursor where it was saved, also where there is no such screen to
-// leave: saved just before, it stays.
+// When the terminal goes back to its owner: main screen, not reversed, visible cursor, no mouse, focus, paste,
+// colour-scheme, size or keyboard modes. Leaving the other screen puts the cursor where it was saved, also where there
+// is no such screen to leave: saved just before, it stays.
 constexpr std::string_view kGiveBack =
-    "\x18\x1b"
+    "\x18\x1b\\\x1b"
     "7\x1b[?1049l\x1b[?47l\x1b[?9l\x1b[?1000l\x1b[?1001l\x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1015l"
-    "\x1b[?1016l\x1b[?1004l\x1b[?2004l\x1b[?2031l\x1b[?2048l\x1b[?9001l\x1b[<99u\x1b[>4;0m\x1b[?25h\x1b[0m\x1b[!p";
+    "\x1b[?1016l\x1b[?1004l\x1b[?2004l\x1b[?2031l\x1b[?2048l\x1b[?9001l\x1b[<99u\x1b[>4;0m\x1b[?5l\x1b[20l"
+    "\x1b[?25h\x1b[0m\x1b[!p";
+// And its own colours, if the agent set others.
+constexpr std::string_view kColoursBack = "\x1b]104\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\\x1b]112\x1b\\";
 constexpr std::string_view kNewLine = "\r\n";
 constexpr std::string_view kHelp =
     "\r\n[escape, then: .  detach   t  take control   r  release it   ?  this help; twice: itself]\r\n";
 
-// Raw while it lives, then as it was. Signals come as reads.
+// Raw while it lives, then as it was. Signals come as reads; that of a pipe without a reader waits until then.
 class RawTerminal {
  public:
   explicit RawTerminal(int fd) : fd_(fd), is_terminal_(::tcgetattr(fd, &before_) == 0) {
     ::sigemptyset(&set_);
-    for (const int number : {SIGWINCH, SIGTERM, SIGHUP}) ::sigaddset(&set_, number);
-    ::sigprocmask(SIG_BLOCK, &set_, &mask_before_);
+    for (const int number : {SIGWINCH, SIGTERM, SIGHUP, SIGINT, SIGQUIT}) ::sigaddset(&set_, number);
     signals_ = UniqueFd(::signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK));
+    ::sigaddset(&set_, SIGPIPE);
+    ::sigprocmask(SIG_BLOCK, &set_, &mask_before_);
     if (!is_terminal_) return;
     termios raw = before_;
     ::cfmakeraw(&raw);
     ::tcsetattr(fd_, TCSADRAIN, &raw);
   }
   ~RawTerminal() {
-    if (is_terminal_) ::tcsetattr(fd_, TCSADRAIN, &before_);
+    // What it answered to the agent's queries is not for whoever reads it next.
+    if (is_terminal_) ::tcsetattr(fd_, TCSAFLUSH, &before_);
     ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
   }
   RawTerminal(const RawTerminal&) = delete;
@@ -112,7 +122,9 @@ class LogTerminal {
 
   Status write(ByteView log) {
     Bytes filtered;
+    if (std::exchange(is_cut_, false)) filtered.append(kOutOfSequence);
     if (is_terminal_) filter_.feed(log, filtered);
+    if (filter_.has_set_colours()) has_colours_ = 1;
     ByteView left = is_terminal_ ? filtered.view() : log;
     if (!left.empty()) is_at_line_start_ = left.back() == '\n';
     return os::write_patiently(out_, left);
@@ -120,6 +132,7 @@ class LogTerminal {
   // What follows a gap is another line than what was before it.
   Status skip() {
     filter_.reset();
+    is_cut_ = true;
     return write(as_bytes("\n"));
   }
 
@@ -127,13 +140,16 @@ class LogTerminal {
   static constexpr std::array kSignals = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
   static void give_back(int fd, bool with_new_line) {
     [[maybe_unused]] ssize_t written = ::write(fd, kGiveBack.data(), kGiveBack.size());
+    if (has_colours_ != 0) written = ::write(fd, kColoursBack.data(), kColoursBack.size());
     if (with_new_line) written = ::write(fd, kNewLine.data(), kNewLine.size());
   }
   static inline int terminal_ = -1;  // for the handler
+  static inline volatile std::sig_atomic_t has_colours_ = 0;
 
   int out_;
   bool is_terminal_;
   bool is_at_line_start_ = true;
+  bool is_cut_ = false;
   TerminalFilter filter_{TerminalFilter::Queries::drop};
   std::array<struct sigaction, kSignals.size()> before_{};
 };
@@ -169,12 +185,14 @@ class Attachment {
 
   Result<AttachEnd> run() {
     const RawTerminal raw(options_.in);
-    while (!is_over_) {
-      TRY(turn(raw));
-      if (is_lost_) break;
-    }
+    Status turned = ok();
+    // What came before a connection was lost is shown all the same.
+    while (turned && !is_over_ && !(is_lost_ && pending_.empty())) turned = turn(raw);
     say(kGiveBack);
+    if (filter_.has_set_colours()) say(kColoursBack);
     say(kNewLine);
+    TRY(turned);
+    end_.role = role_;
     return end_;
   }
 
@@ -185,8 +203,8 @@ class Attachment {
   };
 
   Status turn(const RawTerminal& raw) {
-    std::array<pollfd, 4> watched{{{client_.fd(), POLLIN, 0},
-                                   {has_input_ ? options_.in : -1, POLLIN, 0},
+    std::array<pollfd, 4> watched{{{is_lost_ ? -1 : client_.fd(), POLLIN, 0},
+                                   {has_input_ && typed_.size() < kMaxTyped ? options_.in : -1, POLLIN, 0},
                                    {raw.signals(), POLLIN, 0},
                                    {pending_.empty() ? -1 : out_, POLLOUT, 0}}};
     if (::poll(watched.data(), watched.size(), -1) < 0 && errno != EINTR) {
@@ -195,6 +213,7 @@ class Attachment {
     if (watched[1].revents != 0) TRY(read_keys());
     if (watched[2].revents != 0) TRY(take_signals(raw.signals()));
     if (watched[0].revents != 0 && !client_.dispatch(Millis(0))) is_lost_ = true;
+    send_typed();
     return show();
   }
 
@@ -277,7 +296,8 @@ class Attachment {
     has_ended_ = false;
     repeated_ = position_ - std::min(position_, gap.offset);
     position_ = std::max(position_, gap.offset);
-    if (!is_terminal_) pending_.append("\n");  // what follows is another line than what was before
+    // What follows is another line than what was before.
+    pending_.append(is_terminal_ ? kOutOfSequence : std::string_view("\n"));
     begin_repaint(gap.repaint);
   }
 
@@ -293,13 +313,14 @@ class Attachment {
       const bool controls = event.params.get("role").as_string() == "control";
       role_ = controls ? Role::control : Role::view;
       if (controls) resize();
+      if (!controls) typed_.clear();
       say(controls ? "\r\n[you control the pod]\r\n" : "\r\n[somebody else controls the pod, or nobody; you view]\r\n");
     }
   }
 
   Status read_keys() {
-    std::array<std::uint8_t, 16384> typed;
-    const ssize_t count = ::read(options_.in, typed.data(), typed.size());
+    std::array<std::uint8_t, kMaxTyped> typed;
+    const ssize_t count = ::read(options_.in, typed.data(), typed.size() - typed_.size());
     if (count < 0 && (errno == EINTR || errno == EAGAIN)) return ok();
     if (count <= 0) {
       has_input_ = false;  // the end of a file that was typed from; a terminal that is gone sends SIGHUP
@@ -311,11 +332,19 @@ class Attachment {
       std::size_t used = 0;
       const KeyCommand command = keys_.feed(left, keys, used);
       left = left.subspan(used);
-      if (!keys.empty() && role_ == Role::control && !client_.write_stream(input_, keys.view())) is_lost_ = true;
+      if (role_ == Role::control) typed_.append(keys.view());
       TRY(obey(command));
-      if (is_over_ || is_lost_) return ok();
+      if (is_over_) return ok();
     }
     return ok();
+  }
+
+  // As much as the pod takes: nothing waits for an agent that does not read.
+  void send_typed() {
+    const std::size_t count = std::min(typed_.size(), client_.writable(input_));
+    if (count == 0 || is_lost_) return;
+    if (!client_.write_stream(input_, typed_.view().first(count))) is_lost_ = true;
+    typed_.erase_front(count);
   }
 
   Status obey(KeyCommand command) {
@@ -387,6 +416,7 @@ class Attachment {
   std::uint64_t repeated_ = 0;    // of what comes next: known already
   std::optional<int> exit_code_;
   std::uint64_t repaint_left_ = 0;
+  Bytes typed_;  // and not sent yet
   Bytes pending_;
   std::size_t written_ = 0;
   AttachEnd end_;

@@ -28,11 +28,12 @@ struct AttachEnd {
   enum class Why : std::uint8_t { detached, exited, lost } why = Why::lost;
   int exit_code = 0;          // of the agent, once it has exited
   std::uint64_t skipped = 0;  // bytes that this terminal was too slow for
+  Role role = Role::view;     // at the end
 };
 
 // Runs until the person detaches, the agent exits, or the connection is lost. A terminal is put into raw mode
-// and given back as it was; what goes to it is filtered (see terminal_filter.h). Blocks SIGWINCH, SIGTERM and
-// SIGHUP while it runs.
+// and given back as it was; what goes to it is filtered (see terminal_filter.h). Blocks SIGWINCH and the signals that
+// would end it while it runs: SIGTERM, SIGHUP, SIGINT and SIGQUIT detach.
 Result<AttachEnd> attach_terminal(Client& client, const AttachOptions& options);
 
 // Copies the pod's remembered output to a descriptor; with `follows` until the agent exits. Filtered if that is

@@ -114,6 +114,7 @@ class Daemon {
   // ---- clients ----
   void attach(OutputPtr output);
   void detach(const Output& output);
+  void detach_when_sent(const OutputPtr& output);
   void set_controller(const OutputPtr& output);
   void tell_exit(const OutputPtr& output);
   Fire read_input(OutputPtr output, std::shared_ptr<ipc::InStream> input);

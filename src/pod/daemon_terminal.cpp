@@ -217,6 +217,13 @@ void Daemon::detach(const Output& output) {
   });
 }
 
+// Not before its socket has all of it: who is attached keeps a pod that somebody else collects.
+void Daemon::detach_when_sent(const OutputPtr& output) {
+  output->session().when_sent([this, weak = std::weak_ptr<Output>(output)] {
+    if (const OutputPtr sent = weak.lock()) detach(*sent);
+  });
+}
+
 void Daemon::set_controller(const OutputPtr& output) {
   if (controller_ == output) return;
   const OutputPtr before = std::exchange(controller_, output);
@@ -246,7 +253,7 @@ void Daemon::tell_exit(const OutputPtr& output) {
                        write_exit(json, *record_.wait_status);
                        json.member("offset", screen_.end()).end_object();
                      }));
-    detach(*told);
+    detach_when_sent(told);
   });
 }
 

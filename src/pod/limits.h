@@ -60,6 +60,9 @@ inline constexpr Millis kLastWords{2000};
 // Whoever removes a pod's files over and over must not keep it busy.
 inline constexpr Millis kRestorePause{100};
 
+// Keys that wait at a client until the agent reads what was typed before. More are left to the terminal.
+inline constexpr std::size_t kMaxTyped = 16U << 10;
+
 inline constexpr std::size_t kMaxNameBytes = 48;
 inline constexpr std::size_t kMaxSearchPathBytes = 8U << 10;  // of the caller's PATH: more places than anybody keeps
 inline constexpr std::size_t kMaxRecordBytes = 256U << 10;

@@ -187,6 +187,8 @@ Task<ipc::Reply> Link::pass_streams(ipc::Call& call) {
   if (!answer) co_return std::move(answer).error();
   if (answer->error) co_return std::move(*answer->error);
   if (!flow->in) co_return Error::make(Code::internal_error, "the pod answered without its output");
+  flow->position = answer->result.get("offset").as_uint().value_or(0);
+  flow->end = flow->position + answer->result.get("bytes").as_uint().value_or(0);
   auto out = call.open_stream();
   if (!out) co_return std::move(out).error();
   send_on(flow, std::move(*out));
@@ -253,8 +255,11 @@ Fire Link::relay(std::shared_ptr<Relay> flow) {
       if (piece->empty()) break;
       const Status written = co_await flow->out->write(piece->view());
       if (!written) co_return;
+      flow->position += piece->size();
     }
     flow->out->finish();
+    // Nothing follows all of a log: nobody would ever tell so.
+    if (!flow->is_endless && flow->position >= flow->end) co_return;
     const auto has_notice = flow->has_notice;
     co_await *has_notice;
     if (flow->notices.empty()) co_return;
@@ -268,6 +273,7 @@ Fire Link::relay(std::shared_ptr<Relay> flow) {
     auto out = flow->to->streams().open();
     if (!out) co_return;
     flow->in = std::move(notice.next);
+    flow->position = notice.offset;
     send_on(flow, std::move(*out));
     flow->to->send_event(flow->id, notice.method, wire::to_json([&](wire::JsonWriter& json) {
                            json.begin_object().member("offset", notice.offset).member("skipped", notice.skipped);

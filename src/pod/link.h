@@ -52,6 +52,7 @@ class Link : public std::enable_shared_from_this<Link> {
     std::deque<Notice> notices;  // come after what `in` still holds
     std::shared_ptr<ipc::OneShot<bool>> has_notice = std::make_shared<ipc::OneShot<bool>>();
     bool is_endless = false;
+    std::uint64_t position = 0, end = 0;  // in the pod's output; where one that is not endless ends
   };
   Fire listen();
   void take_event(const wire::Message& event);

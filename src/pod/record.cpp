@@ -127,7 +127,11 @@ Result<UniqueFd> Place::lock() const {
     if (errno == ENOENT) return Error::make(Code::not_found, "no such pod");
     return Error::from_errno("cannot open the pod's directory", errno, path_);
   }
-  return os::lock_file(directory.get(), kLockName);
+  TRY(UniqueFd lock, os::lock_file(directory.get(), kLockName));
+  struct stat info{};
+  // One that was removed between our opening and locking it protects nothing.
+  if (::fstat(lock.get(), &info) != 0 || info.st_nlink == 0) return Error::make(Code::not_found, "no such pod");
+  return lock;
 }
 
 void Place::remove() const {
@@ -155,17 +159,22 @@ std::string_view to_string(Life life) {
   return kNames.at(static_cast<std::size_t>(life));
 }
 
-Sighting look(const Place& place) {
+namespace {
+
+Sighting look_once(const Place& place, bool is_last) {
   Sighting seen;
+  // First: with the lock in hand nobody writes the record any more.
+  const auto lock = place.lock();
   auto record = place.read();
   if (record) seen.record = std::move(*record);
   const bool is_bad = !record && record.error().code != Code::not_found;
-  const auto lock = place.lock();
   const bool is_held = !lock && lock.error().code == Code::conflict;
   const auto boot = os::boot_id();
   const bool is_alive = is_held && (!seen.record || (boot && *boot == seen.record->binding.boot_id &&
                                                      os::is_process_alive(static_cast<pid_t>(seen.record->binding.pid),
                                                                           seen.record->binding.start_time)));
+  // Between the two it may have written its status and gone, and another may have moved in.
+  if (!lock && !is_alive && !is_last) return look_once(place, true);
   if (is_alive && seen.record) {
     seen.life = seen.record->wait_status ? Life::exited : Life::running;
   } else if (is_alive) {
@@ -179,6 +188,10 @@ Sighting look(const Place& place) {
   }
   return seen;
 }
+
+}  // namespace
+
+Sighting look(const Place& place) { return look_once(place, false); }
 
 std::vector<std::pair<std::string, Sighting>> look_at_all(const std::string& pods_dir) {
   std::vector<std::pair<std::string, Sighting>> all;

@@ -13,15 +13,11 @@ void Reports::add(const std::function<void(wire::JsonWriter&)>& members) {
                      members(json);
                      json.end_object();
                    })});
-  if (kept_.size() <= kMaxReports) return;
-  kept_.pop_front();
-  ++lost_;
+  if (kept_.size() > kMaxReports) kept_.pop_front();
 }
 
 void Reports::taken(std::uint64_t number) {
-  // Numbers start at 1: whoever has taken none yet has not heard of the lost ones either.
-  if (number == 0) return;
-  lost_ = 0;
+  taken_ = std::max(taken_, std::min(number, last_));
   while (!kept_.empty() && kept_.front().number <= number) kept_.pop_front();
 }
 
@@ -29,7 +25,10 @@ void Reports::write(wire::JsonWriter& json) const {
   json.key("reports").begin_array();
   const std::size_t count = std::min(kept_.size(), kReportsAtOnce);
   for (std::size_t i = 0; i < count; ++i) json.raw(kept_[i].json);
-  json.end_array().member("lost", lost_);
+  // Those before the first that is kept, as far as the warden has not taken them: what gives way while an answer with
+  // it is on its way is not lost.
+  const std::uint64_t before = kept_.empty() ? last_ : kept_.front().number - 1;
+  json.end_array().member("lost", before - std::min(before, taken_));
 }
 
 }  // namespace sallyport::pod

@@ -20,7 +20,7 @@ class Reports {
 
   // `members` writes the report's own members beside "number" and "time_ms".
   void add(const std::function<void(wire::JsonWriter&)>& members);
-  bool is_empty() const { return kept_.empty() && lost_ == 0; }
+  bool is_empty() const { return kept_.empty(); }
   // The warden has all up to this one.
   void taken(std::uint64_t number);
   // "reports", an array of the oldest ones, as many as one answer carries, and "lost": how many gave way.
@@ -33,7 +33,7 @@ class Reports {
   };
   const Clock& clock_;
   std::deque<Kept> kept_;
-  std::uint64_t last_ = 0, lost_ = 0;
+  std::uint64_t last_ = 0, taken_ = 0;
 };
 
 }  // namespace sallyport::pod

@@ -124,24 +124,29 @@ Result<Record> Roster::find(const std::string& name) const {
 
 Task<Result<std::shared_ptr<Link>>> Roster::link(ipc::Session& asker, std::string name) {
   const auto key = std::pair(static_cast<const ipc::Session*>(&asker), name);
+  const Result<Record> named = find(name);
   if (const auto found = links_.find(key); found != links_.end()) {
-    if (found->second->is_open()) co_return found->second;
+    // One that has no record any more can still be there for who uses it; but another pod may have its name by now.
+    const bool is_another = named && named->token != found->second.token;
+    if (found->second.link->is_open() && !is_another) co_return found->second.link;
     links_.erase(found);
   }
-  CO_TRY(const Record record, find(name));
+  if (!named) co_return named.error();
+  const Record record = *named;
   const auto keep = asker.shared_from_this();
   CO_TRY(auto session, co_await connect_session(sessions_, record));
   if (asker.is_closed()) co_return Error::make(Code::cancelled, "nobody asks any more");
   // Another call of this session may have been quicker: they share one.
-  if (const auto found = links_.find(key); found != links_.end() && found->second->is_open()) {
+  const auto quicker = links_.find(key);
+  if (quicker != links_.end() && quicker->second.link->is_open() && quicker->second.token == record.token) {
     session->close();
-    co_return found->second;
+    co_return quicker->second.link;
   }
   vouch(*session, voucher_);
   auto made = std::make_shared<Link>(std::move(session));
-  links_.insert_or_assign(key, made);
+  links_.insert_or_assign(key, Linked{record.token, made});
   asker.on_close([this, key] {
-    if (const auto node = links_.extract(key); !node.empty()) node.mapped()->close();
+    if (const auto node = links_.extract(key); !node.empty()) node.mapped().link->close();
   });
   co_return made;
 }

@@ -83,7 +83,11 @@ class Roster {
   RosterHooks hooks_;
   const std::string voucher_ = random_hex(16);  // by which pods know this warden's connections
   std::map<std::string, std::weak_ptr<Watched>> watched_;
-  std::map<std::pair<const ipc::Session*, std::string>, std::shared_ptr<Link>> links_;
+  struct Linked {
+    wire::Token token;  // of the pod
+    std::shared_ptr<Link> link;
+  };
+  std::map<std::pair<const ipc::Session*, std::string>, Linked> links_;
   bool is_closed_ = false;
 };
 

@@ -110,7 +110,7 @@ Reply Service::log() {
     // What is there now, and no more.
     if (!follows && !output->is_over()) {
       output->finish_at(this_pod->screen_.end(), [this_pod, weak = std::weak_ptr<Output>(output)] {
-        if (const auto finished = weak.lock()) this_pod->detach(*finished);
+        if (const auto finished = weak.lock()) this_pod->detach_when_sent(finished);
       });
     }
   });

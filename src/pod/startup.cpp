@@ -1,7 +1,6 @@
 #include "pod/startup.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -84,9 +83,7 @@ Result<std::optional<UniqueFd>> claim(const Startup& startup) {
   TRY(const UniqueFd directory, os::open_private_directory(place.path()));
   auto lock = place.lock();
   if (!lock && lock.error().code != Code::conflict && lock.error().code != Code::not_found) return lock.error();
-  struct stat info{};
-  // One that was removed between our opening and locking it protects nothing.
-  if (!lock || ::fstat(lock->get(), &info) != 0 || info.st_nlink == 0) return std::optional<UniqueFd>();
+  if (!lock) return std::optional<UniqueFd>();
   const auto left = place.read();
   if (left || left.error().code != Code::not_found) {
     return taken(startup.name, left && left->wait_status ? Life::collectable : Life::lost);

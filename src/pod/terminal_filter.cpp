@@ -47,14 +47,17 @@ bool is_base64(std::uint8_t byte) {
   return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') || byte == '+' ||
          byte == '/' || byte == '=';
 }
-// Sizes that a terminal tells by itself, at once and whenever it is resized; the kernel tells a pod the same. No mode
-// has more than four digits: terminals disagree on what such a number is.
-bool has_talking_mode(std::string_view parameters) {
+// Whether a mode may not be set (or restored): sizes that a terminal tells by itself, at once and whenever it is
+// resized (2048), and a Tektronix (38), to which sequences mean something else. Nor may it be left to be a VT52 (2
+// reset). No mode has more than four digits: terminals disagree on what such a number is.
+bool has_denied_mode(std::string_view parameters, char final_byte) {
   while (!parameters.empty()) {
     const std::size_t end = std::min(parameters.find_first_of(";:"), parameters.size());
     std::string_view digits = parameters.substr(0, end);
     digits.remove_prefix(std::min(digits.find_first_not_of('0'), digits.size()));
-    if (digits.size() > 4 || digits == "2048") return true;
+    if (digits.size() > 4) return true;
+    if (final_byte != 'h' && digits == "2") return true;
+    if (final_byte != 'l' && (digits == "2048" || digits == "38")) return true;
     parameters.remove_prefix(std::min(end + 1, parameters.size()));
   }
   return false;
@@ -65,8 +68,9 @@ bool is_colour(int command) { return command == 4 || command == 5 || (command >=
 }  // namespace
 
 void TerminalFilter::reset() {
-  const Queries queries = queries_;
-  *this = TerminalFilter(queries);
+  const bool has_set_colours = has_set_colours_;
+  *this = TerminalFilter(queries_);
+  has_set_colours_ = has_set_colours;
 }
 
 void TerminalFilter::feed(ByteView in, Bytes& out) {
@@ -199,11 +203,11 @@ void TerminalFilter::step_escape(std::uint8_t byte, Bytes& out) {
   }
   state_ = State::ground;
   const bool is_query = held_ == "\x1bZ";
-  // Of sequences with more than one byte: character sets, and the alignment pattern. Others change how bytes are read
-  // (ESC % @ leaves UTF-8, and then half a character can be a control) or what the terminal sends.
-  const bool is_known =
-      held_.size() == 2 || (held_.size() == 3 && std::string_view("()*+#").find(held_[1]) != std::string_view::npos);
-  if (!is_known) return;
+  // Cursor, margins, tabs, keypad, character sets, reset. Of what others make a terminal do, some is answered: ESC G of
+  // rxvt. Of sequences with more than one byte: character sets, and the alignment pattern. Others change how bytes are
+  // read (ESC % @ leaves UTF-8, and then half a character can be a control) or what the terminal sends.
+  const std::string_view known = held_.size() == 2 ? "6789=><cDEHMNOZno|}~" : "()*+#";
+  if (held_.size() > 3 || known.find(held_[1]) == std::string_view::npos) return;
   if (!is_too_long_ && (!is_query || queries_ == Queries::pass)) out.append(std::string_view(held_));
 }
 
@@ -237,9 +241,9 @@ bool TerminalFilter::is_csi_allowed(char final_byte) const {
   if (parameters.find_first_of("<=>?") != std::string_view::npos) return false;
   const bool passes_queries = queries_ == Queries::pass;
   if (!intermediates.empty()) {
-    // Soft reset, cursor style, conformance and protection; rectangles and columns that only draw.
-    constexpr std::string_view kHarmless[] = {"!p", " q", "\"p", "\"q", "$r", "$t", "$v",
-                                              "$x", "$z", "${",  "'}",  "'~", " @", " A"};
+    // Soft reset, cursor style and protection; rectangles and columns that only draw.
+    constexpr std::string_view kHarmless[] = {"!p", " q", "\"q", "$r", "$t", "$v", "$x",
+                                              "$z", "${", "'}",  "'~", " @", " A"};
     const std::string what = std::string(intermediates) + final_byte;
     return prefix == 0 && std::find(std::begin(kHarmless), std::end(kHarmless), what) != std::end(kHarmless);
   }
@@ -256,8 +260,8 @@ bool TerminalFilter::is_csi_allowed(char final_byte) const {
     case '?':
       if (final_byte == 'n') return parameters == "6" && passes_queries;
       if (final_byte == 'u') return parameters.empty() && passes_queries;
-      if (final_byte == 'h' || final_byte == 'r') return !has_talking_mode(parameters);
-      return is_one_of("lsJK");
+      if (is_one_of("hlr")) return !has_denied_mode(parameters, final_byte);
+      return is_one_of("sJK");
     case '>':
       if (final_byte == 'c') return is_default && passes_queries;
       return is_one_of("mnpu");
@@ -273,7 +277,9 @@ bool TerminalFilter::is_csi_allowed(char final_byte) const {
 void TerminalFilter::step_osc_number(std::uint8_t byte, Bytes& out) {
   is_escape_in_string_ = false;
   if (byte >= '0' && byte <= '9') return hold(byte);
-  const int command = is_too_long_ ? -1 : number_in(std::string_view(held_).substr(2));
+  // A control that terminals skip would join what follows it to the number.
+  const bool is_ended = byte == ';' || byte == kEscape || byte == kBell || byte == kCancel || byte == kSubstitute;
+  const int command = is_too_long_ || !is_ended ? -1 : number_in(std::string_view(held_).substr(2));
   if (is_shown(command)) {
     state_ = State::osc_passed;
     out.append(std::string_view(held_));
@@ -342,9 +348,10 @@ void TerminalFilter::end_string(Bytes& out) {
   if (utf8_left_ > 0) out.push_back('?');
   utf8_left_ = 0;
   utf8_.clear();
-  if (state_ == State::osc_held && !is_too_long_) out.append(std::string_view(held_));
-  if (state_ == State::osc_passed || state_ == State::osc_data || (state_ == State::osc_held && !is_too_long_))
-    out.append(kStringEnd);
+  const bool sets_colours = state_ == State::osc_held && !is_too_long_;
+  has_set_colours_ = has_set_colours_ || sets_colours;
+  if (sets_colours) out.append(std::string_view(held_));
+  if (state_ == State::osc_passed || state_ == State::osc_data || sets_colours) out.append(kStringEnd);
   state_ = State::ground;
 }
 

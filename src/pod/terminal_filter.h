@@ -7,7 +7,8 @@
 //   - every device control, application, privacy and start-of string (DCS, APC, PM, SOS): they pass commands
 //     through to the terminal, and some terminals read files by them; so are titles for screen and tmux (ESC k);
 //   - the mode in which a terminal tells its size by itself (?2048), which it does at once;
-//   - operating system commands (OSC) that are not known to be harmless;
+//   - modes in which it reads sequences otherwise (VT52, Tektronix, conformance levels);
+//   - operating system commands (OSC) and sequences of two bytes that are not known to be harmless;
 //   - the 8-bit forms of controls, which terminals disagree about, and the answerback request.
 // Ordinary output, colours, cursor movement, titles, links and modes pass unchanged. Bytes that are no UTF-8
 // become '?', since a terminal might take them for 8-bit controls.
@@ -34,6 +35,8 @@ class TerminalFilter {
   void set_queries(Queries queries) { queries_ = queries; }
   // After a gap: whatever was begun is forgotten.
   void reset();
+  // Whether any went through that set colours which outlast the text.
+  bool has_set_colours() const { return has_set_colours_; }
 
  private:
   enum class State : std::uint8_t {
@@ -67,6 +70,7 @@ class TerminalFilter {
   std::size_t utf8_left_ = 0;
   bool is_too_long_ = false;
   bool is_escape_in_string_ = false;
+  bool has_set_colours_ = false;
 };
 
 }  // namespace sallyport::pod

@@ -73,6 +73,35 @@ TEST_F(PodsClients, ThatResetOneStreamThroughTheWardenKeepTheOthers) {
   EXPECT_TRUE(client->sees("said still")) << client->output;
 }
 
+TEST_F(PodsClients, ThatAreBehindReadTheEndOfAPodThatSomebodyElseCollected) {
+  // Less than the credit, and more than a socket holds.
+  make("shared", "stty -echo; echo up; read x; head -c 250000 /dev/zero | tr '\\0' x; printf the-last; exit 7");
+  auto client = attach("shared");
+  ASSERT_TRUE(client && client->sees("up"));
+  ASSERT_TRUE(client->type("go\r"));
+  EXPECT_EQ(sallyport("pod wait shared").status, 7);
+  std::this_thread::sleep_for(Millis(300));
+  EXPECT_TRUE(client->reads_to_the_end());
+  EXPECT_TRUE(client->output.ends_with("the-last")) << client->output.size();
+}
+
+TEST_F(PodsClients, OfTheWardenReachTheOneThatHasTheNameNow) {
+  make("again", "head -c 700000 /dev/zero | tr '\\0' x; exit 7");
+  auto slow = attach("again", R"("role":"view")");
+  ASSERT_TRUE(slow);
+  const auto host = warden();
+  const auto state = [&] {
+    const auto status = host->call("pod.status", R"({"pod":"again"})");
+    return status ? std::string(status->value().get("state").as_string().value_or("")) : status.error().describe();
+  };
+  ASSERT_TRUE(eventually([&] { return state() == "exited"; })) << state();
+  const pid_t before = daemon_pid("again");
+  EXPECT_EQ(sallyport("pod wait again").status, 7);
+  make("again", "sleep 1000");
+  ASSERT_EQ(::kill(before, 0), 0) << "it is still there for who has not read its end";
+  EXPECT_EQ(state(), "running");
+}
+
 TEST_F(PodsClients, ThatDoNotReadAreToldTheLastSizeAndNotAllOfThem) {
   make("sized", "echo up; sleep 1000");
   constexpr int kSizes = 60'000, kAtOnce = 200;

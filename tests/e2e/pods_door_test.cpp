@@ -66,6 +66,36 @@ TEST_F(PodsDoor, AnswersTheAgentAsItsContainerAlsoAfterTheWardenWasKilled) {
   EXPECT_FALSE(std::filesystem::exists(root_.path() + "/run/containers/" + id));
 }
 
+TEST_F(PodsDoor, PassesLogsOnAsOftenAsTheyAreAskedFor) {
+  std::filesystem::create_directories(root_.path() + "/profiles");
+  std::ofstream(root_.path() + "/profiles/logs.toml")
+      << "[profile.logs]\nfs.read = [\"/usr\", \"/etc\"]\nfs.write = [\"${workspace}\"]\nexec = [\"/usr/**\"]\n"
+         "methods = [\"pod.*\"]\nenv = { PATH = \"/usr/bin:/bin\" }\n";
+  make("talker", "echo something; sleep 1000");
+  ASSERT_TRUE(has_said("talker", 9));
+  make("reader", R"(cat > logs.py <<'END'
+import json, os, socket, struct
+door = socket.socket(socket.AF_UNIX)
+door.connect(os.environ["SALLYPORT_DOOR"])
+for number in range(100):
+    request = {"id": str(number), "type": "request", "method": "pod.log", "params": {"pod": "talker"}}
+    body = json.dumps(request).encode()
+    door.sendall(struct.pack(">I", len(body)) + body)
+    has_ended = False
+    while not has_ended:
+        body = door.recv(struct.unpack(">I", door.recv(4, socket.MSG_WAITALL))[0], socket.MSG_WAITALL)
+        if body[:1] == b"{" and b'"error"' in body:
+            raise SystemExit("refused the %d.: %s" % (number, body))
+        has_ended = body[:1] != b"{" and len(body) == 5
+print("read all")
+END
+python3 logs.py; sleep 1000)",
+       "--profile logs");
+  auto client = attach("reader", R"("role":"view")");
+  ASSERT_TRUE(client);
+  EXPECT_TRUE(client->sees("read all")) << client->output;
+}
+
 TEST_F(PodsDoor, ServesFilesByItsProfileAlsoAfterTheWardenWasKilled) {
   for (const char* flags : {"", "--tcp"}) {
     const std::string name = std::string("files") + (*flags == '\0' ? "" : "-tcp");

@@ -262,6 +262,65 @@ TEST_F(PodsOnATerminal, GiveBackEveryModeWhenTheyAreDetachedAndWhenTheyEnd) {
   }
 }
 
+TEST_F(PodsOnATerminal, GiveBackEveryModeWhenTheyAreEndedByASignalOrAClosedPipe) {
+  make("ticking", "while :; do echo tick; sleep 0.05; done");
+  for (const int signal : {SIGPIPE, SIGINT, SIGQUIT, SIGTERM}) {
+    auto terminal = pod::open_terminal({24, 80});
+    ASSERT_TRUE(terminal);
+    const std::string before = modes_of(terminal->slave.get());
+    std::array<int, 2> out{};
+    ASSERT_EQ(::pipe2(out.data(), O_CLOEXEC), 0);
+    UniqueFd shown{out[0]};
+    const pid_t child = start_attach("ticking", terminal->slave.get(), out[1], true);
+    ::close(out[1]);
+    ASSERT_NE(read_all(shown.get(), "tick").find("tick"), std::string::npos);
+    EXPECT_NE(modes_of(terminal->slave.get()), before);
+    if (signal == SIGPIPE) {
+      shown.reset();
+    } else {
+      ::kill(child, signal);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(modes_of(terminal->slave.get()), before) << signal;
+    EXPECT_EQ(WIFSIGNALED(status) ? WTERMSIG(status) : 0, signal == SIGPIPE ? SIGPIPE : 0);
+  }
+}
+
+TEST_F(PodsOnATerminal, GiveItBackWhenAViewerWithoutKeysIsInterrupted) {
+  make("viewed", "printf '\\033[?1049h\\033]11;#00ff00\\007set'; sleep 1000");
+  auto terminal = pod::open_terminal({24, 80});
+  ASSERT_TRUE(terminal);
+  const UniqueFd nothing{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+  const pid_t child = start_attach("viewed", nothing.get(), terminal->slave.get(), false, "attach --view ");
+  terminal->slave.reset();
+  ASSERT_NE(read_all(terminal->master.get(), "set").find("set"), std::string::npos);
+  ::kill(child, SIGINT);
+  const std::string output = read_all(terminal->master.get());
+  EXPECT_NE(output.find("\x1b[?1049l"), std::string::npos) << escape_for_display(output);
+  EXPECT_NE(output.find("\x1b]111\x1b\\"), std::string::npos) << escape_for_display(output);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+TEST_F(PodsOnATerminal, AreCollectedByWhoControlsThemAtTheEnd) {
+  make("handed", "echo up; read x; exit 5");
+  auto terminal = pod::open_terminal({24, 80});
+  ASSERT_TRUE(terminal);
+  const pid_t child = start_attach("handed", terminal->slave.get(), terminal->slave.get(), true, "attach --view ");
+  terminal->slave.reset();
+  ASSERT_NE(read_all(terminal->master.get(), "up").find("up"), std::string::npos);
+  ASSERT_EQ(::write(terminal->master.get(), "~t", 2), 2);
+  ASSERT_NE(read_all(terminal->master.get(), "you control").find("you control"), std::string::npos);
+  ASSERT_EQ(::write(terminal->master.get(), "x\r", 2), 2);
+  read_all(terminal->master.get());
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 5);
+  EXPECT_TRUE(eventually([&] { return !place("handed").exists(); }));
+}
+
 TEST_F(PodsOnATerminal, GiveBackEveryModeWhenALogEndsOrIsInterrupted) {
   make("colourful", "printf '\\033[?1049h\\033[?1000h\\033[31mred\\n'; while :; do sleep 0.1; done");
   ASSERT_TRUE(attach("colourful", R"("role":"view")")->sees("red"));

@@ -163,6 +163,30 @@ TEST(Reports, AreKeptInOrderUntilTheyAreTakenAndCountWhatGaveWay) {
   EXPECT_LT(told().size(), wire::kMaxFrameBytes);
 }
 
+TEST(Reports, TellsOfWhatGaveWayWhileAnAnswerWasOnItsWay) {
+  const SystemClock clock;
+  Reports reports(clock);
+  const auto add = [&](std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) reports.add([](wire::JsonWriter&) {});
+  };
+  const auto tells = [&](const std::string& part) {
+    return wire::to_json([&](wire::JsonWriter& json) {
+             json.begin_object();
+             reports.write(json);
+             json.end_object();
+           }).find(part) != std::string::npos;
+  };
+  add(kMaxReports + 5);
+  EXPECT_TRUE(tells(R"("lost":5)"));
+  // The answer carries the next ones; those and three more give way before it is taken.
+  add(kReportsAtOnce + 3);
+  reports.taken(5 + kReportsAtOnce);
+  EXPECT_TRUE(tells(R"("lost":3)"));
+  reports.taken(UINT64_MAX);
+  EXPECT_TRUE(reports.is_empty());
+  EXPECT_TRUE(tells(R"("lost":0)"));
+}
+
 TEST(Startup, TellsLastWordsFromSuccess) {
   EXPECT_TRUE(outcome("\x06"));
   EXPECT_TRUE(outcome("a warning\n\x06"));

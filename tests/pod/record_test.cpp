@@ -9,6 +9,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "os/files.h"
 #include "os/process.h"
@@ -126,6 +127,22 @@ TEST_F(PodRecord, TakesAZombieForDead) {
   hold_lock();
   EXPECT_EQ(look(place_).life, Life::lost);
   ::waitpid(child, nullptr, 0);
+}
+
+TEST_F(PodRecord, HasTheStatusOfOneThatEndsWhileItIsLookedAt) {
+  ASSERT_TRUE(place_.write(record_));
+  // Whoever opens the lock waits until this lease is given up.
+  ::signal(SIGIO, SIG_IGN);
+  const UniqueFd lease{::open(place_.lock_path().c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600)};
+  if (::fcntl(lease.get(), F_SETLEASE, F_WRLCK) != 0) GTEST_SKIP() << "no leases on this file system";
+  std::thread ending([&] {
+    while (::fcntl(lease.get(), F_GETLEASE) == F_WRLCK) std::this_thread::sleep_for(Millis(1));
+    record_.wait_status = 256;
+    EXPECT_TRUE(place_.write(record_));
+    EXPECT_EQ(::fcntl(lease.get(), F_SETLEASE, F_UNLCK), 0);
+  });
+  EXPECT_EQ(look(place_).life, Life::collectable);
+  ending.join();
 }
 
 TEST_F(PodRecord, FailsAtOnceWithTheLastWordsOfADeadDaemon) {

@@ -80,6 +80,9 @@ const Case kDropped[] = {
     {"overlong escape", "a\xc0\x9b[21tz", "a??[21tz"},
     {"invalid bytes", "a\xff\xfez", "a??z"},
     {"control inside a sequence", "a\x1b[2\n1tz", "az"},
+    {"graphics of rxvt, whose answer ends a line", "a\x1bGQz", "aQz"},
+    {"a VT52, to which sequences mean something else", "a\x1b[?2l\x1b[?25;2l\x1b[?65538l\x1b[?2r\x1b[61\"pz", "az"},
+    {"a Tektronix", "a\x1b[?38h\x1b[?38rz", "az"},
     {"an escape inside a title begins anew", "\x1b]0;a\x1b[31mb", "\x1b]0;a\x1b\\\x1b[31mb"},
     {"cancelled sequence", "a\x1b[2\x18z", "az"},
 };
@@ -90,6 +93,28 @@ TEST(TerminalFilter, PassesWhatTerminalsShow) {
 
 TEST(TerminalFilter, DropsWhatTerminalsAnswer) {
   for (const Case& each : kDropped) EXPECT_EQ(filtered(each.in), each.out) << each.name;
+}
+
+TEST(TerminalFilter, JoinsNoDigitsToTheNumberOfACommand) {
+  for (const std::string number : {"0", "1", "8", "10", "104"}) {
+    for (int control = 0; control <= 0x7f; ++control) {
+      const auto byte = static_cast<char>(control);
+      if ((control >= 0x20 && control < 0x7f) || control == 0x1b) continue;
+      const bool is_end = control == 0x07 || control == 0x18 || control == 0x1a;
+      EXPECT_EQ(filtered("a\x1b]" + number + byte + "52;c;?\x07z"),
+                is_end ? "a\x1b]" + number + "\x1b\\52;c;?\x07z" : "az")
+          << number << " " << control;
+    }
+  }
+}
+
+TEST(TerminalFilter, PassesNoShortSequenceThatIsNotKnown) {
+  constexpr std::string_view kKnown = "6789=><cDEHMNOZno|}~", kLonger = "[]PX^_k\\";
+  for (char final_byte = 0x30; final_byte < 0x7f; ++final_byte) {
+    const std::string sequence = std::string("\x1b") + final_byte;
+    if (kLonger.find(final_byte) != std::string_view::npos) continue;
+    EXPECT_EQ(filtered(sequence), kKnown.find(final_byte) == std::string_view::npos ? "" : sequence) << sequence;
+  }
 }
 
 TEST(TerminalFilter, LeavesDeviceQueriesToATerminalThatControls) {
@@ -128,6 +153,16 @@ TEST(TerminalFilter, DropsASequenceThatIsTooLongAndGoesOn) {
   EXPECT_EQ(filtered("a\x1b]11;" + std::string(100'000, 'x') + "\x07z"), "az");
   const std::string long_title = "\x1b]0;" + std::string(100'000, 't') + "\x1b\\";
   EXPECT_EQ(filtered(long_title), long_title);
+}
+
+TEST(TerminalFilter, KnowsWhetherColoursWereSet) {
+  TerminalFilter filter(Queries::pass);
+  Bytes out;
+  filter.feed(as_bytes("\x1b[31mred\x1b]10;?\x07\x1b]104\x07\x1b]0;t\x07"), out);
+  EXPECT_FALSE(filter.has_set_colours());
+  filter.feed(as_bytes("\x1b]11;#000000\x07"), out);
+  filter.reset();
+  EXPECT_TRUE(filter.has_set_colours());
 }
 
 TEST(TerminalFilter, ForgetsAnUnfinishedSequenceOnReset) {

@@ -1,0 +1,156 @@
+// What a client shows of a pod, with a pod of the test's own at the other end.
+#include "pod/attach.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <future>
+#include <thread>
+
+namespace sallyport::pod {
+namespace {
+
+struct Pipe {
+  Pipe() {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+    out = UniqueFd(ends[0]);
+    in = UniqueFd(ends[1]);
+  }
+  UniqueFd out, in;
+};
+
+// A pod as its clients see it: it serves one attach, and then does what the test wants.
+class FakePod {
+ public:
+  explicit FakePod(UniqueFd connection)
+      : peer_(std::move(*Client::adopt(std::move(connection), UniqueFd(), wire::Side::accepting))) {
+    peer_->set_window(wire::kPodWindow);
+    peer_->serve("pod.attach", [this](const wire::Message&) -> Result<std::string> {
+      TRY(stream_, peer_->open_stream());
+      return wire::to_json([&](wire::JsonWriter& json) {
+        json.begin_object().key("output").begin_object().member("$stream", stream_).end_object();
+        json.member("offset", 0).member("repaint", 0).end_object();
+      });
+    });
+    while (stream_ == 0 && peer_->dispatch(Millis(10'000))) {
+    }
+  }
+  void say(std::string_view text) { EXPECT_TRUE(peer_->write_stream(stream_, as_bytes(text))); }
+  void gap() {
+    EXPECT_TRUE(peer_->finish_stream(stream_));
+    stream_ = *peer_->open_stream();
+    EXPECT_TRUE(peer_->notify(
+        "pod.gap", R"({"offset":1,"skipped":0,"repaint":0,"output":{"$stream":)" + std::to_string(stream_) + "}}"));
+  }
+  void exit(int code) {
+    EXPECT_TRUE(peer_->finish_stream(stream_));
+    EXPECT_TRUE(peer_->notify("pod.exit", R"({"exit_code":)" + std::to_string(code) + "}"));
+  }
+  // Grants nothing for what is typed, as if the agent did not read.
+  void listen_for(Millis time) {
+    const auto until = std::chrono::steady_clock::now() + time;
+    while (std::chrono::steady_clock::now() < until && peer_->dispatch(Millis(10))) {
+    }
+  }
+
+ private:
+  std::unique_ptr<Client> peer_;
+  std::uint32_t stream_ = 0;
+};
+
+class PodAttach : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+    far_ = UniqueFd(ends[0]);
+    client_ = std::move(*Client::adopt(UniqueFd(ends[1]), UniqueFd(), wire::Side::connecting));
+    client_->set_window(wire::kPodWindow);
+  }
+  std::future<Result<AttachEnd>> attach(int in, int out) {
+    return std::async(std::launch::async, [this, in, out] {
+      AttachOptions options;
+      options.in = in;
+      options.out = out;
+      return attach_terminal(*client_, options);
+    });
+  }
+  static std::string read_to_the_end(int fd) {
+    std::string all;
+    std::array<char, 4096> block{};
+    for (ssize_t count = 0; (count = ::read(fd, block.data(), block.size())) > 0;) {
+      all.append(block.data(), static_cast<std::size_t>(count));
+    }
+    return all;
+  }
+
+  UniqueFd far_;
+  std::unique_ptr<Client> client_;
+};
+
+TEST_F(PodAttach, CutsOffASequenceWhereAnotherStreamGoesOn) {
+  auto terminal = open_terminal({24, 80});
+  ASSERT_TRUE(terminal);
+  Pipe keys;
+  auto end = attach(keys.out.get(), terminal->slave.get());
+  FakePod pod(std::move(far_));
+  pod.say("\x1b]0;title");
+  pod.gap();
+  pod.say("plain");
+  pod.exit(3);
+  const auto ended = end.get();
+  ASSERT_TRUE(ended) << ended.error().describe();
+  EXPECT_EQ(ended->exit_code, 3);
+  EXPECT_EQ(ended->role, Role::control);
+  ::fcntl(terminal->master.get(), F_SETFL, O_NONBLOCK);
+  const std::string shown = read_to_the_end(terminal->master.get());
+  EXPECT_NE(shown.find("title\x18\x1b\\plain"), std::string::npos) << escape_for_display(shown);
+}
+
+TEST_F(PodAttach, ShowsAllThatCameBeforeThePodWent) {
+  Pipe keys, shown;
+  auto end = attach(keys.out.get(), shown.in.get());
+  {
+    FakePod pod(std::move(far_));
+    pod.say(std::string(200'000, 'x') + "the-end");
+    pod.exit(3);
+  }
+  // Nobody reads for a while, and the pod is gone meanwhile.
+  std::this_thread::sleep_for(Millis(200));
+  auto output = std::async(std::launch::async, [&] { return read_to_the_end(shown.out.get()); });
+  const auto ended = end.get();
+  shown.in.reset();
+  const std::string all = output.get();
+  EXPECT_EQ(all.size(), 200'007U);
+  EXPECT_TRUE(all.ends_with("the-end"));
+  ASSERT_TRUE(ended) << ended.error().describe();
+  EXPECT_EQ(ended->why, AttachEnd::Why::exited);
+  EXPECT_EQ(ended->exit_code, 3);
+}
+
+TEST_F(PodAttach, ShowsWhatIsSaidThoughNobodyReadsWhatIsTyped) {
+  Pipe keys, shown;
+  auto end = attach(keys.out.get(), shown.in.get());
+  FakePod pod(std::move(far_));
+  // More than the pod takes, and less than the client keeps beside it.
+  std::thread typing([&] {
+    const std::string text(wire::kPodWindow.credit + (8U << 10), 'k');
+    EXPECT_EQ(::write(keys.in.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  });
+  pod.listen_for(Millis(500));
+  typing.join();
+  pod.say("tick");
+  std::array<char, 4> said{};
+  EXPECT_EQ(::read(shown.out.get(), said.data(), said.size()), 4);
+  pod.exit(0);
+  const auto ended = end.get();
+  ASSERT_TRUE(ended) << ended.error().describe();
+  EXPECT_EQ(ended->why, AttachEnd::Why::exited);
+}
+
+}  // namespace
+}  // namespace sallyport::pod
