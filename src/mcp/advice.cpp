@@ -26,6 +26,7 @@ std::string for_directory(std::string_view tool) {
 }
 
 std::string for_errno(std::string_view name, std::string_view tool) {
+  if (tool == "exec") return "";  // of its start, and not of a file that it names
   if (name == "ENOENT") return "Find the right path with glob or list.";
   if (name == "EISDIR") return for_directory(tool);
   if (name == "ENOTDIR") return "A part of the path is a file: check it with list.";

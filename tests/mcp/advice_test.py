@@ -149,7 +149,7 @@ review = { "fs.write" = "human", "fs.multi_edit" = "human", "container.exec" = "
         (self.project / "file").touch()
         for workspace, why in (("file", "is no directory"), ("nowhere", "is not there"), ("", "is not there")):
             ran = self.sallyport("mcp", "--workspace", workspace, input=lines(HELLO))
-            self.assertEqual((ran.returncode, ran.stdout), (1, ""))
+            self.assertEqual((ran.returncode, ran.stdout), (2, ""))
             self.assertIn(f"the workspace '{workspace}' {why}; name one with --workspace", ran.stderr)
 
     def test_where_no_sandbox_can_be_made_the_model_is_not_told_to_try_again(self):
