@@ -125,49 +125,58 @@ std::string without_stars(const std::string& path) {
 }
 
 // Our own: what decides and what records. No command may get at it, whatever it is given.
-struct OwnPlaces {
-  std::vector<std::string> directories, files;  // which may not be there yet
-
+class OwnPlaces {
+ public:
   static OwnPlaces find() {
     OwnPlaces own;
     const auto paths = os::paths_from_environment();
     if (!paths) return own;
     const std::string lists = policy::net_lists_dir(paths->profiles_dir());
-    own.directories = {paths->state_dir, paths->runtime_dir, paths->config_dir, paths->profiles_dir(), lists};
-    own.files = {paths->config_file, paths->platform_file()};
+    for (const std::string& directory :
+         {paths->state_dir, paths->runtime_dir, paths->config_dir, paths->profiles_dir(), lists}) {
+      own.places_.push_back({directory, true, os::real_path(directory)});
+    }
+    for (const std::string& file : {paths->config_file, paths->platform_file()}) {
+      own.places_.push_back({file, false, os::real_path(file)});
+    }
     return own;
   }
 
   std::vector<std::string> existing() const {
-    std::vector<std::string> places;
-    for (const auto* paths : {&directories, &files}) {
-      for (const std::string& path : *paths) {
-        if (auto real = os::real_path(path)) places.push_back(std::move(*real));
-      }
+    std::vector<std::string> reals;
+    for (const Place& place : places_) {
+      if (place.real) reals.push_back(*place.real);
     }
-    return places;
+    return reals;
   }
 
   // What a sandbox could make in our place: made now, so that it can be hidden. A link that leads there cannot be held.
-  Status secure(const std::vector<std::string>& writable) const {
+  Status secure(const std::vector<std::string>& writable) {
     const auto is_open = [&](const std::string& directory) {
       return is_in_any(directory, writable) && !is_in_any(directory, existing());
     };
-    for (const auto* paths : {&directories, &files}) {
-      for (const std::string& path : *paths) {
-        const auto real = os::real_path(path);
-        if (real == path) continue;
-        const os::Walk walk = os::follow_links(path);
-        if (std::any_of(walk.link_directories.begin(), walk.link_directories.end(), is_open)) {
-          return Error::make(Code::invalid_params, "a link leads to Sallyport's own " + path +
-                                                       ", and the sandbox could put another in its place: make "
-                                                       "something smaller writable, or the link a directory");
-        }
-        if (!real && paths == &directories && is_in_any(walk.reached, writable)) TRY(os::open_private_directory(path));
+    for (Place& place : places_) {
+      if (place.real == place.path) continue;
+      const os::Walk walk = os::follow_links(place.path);
+      if (std::any_of(walk.link_directories.begin(), walk.link_directories.end(), is_open)) {
+        return Error::make(Code::invalid_params, "a link leads to Sallyport's own " + place.path +
+                                                     ", and the sandbox could put another in its place: make "
+                                                     "something smaller writable, or the link a directory");
       }
+      if (place.real || !place.is_directory || !is_in_any(walk.reached, writable)) continue;
+      TRY(os::open_private_directory(place.path));
+      for (Place& each : places_) each.real = os::real_path(each.path);  // others may have been waiting for it
     }
     return ok();
   }
+
+ private:
+  struct Place {
+    std::string path;
+    bool is_directory;
+    std::optional<std::string> real;  // none: it is not there yet
+  };
+  std::vector<Place> places_;
 };
 
 Result<std::string> check_workspace(const LaunchContext& context, const std::vector<std::string>& own) {
@@ -296,7 +305,7 @@ enum class Missing : std::uint8_t { is_left, is_made };
 
 Result<sandbox::Spec> spec_of(const policy::Profile& profile, const LaunchContext& given, Missing missing) {
   LaunchContext context = given;
-  const OwnPlaces own = OwnPlaces::find();
+  OwnPlaces own = OwnPlaces::find();
   if (!context.workspace.empty()) {
     TRY(context.workspace, check_workspace(given, own.existing()));
   }

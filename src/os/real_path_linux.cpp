@@ -41,6 +41,7 @@ std::optional<std::string> real_path(const std::string& path) {
 }
 
 Walk follow_links(const std::string& path) {
+  if (look_at(path) != Look::unclear) return {path, {}};
   constexpr std::size_t kMaxLinks = 40;  // as the kernel
   std::vector<std::string> directories;
   std::string done, rest = path;  // what was walked, without links; what is left
