@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <deque>
+#include <filesystem>
 #include <optional>
 #include <set>
 
@@ -23,16 +25,23 @@ namespace {
 
 // More hooks than this are not a person's: their directory is set aside as a whole.
 constexpr std::size_t kMaxHooks = 64;
-constexpr std::size_t kMaxChildren = 1024;
-constexpr int kMaxDepth = 4;               // of submodules in submodules, and of common directories
 constexpr std::uint64_t kMaxInPin = 4096;  // entries of a directory that was pinned
 
 using Behind = ScanBaseline::Behind;
 using Origin = ScanBaseline::Origin;
 
-bool is_mercurial_setting(const std::string& directory, const std::string& name) {
-  return directory.ends_with("/.hg") &&
-         std::find(kMercurialSettings.begin(), kMercurialSettings.end(), name) != kMercurialSettings.end();
+// Git goes on from there, or writes there, by names of its own. A bare repository may also have work trees in it.
+bool is_for_git(const std::string& below, std::string_view name) {
+  if (below.find('/') == std::string::npos) return is_one_of(kGitDirectories, name);
+  // Objects are many, and named by what is in them.
+  const bool is_of_objects = below.starts_with("objects/") || below.starts_with("lfs/objects/");
+  return !is_of_objects || below == "objects/info" || below == "objects/pack";
+}
+
+// As git makes them with core.preferSymlinkRefs. Such a link leads down, to what is looked at as it is.
+bool is_symbolic_ref(const std::string& below, const std::string& text) {
+  const bool is_ref = below == "HEAD" || below.ends_with("/HEAD") || ("/" + below).find("/refs/") != std::string::npos;
+  return is_ref && text.starts_with("refs/") && text.find("/.") == std::string::npos;
 }
 
 class Scanner {
@@ -44,8 +53,7 @@ class Scanner {
   ScanReport scan() {
     for (const Configured& configured : at_launch_.configured) check_configured(configured);
     check_git(root_, ".git");
-    search(root_.path());
-    for (std::size_t next = 0; next < later_.size() && !is_late(); ++next) search(std::string(later_[next]));
+    search(root_.path(), later_, [&](const WalkEntry& entry) { return visit(entry); });
     if (was_cut_) {
       report_.notes.push_back("the scan of the workspace was cut after " + std::to_string(entries_) +
                               " entries: what lies beyond them was not looked at");
@@ -56,24 +64,30 @@ class Scanner {
  private:
   // ---- finding ----
 
-  void search(const std::string& from) {
-    WalkBounds bounds = bounds_;
-    bounds.entries -= std::min(bounds.entries, entries_);
-    bounds.time = time_left();
-    const WalkResult walked = walk(root_, from, bounds, [&](const WalkEntry& entry) { return visit(entry); });
-    entries_ += walked.entries;
-    was_cut_ = was_cut_ || walked.was_cut;
-    for (const std::string& path : walked.unreadable) search_closed(path);
+  // `later` takes directories to search when all else has been.
+  template <typename Visit>
+  void search(std::string from, std::vector<std::string>& later, const Visit& visit) {
+    for (std::size_t next = 0;; from = later[next++]) {
+      WalkBounds bounds = bounds_;
+      bounds.entries -= std::min(bounds.entries, entries_);
+      bounds.time = time_left();
+      const WalkResult walked = walk(root_, from, bounds, visit);
+      entries_ += walked.entries;
+      was_cut_ = was_cut_ || walked.was_cut;
+      for (const std::string& path : walked.unreadable) {
+        if (!baseline_.is_covered(path) && opens(path)) later.push_back(path);
+      }
+      if (next == later.size() || is_late()) return;
+    }
   }
 
   // Closed to us, but git may reach what it knows the name of.
-  void search_closed(const std::string& path) {
-    if (baseline_.is_known(path)) return;
+  bool opens(const std::string& path) {
     const auto directory = root_.open_inside(path);
     const bool is_open =
         directory && baseline_.may_be_new(*directory) && opened_.insert(path).second && directory->open_up();
-    if (is_open) return later_.push_back(path);
-    report_.notes.push_back(path + " cannot be searched, and was not looked into");
+    if (!is_open) report_.notes.push_back(path + " cannot be searched, and was not looked into");
+    return is_open;
   }
 
   bool visit(const WalkEntry& entry) {
@@ -84,9 +98,13 @@ class Scanner {
       return false;
     }
     if (name == "HEAD") in_directory(parent, [&](const HeldDirectory& directory) { check_bare(directory); });
-    const bool is_reported =
-        baseline_.is_beneath_skipped(parent) ? is_mercurial_setting(parent, name) : is_setting(name.c_str());
-    if (is_reported) in_directory(parent, [&](const HeldDirectory& directory) { check_setting(directory, name); });
+    const bool is_seen = !baseline_.is_beneath_skipped(parent);
+    if (is_seen && is_one_of(kProjectSettings, name)) {
+      in_directory(parent, [&](const HeldDirectory& directory) { check_project_setting(directory, name); });
+    }
+    if ((is_seen && is_setting(name.c_str())) || is_setting_path(entry.path)) {
+      in_directory(parent, [&](const HeldDirectory& directory) { check_setting(directory, name); });
+    }
     if (!is_skipped(name)) return true;
     if (entry.type == DT_DIR) later_.push_back(entry.path);
     return false;
@@ -107,7 +125,7 @@ class Scanner {
     }
     const auto info = directory->look();
     const bool is_closed = info && (info->st_mode & S_IRWXU) != S_IRWXU && ::geteuid() != 0;
-    if (is_closed && !baseline_.is_known(path) && baseline_.may_be_new(*directory)) (void)directory->open_up();
+    if (is_closed && !baseline_.is_covered(path) && baseline_.may_be_new(*directory)) (void)directory->open_up();
     return directory;
   }
 
@@ -124,6 +142,11 @@ class Scanner {
     } else if (baseline_.origin_of(directory, name) != Origin::old) {
       suspect(path);
     }
+  }
+
+  // What the project's own work may write.
+  void check_project_setting(const HeldDirectory& directory, const std::string& name) {
+    if (baseline_.origin_by_time(directory, name) == Origin::fresh) suspect(directory.path_of(name));
   }
 
   // The files and links in a directory that was pinned, or that was behind a link in one.
@@ -224,12 +247,12 @@ class Scanner {
   void check_place(const HeldDirectory& directory, const std::string& name) {
     const auto info = directory.look_at(name);
     if (is_type(info, S_IFREG)) check_pointer(directory, name);
-    if (is_type(info, S_IFDIR)) check_repository(directory.path_of(name), 0);
+    if (is_type(info, S_IFDIR)) check_repository(directory.path_of(name));
   }
 
   // Without a ".git" around it git takes a directory for a repository if these are in it.
   void check_bare(const HeldDirectory& directory) {
-    if (is_bare_repository(directory.fd())) check_repository(directory.path(), 0);
+    if (is_bare_repository(directory.fd())) check_repository(directory.path());
   }
 
   // "gitdir: somewhere": the repository there is what the host's git will use.
@@ -237,9 +260,22 @@ class Scanner {
     const auto text = read_small_file_at(directory.fd(), name.c_str());
     const auto target = text ? pointer_target(*text, directory.path()) : std::nullopt;
     const auto real = target ? os::real_path(*target) : std::nullopt;
-    if (!real) return;
-    if (os::is_below(*real, root_.path())) return check_repository(*real, 0);
-    if (!baseline_.is_as_pinned(directory, name)) set_aside(directory, name);
+    if (real && os::is_below(*real, root_.path())) check_repository(*real);
+    // A link on the way may lead elsewhere tomorrow.
+    const bool is_straight = real && *real == std::filesystem::path(*target).lexically_normal();
+    const bool is_kept = !target || (is_straight && is_gits_own(*real)) || baseline_.is_as_pinned(directory, name);
+    if (!is_kept) set_aside(directory, name);
+  }
+
+  // A worktree or a submodule, where only git itself puts anything: no branch has files in a ".git". Elsewhere that is
+  // known only of a repository that was there.
+  bool is_gits_own(const std::string& path) const {
+    for (std::string git = parent_of(path); os::is_within(git, root_.path()); git = parent_of(git)) {
+      const std::string_view below = std::string_view(path).substr(git.size());
+      const bool is_nested = below.starts_with("/modules/") || below.starts_with("/worktrees/");
+      if (is_nested && (git.ends_with("/.git") || baseline_.is_covered(git + "/config"))) return true;
+    }
+    return false;
   }
 
   std::chrono::milliseconds time_left() const {
@@ -253,31 +289,61 @@ class Scanner {
     return true;
   }
 
-  void check_repository(const std::string& path, int depth) {
-    if (is_late() || !checked_.insert(path).second) return;
-    in_directory(path, [&](const HeldDirectory& git) {
-      check_hooks(git, "hooks");
-      check_commondir(git, depth);
-      for (const char* name : {"config", "config.worktree"}) check_config(git, name);
-      check_rebase(git);
-    });
-    for (const char* kind : {"/modules", "/worktrees"}) check_below(path + kind, depth);
+  // Those that are found meanwhile wait: they may be many, and lead to each other.
+  void check_repository(const std::string& path) {
+    if (!checked_.insert(path).second) return;
+    waiting_.push_back(path);
+    if (waiting_.size() > 1) return;
+    for (; !waiting_.empty(); waiting_.pop_front()) {
+      if (!is_late()) check_git_directory(waiting_.front());
+    }
   }
 
-  void check_below(const std::string& path, int depth) {
-    const auto directory = open(path);
-    const auto found = directory ? directory->list(kMaxChildren) : std::nullopt;
-    if (!found) return;
-    was_cut_ = was_cut_ || found->size() == kMaxChildren || (depth > kMaxDepth && !found->empty());
-    if (depth > kMaxDepth) return;
-    for (const std::string& name : *found) {
-      if (is_late()) return;
-      if (!is_type(directory->look_at(name), S_IFDIR)) continue;
-      const std::string child = directory->path_of(name);
-      check_repository(child, depth + 1);
-      const auto inside = open(child);
-      if (inside && !inside->look_at("HEAD")) check_below(child, depth + 1);
+  // Git writes through links, and takes what they lead to for its own, but makes none. All of them are found before
+  // anything gets another name. Submodules have any names, and are in each other.
+  void check_git_directory(const std::string& git) {
+    std::vector<std::string> links, nests, repositories, later;
+    const auto below = [&](const std::string& path) { return path.substr(git.size() + 1); };
+    search(git, later, [&](const WalkEntry& entry) {
+      const bool is_nest = below(entry.path) == "modules" || below(entry.path) == "worktrees";
+      if (entry.type == DT_LNK) links.push_back(entry.path);
+      if (entry.type == DT_DIR && is_nest) nests.push_back(entry.path);
+      return !is_nest && is_for_git(below(entry.path), entry.name);
+    });
+    for (const std::string& nest : nests) {
+      later.clear();
+      search(nest, later, [&](const WalkEntry& entry) {
+        if (entry.type == DT_LNK) links.push_back(entry.path);
+        if (entry.name == "HEAD") repositories.push_back(parent_of(entry.path));
+        return true;
+      });
     }
+    in_directory(git, [&](const HeldDirectory& directory) { check_parts(directory); });
+    for (const std::string& path : repositories) {
+      in_directory(path, [&](const HeldDirectory& directory) {
+        if (is_bare_repository(directory.fd()) && checked_.insert(path).second) check_parts(directory);
+      });
+    }
+    for (const std::string& link : links) {
+      if (is_late()) return;
+      at(link, [&](const HeldDirectory& directory, const std::string& name) {
+        if (!is_symbolic_ref(below(link), directory.link_text(name))) check_inner_link(directory, name);
+      });
+    }
+  }
+
+  void check_inner_link(const HeldDirectory& directory, const std::string& name) {
+    if (!is_type(directory.look_at(name), S_IFLNK)) return;
+    const auto then = at_launch_.links.find(directory.path_of(name));
+    const bool is_same = then != at_launch_.links.end() && then->second.text == directory.link_text(name);
+    if (!is_same && baseline_.origin_by_time(directory, name) != Origin::old) set_aside(directory, name);
+  }
+
+  void check_parts(const HeldDirectory& git) {
+    check_hooks(git, "hooks");
+    check_commondir(git);
+    for (const char* name : {"config", "config.worktree"}) check_config(git, name);
+    check_rebase(git);
   }
 
   void check_hooks(const HeldDirectory& directory, const std::string& name) {
@@ -301,7 +367,7 @@ class Scanner {
 
   // A worktree's own common directory is "../..", and not ours to judge when it is that; but what it leads
   // to is where git takes hooks and configuration from.
-  void check_commondir(const HeldDirectory& git, int depth) {
+  void check_commondir(const HeldDirectory& git) {
     if (!git.look_at("commondir")) return;
     const auto text = read_small_file_at(git.fd(), "commondir");
     const bool is_worktree = parent_of(git.path()).ends_with("/worktrees");
@@ -311,13 +377,12 @@ class Scanner {
     if (!is_expected) set_aside(git, "commondir");
     if (!text || (!is_expected && !git.look_at("commondir"))) return;
     const auto common = os::real_path(commondir_target(*text, git.path()));
-    if (common && os::is_within(*common, root_.path())) check_repository(*common, depth + 1);
+    if (common && os::is_within(*common, root_.path())) check_repository(*common);
   }
 
   // "git rebase --continue" runs what the list says; "git am --continue" (rebase-apply) and "git cherry-pick
   // --continue" (sequencer) refuse commands in theirs.
   void check_rebase(const HeldDirectory& git) {
-    if (is_type(git.look_at("rebase-merge"), S_IFLNK)) return check_todo(git, "rebase-merge");
     const auto rebase = git.look_at("rebase-merge") ? open(git.path_of("rebase-merge")) : std::nullopt;
     if (rebase && rebase->look_at("git-rebase-todo")) check_todo(*rebase, "git-rebase-todo");
   }
@@ -376,7 +441,8 @@ class Scanner {
   const std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::now() + bounds_.time;
   bool was_cut_ = false;
   std::uint64_t entries_ = 0;
-  std::vector<std::string> later_;  // directories to search when all else has been
+  std::vector<std::string> later_;   // directories to search when all else has been
+  std::deque<std::string> waiting_;  // repositories; the first is being looked at
   std::set<std::string> checked_, opened_, inside_;
 };
 

@@ -20,10 +20,10 @@ struct ScanReport {
 
 // Looks at what the host's git would use: repositories, also bare ones, those below node_modules, and those behind
 // pointers, links and common directories, and the paths that configuration named at launch. What was pinned and is
-// still in its place is left alone, and so are links that lead where they led. In the rest, hooks that are not samples
-// and forged common directories are renamed to "<name>.quarantined", configuration keys off the allow-list are taken
-// out (the original stays as config.quarantined). Settings that are new are only named, and so is what is left to do of
-// a rebase, if a command is in it.
+// still in its place is left alone, and so are links that lead where they led. In the rest, hooks that are not samples,
+// forged common directories, links in git directories and pointers to where git itself puts none are renamed to
+// "<name>.quarantined", configuration keys off the allow-list are taken out (the original stays as config.quarantined).
+// Settings that are new are only named, and so is what is left to do of a rebase, if a command is in it.
 //
 // Where not everything that was there at launch is known, what did not change since is left alone, and what did not
 // change itself but may have been moved is only named. A directory that its mode closes is opened to its owner.

@@ -36,8 +36,9 @@ bool matches(const Names& names, const char* name) {
   });
 }
 
-bool is_listed_path(const std::string& path) {
-  return std::any_of(std::begin(kSecretPaths), std::end(kSecretPaths), [&](std::string_view ending) {
+template <typename Paths>
+bool is_listed_path(const Paths& paths, std::string_view path) {
+  return std::any_of(std::begin(paths), std::end(paths), [&](std::string_view ending) {
     return path.size() > ending.size() && path[path.size() - ending.size() - 1] == '/' && path.ends_with(ending);
   });
 }
@@ -102,19 +103,25 @@ class Finder {
       if (repositories_ && entry.path != workspace_ + "/.git") repositories_->add(entry.path, parent_of(entry.path));
       return true;  // git's own programs listen in there, not deeper
     }
-    const bool is_listed = is_listed_path(entry.path);
+    const bool is_listed = is_listed_path(kSecretPaths, entry.path);
     if (entry.type == DT_DIR && (is_listed || matches(kSecretDirectories, name))) {
       found_.mask_directories.push_back(entry.path);
       return false;
     }
     if (repositories_ && is_setting(name)) repositories_->pin(entry.path);
-    if (repositories_ && entry.name == ".hg") {
-      for (const std::string_view file : kMercurialSettings) repositories_->pin(entry.path + "/" + std::string(file));
-    }
+    if (repositories_ && entry.name.starts_with('.')) pin_settings_in(entry);
     const bool is_secret = is_listed || (matches(kSecretFiles, name) && !matches(kNoSecrets, name));
     if (is_secret && entry.type == DT_REG) secrets_.push_back(entry.path);
     if (is_secret && entry.type == DT_LNK) add_target(entry.path);
-    return must_see_all || !matches(kSkippedDirectories, name);
+    return must_see_all || !is_skipped(entry.name);
+  }
+
+  // Some of the directories are not walked into.
+  void pin_settings_in(const WalkEntry& entry) {
+    for (const std::string_view path : kSettingPaths) {
+      const std::size_t slash = path.find('/');
+      if (path.substr(0, slash) == entry.name) repositories_->pin(entry.path + std::string(path.substr(slash)));
+    }
   }
 
   // The last part of a pattern is the cheap test.
@@ -143,7 +150,7 @@ class Finder {
     is_directory_skipped_ = false;
     for (std::string at = directory_; !is_directory_skipped_ && os::is_below(at, workspace_); at = parent_of(at)) {
       const char* name = at.c_str() + at.rfind('/') + 1;
-      is_directory_skipped_ = std::string_view(name) == ".git" || matches(kSkippedDirectories, name);
+      is_directory_skipped_ = std::string_view(name) == ".git" || is_skipped(name);
     }
     return is_directory_skipped_;
   }
@@ -201,9 +208,9 @@ std::int64_t changed_at(const struct stat& info) {
 
 bool is_setting(const char* name) { return matches(kSettings, name); }
 
-bool is_skipped(std::string_view name) {
-  return std::find(kSkippedDirectories.begin(), kSkippedDirectories.end(), name) != kSkippedDirectories.end();
-}
+bool is_setting_path(std::string_view path) { return is_listed_path(kSettingPaths, path); }
+
+bool is_skipped(std::string_view name) { return is_one_of(kSkippedDirectories, name); }
 
 void drop_covers(Findings& findings) {
   for (auto* covers : {&findings.pin_writable, &findings.pins, &findings.masks, &findings.mask_directories,

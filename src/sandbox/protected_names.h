@@ -2,27 +2,98 @@
 // of a sandbox. Data only: this is the one place to change.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
 namespace sallyport::sandbox {
 
+template <typename Names>
+bool is_one_of(const Names& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 // Settings that make an editor, an agent, a shell or a debugger on the host run code when it is started there:
 // read-only where they exist, reported at exit where they appear. In lower case, like the lists below.
-inline constexpr std::array<const char*, 57> kSettings = {
-    ".vscode",       ".idea",           ".zed",       ".devcontainer", ".exrc",     ".vimrc",           ".nvimrc",
-    ".nvim.lua",     ".helix",          ".mcp.json",  ".claude",       ".codex",    ".gemini",          ".qwen",
-    ".cursor",       ".windsurf",       ".kiro",      ".amazonq",      ".continue", ".continuerc.json", ".opencode",
-    "opencode.json", "opencode.jsonc",  "crush.json", ".crush.json",   "crushrc",   ".crushrc",         ".roo",
-    ".kilocode",     ".clinerules",     ".amp",       ".augment",      ".factory",  ".junie",           ".trae",
-    ".openhands",    ".aider.conf.yml", ".envrc",     ".direnv",       ".bashrc",   ".bash_profile",    ".profile",
-    ".zshrc",        ".zprofile",       ".zshenv",    ".husky",        ".gdbinit",  ".lldbinit",        ".pdbrc",
-    ".irbrc",        ".pryrc",          ".rprofile",  ".ghci",         ".iex.exs",  ".ocamlinit",       ".octaverc",
+inline constexpr std::array<const char*, 68> kSettings = {
+    ".vscode",
+    ".idea",
+    ".zed",
+    ".devcontainer",
+    ".exrc",
+    ".vimrc",
+    ".nvimrc",
+    ".nvim.lua",
+    ".helix",
+    ".mcp.json",
+    ".claude",
+    ".codex",
+    ".gemini",
+    ".qwen",
+    ".cursor",
+    ".windsurf",
+    ".kiro",
+    ".amazonq",
+    ".continue",
+    ".continuerc.json",
+    ".opencode",
+    "opencode.json",
+    "opencode.jsonc",
+    "crush.json",
+    ".crush.json",
+    "crushrc",
+    ".crushrc",
+    ".roo",
+    ".kilocode",
+    ".clinerules",
+    ".amp",
+    ".augment",
+    ".factory",
+    ".junie",
+    ".trae",
+    ".openhands",
+    ".aider.conf.yml",
+    ".envrc",
+    ".direnv",
+    ".bashrc",
+    ".bash_profile",
+    ".profile",
+    ".zshrc",
+    ".zprofile",
+    ".zshenv",
+    ".husky",
+    ".gdbinit",
+    ".lldbinit",
+    ".pdbrc",
+    ".irbrc",
+    ".pryrc",
+    ".rprofile",
+    ".ghci",
+    ".iex.exs",
+    ".ocamlinit",
+    ".octaverc",
     ".perldb",
+    ".rdbgrc",
+    ".byebugrc",
+    ".dir-locals.el",
+    "coc-settings.json",
+    ".fleet",
+    "jupyter_server_config.py",
+    "jupyter_server_config.json",
+    "jupyter_lab_config.py",
+    "jupyter_lab_config.json",
+    "jupyter_notebook_config.py",
+    "jupyter_notebook_config.json",
 };
 
-// Of Mercurial, in its ".hg".
-inline constexpr std::array<std::string_view, 2> kMercurialSettings = {"hgrc", "hgrc-not-shared"};
+// The same where only the directory above makes them settings: of Mercurial, Sapling and Jujutsu.
+inline constexpr std::array<std::string_view, 4> kSettingPaths = {".hg/hgrc", ".hg/hgrc-not-shared", ".sl/config",
+                                                                  ".jj/repo/config.toml"};
+
+// What a hook of the user's may run with the next commit, and the project's own work changes: writable, and reported at
+// exit where it was written.
+inline constexpr std::array<std::string_view, 5> kProjectSettings = {
+    ".pre-commit-config.yaml", "lefthook.yml", "lefthook.yaml", ".lefthook.yml", ".lefthook.yaml"};
 
 // Secrets, matched without regard to case. Masked where git does not track them.
 inline constexpr std::array<const char*, 23> kSecretFiles = {
@@ -47,6 +118,13 @@ inline constexpr std::array<const char*, 6> kNoSecrets = {".env.example", ".env.
 // Not walked into, unless a profile denies by pattern: large, and holding nothing of the kinds above that could be
 // acted on. Nothing of those kinds can be moved there from inside either: it is covered where it is.
 inline constexpr std::array<const char*, 4> kSkippedDirectories = {"node_modules", "__pycache__", ".hg", ".svn"};
+
+// Directories in a git directory in which git, or git-lfs, writes files by name. Those of "modules" and "worktrees" are
+// git directories themselves.
+inline constexpr std::array<std::string_view, 15> kGitDirectories = {
+    "NOTES_MERGE_WORKTREE", "branches", "info",    "lfs",      "logs",      "modules", "objects",   "rebase-apply",
+    "rebase-merge",         "refs",     "remotes", "rr-cache", "sequencer", "svn",     "worktrees",
+};
 
 // What git runs from a hooks directory.
 inline constexpr std::array<const char*, 28> kGitHooks = {

@@ -97,6 +97,10 @@ void RepositoryFinder::use(const std::string& git, const std::string& tree) {
 }
 
 void RepositoryFinder::add_directory(const std::string& git) {
+  // Git changes these all the time: a link of the user's in them is known to be old if they are the same.
+  for (const char* name : {"/logs", "/objects", "/objects/pack"}) {
+    found_.parents.try_emplace(git + name, file_id(git + name));
+  }
   if (found_.repositories.size() == kMaxRepositories) {
     has_more_ = true;  // at exit these must not be taken for new ones
     found_.parents.try_emplace(git, file_id(git));
@@ -110,6 +114,7 @@ void RepositoryFinder::add_directory(const std::string& git) {
   hooks_of_[git] = read_configs({git + "/config", git + "/config.worktree"});
   for (const std::string& child : children(git + "/worktrees")) {
     for (const char* name : {"/commondir", "/gitdir", "/config.worktree"}) pin(child + name);
+    add_modules(child + "/modules", 0);
   }
   add_modules(git + "/modules", 0);
 }

@@ -8,10 +8,10 @@
 namespace sallyport::sandbox {
 
 ScanBaseline::ScanBaseline(const Findings& at_launch, const HeldDirectory& root)
-    : at_launch_(at_launch), root_(root), pins_(at_launch.pins.begin(), at_launch.pins.end()), known_(pins_) {
-  for (const auto* paths : {&at_launch.pin_writable, &at_launch.mask_directories}) {
-    known_.insert(paths->begin(), paths->end());
-  }
+    : at_launch_(at_launch), root_(root), pins_(at_launch.pins.begin(), at_launch.pins.end()), covered_(pins_) {
+  covered_.insert(at_launch.mask_directories.begin(), at_launch.mask_directories.end());
+  known_ = covered_;
+  known_.insert(at_launch.pin_writable.begin(), at_launch.pin_writable.end());
 }
 
 bool ScanBaseline::is_where_pinned(const HeldDirectory& directory, const std::string& name) const {

@@ -20,8 +20,8 @@ class ScanBaseline {
  public:
   ScanBaseline(const Findings& at_launch, const HeldDirectory& root);
 
-  // A place that was covered.
-  bool is_known(const std::string& path) const { return known_.contains(path); }
+  // A place that nothing inside could change.
+  bool is_covered(const std::string& path) const { return covered_.contains(path); }
   // Pinned, and still where it was: a pin cannot be moved, but a directory above it can.
   bool is_where_pinned(const HeldDirectory& directory, const std::string& name) const;
   // The same, and no file that was written through another name. What is in a directory is another question.
@@ -53,7 +53,7 @@ class ScanBaseline {
   const Findings& at_launch_;
   const HeldDirectory& root_;
   const std::set<std::string> pins_;
-  std::set<std::string> known_;
+  std::set<std::string> covered_, known_;
 };
 
 }  // namespace sallyport::sandbox

@@ -246,7 +246,7 @@ TEST_P(ScanAttack, PutsAPreparedRebaseIntoPlace) {
   shell("mkdir kit; echo 'exec touch PWNED' > kit/git-rebase-todo");
   const Outcome outcome = shell("mv kit .git/rebase-merge; mkdir kit; ln -s ../../kit two/.git/rebase-merge");
   EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + "/.git/rebase-merge/git-rebase-todo"));
-  EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + "/two/.git/rebase-merge"));
+  EXPECT_TRUE(outcome.reports("quarantined " + workspace_ + "/two/.git/rebase-merge"));
 }
 
 TEST(ExitScan, KnowsCommandsInWhatIsLeftOfARebase) {
