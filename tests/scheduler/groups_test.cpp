@@ -231,7 +231,7 @@ TEST(Within, WhatRulesForAllDemandOfAProfileIsNotShed) {
   own.name = "own";
   other.name = "other";
   const auto is_within = [&](const std::string& rule) {
-    const auto rules = policy::parse_rules("[[rule]]\nmatch = [\"deploy\"]\n" + rule, "test.toml");
+    const auto rules = policy::parse_rules("[[rule]]\nname = \"r\"\nmatch = [\"deploy\"]\n" + rule, "test.toml");
     EXPECT_TRUE(rules) << rules.error().message;
     return rules && policy::check_within(other, own, *rules).has_value();
   };
