@@ -185,8 +185,8 @@ class Attachment {
 
   Result<AttachEnd> run() {
     const RawTerminal raw(options_.in);
-    Status turned = ok();
-    // What came before a connection was lost is shown all the same.
+    // What came together with the answer is here already. What came before a connection was lost is shown, too.
+    Status turned = show();
     while (turned && !is_over_ && !(is_lost_ && pending_.empty())) turned = turn(raw);
     say(kGiveBack);
     if (filter_.has_set_colours()) say(kColoursBack);

@@ -111,6 +111,26 @@ TEST_F(PodAttach, CutsOffASequenceWhereAnotherStreamGoesOn) {
   EXPECT_NE(shown.find("title\x18\x1b\\plain"), std::string::npos) << escape_for_display(shown);
 }
 
+TEST_F(PodAttach, ShowsWhatCameTogetherWithTheAnswer) {
+  Pipe keys, shown;
+  auto end = attach(keys.out.get(), shown.in.get());
+  std::array<char, 4096> request{};
+  ASSERT_GT(::recv(far_.get(), request.data(), request.size(), 0), 0);
+  const std::uint32_t stream = *wire::Streams(wire::Side::accepting).open();
+  Bytes all;
+  ASSERT_TRUE(
+      wire::append_result(all, "1", R"({"offset":0,"repaint":4,"output":{"$stream":)" + std::to_string(stream) + "}}"));
+  ASSERT_TRUE(wire::append_chunk(all, stream, as_bytes("said")));
+  ASSERT_TRUE(wire::append_chunk(all, stream, {}));
+  ASSERT_TRUE(wire::append_event(all, {}, "pod.exit", R"({"exit_code":3})"));
+  ASSERT_EQ(::send(far_.get(), all.data(), all.size(), 0), static_cast<ssize_t>(all.size()));
+  EXPECT_EQ(end.wait_for(Millis(10'000)), std::future_status::ready);
+  far_.reset();
+  const auto ended = end.get();
+  ASSERT_TRUE(ended) << ended.error().describe();
+  EXPECT_EQ(ended->exit_code, 3);
+}
+
 TEST_F(PodAttach, ShowsAllThatCameBeforeThePodWent) {
   Pipe keys, shown;
   auto end = attach(keys.out.get(), shown.in.get());
