@@ -168,12 +168,14 @@ Task<Reply> container_exec(const Permit&, Call& call, RequestContext& context, H
   for (std::size_t i = 0; i < plumbing->pumps.size(); ++i) {
     pump_out(plumbing->pumps.at(i), std::move(plumbing->streams.at(i)));
   }
-  if (plumbing->input) pump_in(plumbing->input, plumbing->input_pipe);
+  // Only the pump keeps the pipe, so that its end is the end of the command's input.
+  const std::weak_ptr<ipc::Watch> input_pipe = plumbing->input_pipe;
+  if (plumbing->input) pump_in(plumbing->input, std::move(plumbing->input_pipe));
   const int status = co_await job->exited;
   // Nobody is there to read what may still come, or waits in the pipe.
   if (plumbing->input) {
     plumbing->input->fail(Error::make(Code::cancelled, "the command has ended"));
-    plumbing->input_pipe->cancel();
+    if (const auto pipe = input_pipe.lock()) pipe->cancel();
   }
   ipc::Loop& loop = call.session().shared().loop();
   for (const auto& pump : plumbing->pumps) {
