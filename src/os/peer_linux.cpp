@@ -143,8 +143,8 @@ Status require_server_beside_us(int socket) {
   // One that is ending has no namespaces any more, a moment before the kernel says that it has ended.
   const bool may_be_ending = own.error().message == kUnidentified;
   pollfd ended{server ? server->process_fd.get() : -1, POLLIN, 0};
-  const bool has_ended = server ? ::poll(&ended, 1, may_be_ending ? kEndingMs : 0) > 0
-                                : ::kill(credentials.pid, 0) != 0 && errno == ESRCH;
+  const bool has_ended =
+      server ? ::poll(&ended, 1, may_be_ending ? kEndingMs : 0) > 0 : ::kill(credentials.pid, 0) != 0 && errno == ESRCH;
   return has_ended ? Error::make(Code::unavailable, "it has just ended", own.error().describe())
                    : std::move(own).error();
 }

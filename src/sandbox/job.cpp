@@ -17,6 +17,7 @@
 #include <cstring>
 
 #include "base/sanitized.h"
+#include "base/unique_fd.h"
 #include "sandbox/processes.h"
 #include "sandbox/tracer.h"
 
@@ -231,6 +232,15 @@ bool kill_marked(std::uint64_t mark, std::uint64_t bits) {
   });
   ::close(proc);
   return was_there;
+}
+
+void end_weak(pid_t init, std::uint64_t mark) {
+  constexpr int kPatienceMs = 5000, kTries = 2000;
+  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, init, 0)));
+  pollfd ended{process.get(), POLLIN, 0};
+  if (process) ::poll(&ended, 1, kPatienceMs);
+  ::kill(init, SIGKILL);
+  for (int i = 0; i < kTries && kill_marked(mark, kMarksOfOne); ++i) ::usleep(1000);
 }
 
 }  // namespace sallyport::sandbox

@@ -49,5 +49,8 @@ inline constexpr std::uint64_t kOneMark = ~0ULL, kMarksOfOne = ~0xffffULL;
 // Kills every process that carries it, or one that is the same in these bits. False: for certain there was none. Those
 // that are dying count until they are reaped.
 bool kill_marked(std::uint64_t mark, std::uint64_t bits = kOneMark);
+// For the maker of a sandbox without namespaces: lets its pid 1 end the commands, and ends that and what is left of
+// them, since they may have killed it.
+void end_weak(pid_t init, std::uint64_t mark);
 
 }  // namespace sallyport::sandbox

@@ -114,28 +114,15 @@ struct Running::State {
     }
     end();
   }
-  // Which ends its commands, because no namespace does.
-  void await_end_of_weak() const {
-    constexpr int kPatienceMs = 5000;
-    const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-    pollfd ended{process.get(), POLLIN, 0};
-    if (process) ::poll(&ended, 1, kPatienceMs);
-  }
-  // A command may have killed pid 1, which would have done it.
-  void end_commands_of_weak() const {
-    constexpr int kTries = 2000;
-    for (int i = 0; i < kTries && kill_marked(plan.mark, kMarksOfOne); ++i) ::usleep(1000);
-  }
   void end() {
     if (pid > 0) {
       control.reset();
-      if (plan.is_weak) await_end_of_weak();
+      if (plan.is_weak) end_weak(pid, plan.mark);
       ::kill(pid, SIGKILL);  // not yet reaped, so the number is still this process's
       violations.reset();    // calls that wait for an answer get an error, and can die
       while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
       }
       pid = -1;
-      if (plan.is_weak) end_commands_of_weak();
     }
     cgroup.remove();
     placeholder.reset();
