@@ -4,26 +4,12 @@
 #include <unistd.h>
 
 #include <cstddef>
-#include <cstdio>
 #include <cstring>
 
 #include "sandbox/processes.h"
 
 namespace sallyport::sandbox {
 namespace {
-
-std::size_t read_file(int directory, const char* process, const char* file, char* out, std::size_t size) {
-  char path[64];
-  const int length_of_path = std::snprintf(path, sizeof(path), "%s/%s", process, file);
-  if (length_of_path < 0 || static_cast<std::size_t>(length_of_path) >= sizeof(path)) return 0;
-  const int fd = ::openat(directory, path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
-  const ssize_t length = ::read(fd, out, size - 1);
-  ::close(fd);
-  const std::size_t used = length > 0 ? static_cast<std::size_t>(length) : 0;
-  out[used] = '\0';
-  return used;
-}
 
 std::uint64_t number_at(const char* text) {
   while (*text == ' ') ++text;
@@ -34,14 +20,15 @@ std::uint64_t number_at(const char* text) {
 
 std::uint64_t resident(int directory, const char* process) {
   char text[128];
-  if (read_file(directory, process, "statm", text, sizeof(text)) == 0) return 0;
+  if (read_process_file(directory, process, "statm", text, sizeof(text)) == 0) return 0;
   const char* second = std::strchr(text, ' ');
   return second == nullptr ? 0 : number_at(second) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 std::uint64_t proportional(int directory, const char* process) {
   char text[2048];
-  if (read_file(directory, process, "smaps_rollup", text, sizeof(text)) == 0) return resident(directory, process);
+  if (read_process_file(directory, process, "smaps_rollup", text, sizeof(text)) == 0)
+    return resident(directory, process);
   const char* line = std::strstr(text, "\nPss:");
   return line == nullptr ? 0 : number_at(line + 5) * 1024;
 }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -9,31 +10,45 @@
 namespace sallyport::sandbox {
 namespace {
 
-// By what its "stat" says; what cannot be read is gone.
+// Whether what could not be opened may be there all the same.
+bool may_be_there() { return errno != ENOENT && errno != ESRCH; }
+
 bool does_thread_run(int tasks, const char* thread) {
-  char path[32], text[512];
-  std::snprintf(path, sizeof(path), "%.16s/stat", thread);
-  const int fd = ::openat(tasks, path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const ssize_t length = ::read(fd, text, sizeof(text) - 1);
-  ::close(fd);
-  text[length > 0 ? length : 0] = '\0';
+  char text[512];
+  errno = ENOENT;
+  if (read_process_file(tasks, thread, "stat", text, sizeof(text)) == 0) return may_be_there();
   const char* const name_end = std::strrchr(text, ')');
-  return name_end != nullptr && (name_end[1] == ' ') && (name_end[2] == 'R' || name_end[2] == 'S');
+  return name_end == nullptr || name_end[1] == '\0' || name_end[2] == 'R' || name_end[2] == 'S';
 }
 
 }  // namespace
 
+std::size_t read_process_file(int directory, const char* process, const char* file, char* out, std::size_t size) {
+  char path[64];
+  const int length_of_path = std::snprintf(path, sizeof(path), "%s/%s", process, file);
+  if (length_of_path < 0 || static_cast<std::size_t>(length_of_path) >= sizeof(path)) return 0;
+  const int fd = ::openat(directory, path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  const ssize_t length = ::read(fd, out, size - 1);
+  ::close(fd);
+  const std::size_t used = length > 0 ? static_cast<std::size_t>(length) : 0;
+  out[used] = '\0';
+  return used;
+}
+
 bool does_anything_run() {
   const int proc = ::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (proc < 0) return false;
+  if (proc < 0) return true;
   bool runs = false;
   for_each_process(proc, [&](const char* process) {
     if (runs || std::atoi(process) == ::getpid()) return;
     char path[32];
     std::snprintf(path, sizeof(path), "%.16s/task", process);
     const int tasks = ::openat(proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (tasks < 0) return;
+    if (tasks < 0) {
+      runs = may_be_there();
+      return;
+    }
     for_each_process(tasks, [&](const char* thread) { runs = runs || does_thread_run(tasks, thread); });
     ::close(tasks);
   });

@@ -32,8 +32,11 @@ void for_each_process(int proc, Visit visit) {
   }
 }
 
+// Reads a file of a process's directory, with a NUL behind it; how much there was, 0 if it cannot be read.
+std::size_t read_process_file(int proc, const char* process, const char* file, char* out, std::size_t size);
+
 // Whether a thread of another process than this one runs, or waits for something that can wake it: nobody's does that
-// is stopped.
+// is stopped. True also where that cannot be seen.
 bool does_anything_run();
 
 }  // namespace sallyport::sandbox
