@@ -13,10 +13,8 @@ class LinkAttack : public AttackTest {
     if (IsSkipped()) return;
     git_ = workspace_ + "/.git";
     victim_ = write("home/victim", "mine\n");
-    long_ago("git init -q . && touch f && git add f && " + commit_ + " -qm first");
+    host("git init -q . && touch f && git add f && " + commit_ + " -qm first");
   }
-  // Older than the run by the kernel's clock, which ticks.
-  void long_ago(const std::string& script) const { host(script + "; sleep 0.05"); }
   void expect_set_aside(const Outcome& outcome, const std::vector<std::string>& paths) const {
     for (const std::string& path : paths) {
       EXPECT_TRUE(outcome.reports("quarantined " + path)) << path << "\n" << testing::PrintToString(outcome.report);
@@ -61,8 +59,7 @@ TEST_P(LinkAttack, LeadsTheLogOfACheckoutToAFileOfTheHost) {
 }
 
 TEST_P(LinkAttack, LeavesLinksWhereverGitWrites) {
-  long_ago(
-      "git init -q --bare .bare; git worktree add -q side; mkdir -p .git/modules/lib; touch .git/modules/lib/HEAD");
+  host("git init -q --bare .bare; git worktree add -q side; mkdir -p .git/modules/lib; touch .git/modules/lib/HEAD");
   std::vector<std::string> links;
   for (const char* name :
        {"index", "packed-refs", "refs/heads/x", "refs/tags", "logs/refs/heads/x", "info/exclude", "objects/00",
@@ -88,13 +85,13 @@ TEST_P(LinkAttack, HidesALinkInADirectoryThatItCloses) {
 
 TEST_P(LinkAttack, MovesADirectoryWithALinkIntoPlace) {
   shell("mkdir kit; ln -s " + victim_ + " kit/HEAD");
-  long_ago("true");
+  host("true");
   expect_set_aside(shell("rm -r .git/logs; mv kit .git/logs"), {git_ + "/logs/HEAD"});
 }
 
 TEST_P(LinkAttack, LeavesTheUsersOwnLinksInAGitDirectory) {
   make_directory("workspace/elsewhere/refs");
-  long_ago(
+  host(
       "rm -r .git/objects/pack .git/logs/refs; ln -s ../../elsewhere .git/objects/pack; ln -s "
       "../../elsewhere/refs "
       ".git/logs/refs; ln -sf ../../f .git/info/exclude; ln -s ../f .git/mine; mkdir .git/modules; "
@@ -141,13 +138,13 @@ TEST_P(LinkAttack, HidesASubmodulesGitDirectoryDeepBelowOthers) {
 }
 
 TEST_P(LinkAttack, PutsALinkAmongTheWorktrees) {
-  long_ago("git worktree add -q side");
+  host("git worktree add -q side");
   expect_set_aside(shell("ln -s ../evil .git/worktrees/x"), {git_ + "/worktrees/x"});
 }
 
 // What was there is the user's: also the submodules of a worktree.
 TEST_P(LinkAttack, LeavesTheUsersOwnHooksOfSubmodules) {
-  long_ago(
+  host(
       "git worktree add -q side; for m in .git/modules/a/b .git/worktrees/side/modules/c; do mkdir -p $m; "
       "git init -q --bare $m; echo mine > $m/hooks/pre-push; done");
   expect_nothing_found(shell("true"));
@@ -180,7 +177,7 @@ TEST_P(LinkAttack, LeavesAPointerIntoTheWorkspace) {
 }
 
 TEST_P(LinkAttack, LeavesThePointersOfWorktreesAndSubmodules) {
-  long_ago("git clone -q --bare . .bare; mkdir near; echo 'gitdir: ../gone' > near/.git");
+  host("git clone -q --bare . .bare; mkdir near; echo 'gitdir: ../gone' > near/.git");
   const Outcome outcome = shell(
       "git worktree add -q side && git -C .bare worktree add -q -f ../other && "
       "git -c protocol.file.allow=always submodule --quiet add ./.git lib && cd side && "
@@ -195,7 +192,7 @@ TEST_P(LinkAttack, LeavesThePointersOfWorktreesAndSubmodules) {
 
 TEST_P(LinkAttack, SkipsTheSameDirectoriesAtBothEnds) {
   write("workspace/Node_Modules/.env", "TOKEN=1");
-  long_ago("git init -q Node_Modules/p; echo mine > Node_Modules/p/.git/hooks/pre-push");
+  host("git init -q Node_Modules/p; echo mine > Node_Modules/p/.git/hooks/pre-push");
   const Outcome outcome = shell("cat Node_Modules/.env");
   expect_nothing_found(outcome);
   EXPECT_EQ(outcome.output, "");
@@ -223,7 +220,7 @@ TEST_P(LinkAttack, WritesSettingsOfFurtherTools) {
 TEST_P(LinkAttack, WritesWhatRunsWithTheNextCommit) {
   write("workspace/lefthook.yml", "");
   write("workspace/sub/.pre-commit-config.yaml", "");
-  long_ago("true");
+  host("true");
   const Outcome outcome = shell("touch sub/other; echo x > lefthook.yml && echo x > .lefthook.yaml");
   EXPECT_EQ(outcome.code, 0);
   EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + "/lefthook.yml"));
