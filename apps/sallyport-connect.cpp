@@ -47,7 +47,10 @@ int relay(int proxy) {
   char block[65536];
   pollfd watched[2] = {{STDIN_FILENO, POLLIN, 0}, {proxy, POLLIN, 0}};
   for (;;) {
-    if (::poll(watched, 2, -1) < 0 && errno != EINTR) return 1;
+    if (::poll(watched, 2, -1) < 0) {
+      if (errno == EINTR) continue;  // and what it said before is old
+      return 1;
+    }
     if (watched[0].revents != 0) {
       const ssize_t count = ::read(STDIN_FILENO, block, sizeof block);
       if (count <= 0) {
