@@ -7,14 +7,30 @@
 #include "handlers/method.h"
 #include "handlers/net_reports.h"
 #include "handlers/pod_containers.h"
+#include "os/paths.h"
 
 namespace sallyport::handlers {
 
 using containers::Container;
 
+namespace {
+
+// A workspace was asked for by a name, once, and is started in again, by schedules and after a restart of the warden.
+// A sandbox of a directory above may have put a link in its place by then.
+Status check_still_there(const std::string& workspace) {
+  const auto now = os::real_path(workspace);
+  if (workspace.empty() || !now || *now == workspace) return ok();
+  return Error::make(Code::policy_denied,
+                     "a link that a sandbox may have made leads elsewhere now: " + workspace + " is no workspace",
+                     "to " + *now);
+}
+
+}  // namespace
+
 // Profile, overrides, specification, policy, launch: the whole way from a configuration to a container.
 Task<Result<std::shared_ptr<Container>>> start_container(Host& host, containers::Config config) {
   CO_TRY(const policy::Profile profile, profile_of(host.profiles, config));
+  CO_TRY(check_still_there(config.workspace));
   CO_TRY(sandbox::Spec spec, containers::make_spec(profile, {config.workspace, containers::host_home(),
                                                              [](const std::string&) { return std::nullopt; }}));
   CO_TRY(policy::NetPolicy net, policy::NetPolicy::make(profile.net_allow, profile.net_deny, profile.net_limits));
@@ -122,6 +138,8 @@ Result<containers::Config> read_config(const Host& host, wire::Value params) {
   config.should_restart = given.get("restart").as_bool().value_or(false);
   if (const wire::Value overrides = given.get("profile")) config.overrides = overrides.to_json();
   if (const wire::Value group = given.get("group")) TRY(join_group(host, config, text(group)));
+  // Where it is meant to be from now on: see check_still_there().
+  if (!config.workspace.empty()) config.workspace = os::real_path(config.workspace).value_or(config.workspace);
   return config;
 }
 

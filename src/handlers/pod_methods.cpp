@@ -6,6 +6,7 @@
 #include "handlers/container_exec.h"
 #include "handlers/method.h"
 #include "handlers/pod_containers.h"
+#include "os/paths.h"
 #include "pod/methods.h"
 #include "wire/page.h"
 
@@ -57,6 +58,8 @@ Result<containers::Config> read_config(const RequestContext& context, const std:
   if (!config.workspace.empty() && config.workspace[0] != '/') {
     return Error::invalid_param("params.workspace", "must be absolute");
   }
+  // What it schedules is started there: see start_container().
+  if (!config.workspace.empty()) config.workspace = os::real_path(config.workspace).value_or(config.workspace);
   config.command = strings(params.get("command"));
   if (const wire::Value rules = params.get("allow_net")) {
     // More than the profile has: for the host alone to give.

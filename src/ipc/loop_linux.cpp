@@ -1,11 +1,13 @@
 #include "ipc/loop.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -92,6 +94,15 @@ struct Loop::Impl {
   std::atomic<bool> has_posted = false;
   std::atomic<bool> is_asleep = false;  // or about to be: set before it looks for posted work a last time
 
+  // What epoll has no room for, until it has: the kernel counts for all processes of a user together, and what runs in
+  // a sandbox can use up all that there is.
+  struct Polled {
+    int fd;
+    std::uint32_t events;
+    void* data;
+  };
+  std::vector<Polled> polled;
+
   // The turn's events, so that a Watch that goes meanwhile is not called.
   std::array<epoll_event, kEventsPerTurn> events{};
   std::size_t event_count = 0, next_event = 0;
@@ -112,11 +123,48 @@ struct Loop::Impl {
 
   // The loop's own descriptors are told apart from Watches by pointing into the loop.
   void watch_own(UniqueFd& fd) {
-    epoll_event event{.events = EPOLLIN, .data = {.ptr = &fd}};
-    if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd.get(), &event) != 0) std::abort();
+    if (watch(fd.get(), EPOLLIN, &fd, false) != 0) std::abort();
+  }
+
+  // Answers 0 or an errno; never fails for what is watched already.
+  int watch(int fd, std::uint32_t wanted, void* data, bool is_watched) {
+    for (Polled& each : polled) {
+      if (each.data != data) continue;
+      each.events = wanted;
+      return 0;
+    }
+    epoll_event event{.events = wanted, .data = {.ptr = data}};
+    if (::epoll_ctl(epoll.get(), is_watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) == 0) return 0;
+    if (errno != ENOSPC) return errno;
+    polled.push_back({fd, wanted, data});
+    return 0;
+  }
+
+  void unwatch(int fd, const void* data) {
+    const auto gone = std::erase_if(polled, [&](const Polled& each) { return each.data == data; });
+    if (gone == 0) ::epoll_ctl(epoll.get(), EPOLL_CTL_DEL, fd, nullptr);
+  }
+
+  std::size_t look_by_poll(int timeout) {
+    const Polled first = polled.front();
+    epoll_event event{.events = first.events, .data = {.ptr = first.data}};
+    if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, first.fd, &event) == 0) polled.erase(polled.begin());
+    std::vector<pollfd> fds = {{epoll.get(), POLLIN, 0}};
+    for (const Polled& each : polled) fds.push_back({each.fd, static_cast<short>(each.events), 0});
+    if (::poll(fds.data(), fds.size(), timeout) <= 0) return 0;
+    // Half of the places, so that both get on, beginning with another one each time.
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < polled.size() && count < events.size() / 2; ++i) {
+      const std::size_t at = (turns + i) % polled.size();
+      const auto ready = static_cast<std::uint32_t>(fds[at + 1].revents);
+      if (ready != 0) events.at(count++) = {.events = ready, .data = {.ptr = polled[at].data}};
+    }
+    const int others = ::epoll_wait(epoll.get(), events.data() + count, static_cast<int>(events.size() - count), 0);
+    return count + static_cast<std::size_t>(std::max(others, 0));
   }
 
   std::size_t look(int timeout) {
+    if (!polled.empty()) return look_by_poll(timeout);
     const int count = ::epoll_wait(epoll.get(), events.data(), static_cast<int>(events.size()), timeout);
     return count > 0 ? static_cast<std::size_t>(count) : 0;
   }
@@ -285,8 +333,7 @@ void Loop::wake_after(Millis delay, std::coroutine_handle<> waiter) {
 
 int Watch::Impl::arm(std::uint32_t events) {
   if (is_registered && (events & ~armed) == 0) return 0;
-  epoll_event event{.events = armed | events, .data = {.ptr = this}};
-  if (::epoll_ctl(loop.epoll.get(), is_registered ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd.get(), &event) != 0) return errno;
+  if (const int error = loop.watch(fd.get(), armed | events, this, is_registered); error != 0) return error;
   armed |= events;
   is_registered = true;
   return 0;
@@ -294,9 +341,12 @@ int Watch::Impl::arm(std::uint32_t events) {
 
 void Watch::Impl::disarm() {
   armed = wanted();
-  epoll_event event{.events = armed, .data = {.ptr = this}};
   const bool stays = is_waited_for();
-  ::epoll_ctl(loop.epoll.get(), stays ? EPOLL_CTL_MOD : EPOLL_CTL_DEL, fd.get(), &event);
+  if (stays) {
+    loop.watch(fd.get(), armed, this, true);
+  } else {
+    loop.unwatch(fd.get(), this);
+  }
   is_registered = stays;
 }
 
@@ -330,7 +380,7 @@ Watch::~Watch() {
   impl_->before->behind = impl_->behind;
   impl_->behind->before = impl_->before;
   // Closing is not enough: epoll keeps a descriptor as long as any copy of it is open.
-  if (impl_->is_registered) ::epoll_ctl(impl_->loop.epoll.get(), EPOLL_CTL_DEL, impl_->fd.get(), nullptr);
+  if (impl_->is_registered) impl_->loop.unwatch(impl_->fd.get(), impl_.get());
   impl_->loop.forget(impl_.get());
 }
 
@@ -347,7 +397,7 @@ int Watch::fd() const { return impl_->fd.get(); }
 void Watch::Wait::await_suspend(std::coroutine_handle<> handle) {
   waiter = handle;
   watch.impl_->wait_for(what) = this;
-  // Registered when the Watch was opened: changing what it is registered for does not fail.
+  // What could be watched when the Watch was opened can be watched again.
   watch.impl_->arm(watch.impl_->wanted());
 }
 

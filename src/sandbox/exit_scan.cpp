@@ -15,6 +15,8 @@
 #include "os/paths.h"
 #include "sandbox/git_config.h"
 #include "sandbox/git_files.h"
+#include "sandbox/git_index.h"
+#include "sandbox/git_state.h"
 #include "sandbox/held_directory.h"
 #include "sandbox/protected_names.h"
 #include "sandbox/scan_baseline.h"
@@ -31,11 +33,11 @@ using Behind = ScanBaseline::Behind;
 using Origin = ScanBaseline::Origin;
 
 // Git goes on from there, or writes there, by names of its own. A bare repository may also have work trees in it.
-bool is_for_git(const std::string& below, std::string_view name) {
-  if (below.find('/') == std::string::npos) return is_one_of(kGitDirectories, name);
+bool is_for_git(const std::string& git, const std::string& below, std::string_view name) {
+  if (below.find('/') == std::string::npos) return git.ends_with("/.git") || is_one_of(kGitDirectories, name);
   // Objects are many, and named by what is in them.
-  const bool is_of_objects = below.starts_with("objects/") || below.starts_with("lfs/objects/");
-  return !is_of_objects || below == "objects/info" || below == "objects/pack";
+  constexpr std::size_t kLooseName = 2;
+  return parent_of(below) != "objects" || name.size() != kLooseName;
 }
 
 // As git makes them with core.preferSymlinkRefs. Such a link leads down, to what is looked at as it is.
@@ -302,19 +304,23 @@ class Scanner {
   // Git writes through links, and takes what they lead to for its own, but makes none. All of them are found before
   // anything gets another name. Submodules have any names, and are in each other.
   void check_git_directory(const std::string& git) {
-    std::vector<std::string> links, nests, repositories, later;
+    std::vector<std::string> links, states, nests, repositories, later;
     const auto below = [&](const std::string& path) { return path.substr(git.size() + 1); };
+    const auto note = [&](const WalkEntry& entry) {
+      if (entry.type == DT_LNK) links.push_back(entry.path);
+      if (entry.type == DT_REG && is_git_state(below(entry.path))) states.push_back(entry.path);
+      if (entry.name == "HEAD" && parent_of(entry.path) != git) repositories.push_back(parent_of(entry.path));
+    };
     search(git, later, [&](const WalkEntry& entry) {
       const bool is_nest = below(entry.path) == "modules" || below(entry.path) == "worktrees";
-      if (entry.type == DT_LNK) links.push_back(entry.path);
+      note(entry);
       if (entry.type == DT_DIR && is_nest) nests.push_back(entry.path);
-      return !is_nest && is_for_git(below(entry.path), entry.name);
+      return !is_nest && is_for_git(git, below(entry.path), entry.name);
     });
     for (const std::string& nest : nests) {
       later.clear();
       search(nest, later, [&](const WalkEntry& entry) {
-        if (entry.type == DT_LNK) links.push_back(entry.path);
-        if (entry.name == "HEAD") repositories.push_back(parent_of(entry.path));
+        note(entry);
         return true;
       });
     }
@@ -323,6 +329,11 @@ class Scanner {
       in_directory(path, [&](const HeldDirectory& directory) {
         if (is_bare_repository(directory.fd()) && checked_.insert(path).second) check_parts(directory);
       });
+    }
+    for (const std::string& path : states) {
+      if (is_late()) return;
+      at(path,
+         [&](const HeldDirectory& directory, const std::string& name) { check_state(directory, name, below(path)); });
     }
     for (const std::string& link : links) {
       if (is_late()) return;
@@ -343,7 +354,6 @@ class Scanner {
     check_hooks(git, "hooks");
     check_commondir(git);
     for (const char* name : {"config", "config.worktree"}) check_config(git, name);
-    check_rebase(git);
   }
 
   void check_hooks(const HeldDirectory& directory, const std::string& name) {
@@ -380,17 +390,23 @@ class Scanner {
     if (common && os::is_within(*common, root_.path())) check_repository(*common);
   }
 
-  // "git rebase --continue" runs what the list says; "git am --continue" (rebase-apply) and "git cherry-pick
-  // --continue" (sequencer) refuse commands in theirs.
-  void check_rebase(const HeldDirectory& git) {
-    const auto rebase = git.look_at("rebase-merge") ? open(git.path_of("rebase-merge")) : std::nullopt;
-    if (rebase && rebase->look_at("git-rebase-todo")) check_todo(*rebase, "git-rebase-todo");
+  // Only what changed: an index is large, and read whenever git is used.
+  void check_state(const HeldDirectory& directory, const std::string& name, const std::string& below) {
+    if (baseline_.origin_by_time(directory, name) == Origin::old) return;
+    const auto content = read_small_file_at(directory.fd(), name.c_str(), kMaxGitStateBytes);
+    const GitState state = content ? judge_git_state(below, *content, name_bytes_of(directory)) : GitState::leads_away;
+    if (state == GitState::leads_away) set_aside(directory, name);
+    if (state == GitState::may_run) suspect(directory.path_of(name));
   }
 
-  void check_todo(const HeldDirectory& directory, const std::string& name) {
-    if (baseline_.origin_by_time(directory, name) == Origin::old) return;
-    const auto text = read_small_file_at(directory.fd(), name.c_str());
-    if (!text || has_command(*text)) suspect(directory.path_of(name));
+  // As the configuration says that git would use there.
+  std::size_t name_bytes_of(const HeldDirectory& git) const {
+    const auto text = read_small_file_at(git.fd(), "commondir");
+    const auto common = text ? os::real_path(commondir_target(*text, git.path())) : std::nullopt;
+    const bool is_inside = common && os::is_within(*common, root_.path());
+    const auto holder = is_inside ? root_.open_inside(*common) : std::nullopt;
+    const auto config = read_small_file_at(holder ? holder->fd() : git.fd(), "config", kMaxGitConfigBytes);
+    return name_bytes_in(config.value_or(""));
   }
 
   void check_config(const HeldDirectory& directory, const std::string& name) {
@@ -455,18 +471,6 @@ std::vector<std::string> ScanReport::sentences() const {
   for (const std::string& path : suspicious) all.push_back("new, and may run code on the host: " + path);
   all.insert(all.end(), notes.begin(), notes.end());
   return all;
-}
-
-bool has_command(std::string_view todo) {
-  constexpr std::string_view kBlanks = " \t";
-  while (!todo.empty()) {
-    std::string_view line = todo.substr(0, todo.find('\n'));
-    todo.remove_prefix(std::min(line.size() + 1, todo.size()));
-    line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
-    const std::string_view word = line.substr(0, line.find_first_of(kBlanks));
-    if ((word == "exec" || word == "x") && word.size() < line.size()) return true;
-  }
-  return false;
 }
 
 ScanReport scan_at_exit(const Findings& at_launch) {

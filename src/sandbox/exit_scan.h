@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "sandbox/protect.h"
@@ -23,7 +22,8 @@ struct ScanReport {
 // still in its place is left alone, and so are links that lead where they led. In the rest, hooks that are not samples,
 // forged common directories, links in git directories and pointers to where git itself puts none are renamed to
 // "<name>.quarantined", configuration keys off the allow-list are taken out (the original stays as config.quarantined).
-// Settings that are new are only named, and so is what is left to do of a rebase, if a command is in it.
+// The same happens to an index that names files outside of its work tree, and to other files that lead git away
+// (git_state.h). Settings that are new are only named, and so is what is left to do of a rebase, if a command is in it.
 //
 // Where not everything that was there at launch is known, what did not change since is left alone, and what did not
 // change itself but may have been moved is only named. A directory that its mode closes is opened to its owner.
@@ -31,8 +31,5 @@ struct ScanReport {
 // Other sandboxes may change the workspace meanwhile: nothing is ever reached through a link, and nothing outside the
 // workspace is touched.
 ScanReport scan_at_exit(const Findings& at_launch);
-
-// Whether git would run a command of this list (git-rebase-todo) when the rebase goes on.
-bool has_command(std::string_view todo);
 
 }  // namespace sallyport::sandbox

@@ -105,6 +105,8 @@ inline constexpr auto kCommandRules = std::to_array<FilterRule>({
     SALLYPORT_REFUSED(io_uring_setup, "kernel-interfaces"),
     SALLYPORT_REFUSED(io_uring_enter, "kernel-interfaces"),
     SALLYPORT_REFUSED(io_uring_register, "kernel-interfaces"),
+    // The machine has so many of these requests for all of its users; who is refused does without.
+    {SYS_io_setup, "io_setup", ENOSYS, false, "kernel-interfaces"},
     SALLYPORT_REFUSED(bpf, "kernel-interfaces"),
     SALLYPORT_REFUSED(perf_event_open, "kernel-interfaces"),
     SALLYPORT_REFUSED(userfaultfd, "kernel-interfaces"),

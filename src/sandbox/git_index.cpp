@@ -1,6 +1,9 @@
 #include "sandbox/git_index.h"
 
+#include <strings.h>
 #include <sys/stat.h>
+
+#include <algorithm>
 
 #include "os/paths.h"
 #include "sandbox/git_config.h"
@@ -12,7 +15,8 @@ namespace {
 
 constexpr std::size_t kHeader = 12;
 constexpr std::size_t kStatBytes = 40;  // times, ids and size, before the blob's name
-constexpr std::uint16_t kHasMoreFlags = 0x4000;
+constexpr std::uint32_t kHasMoreFlags = 0x4000;
+constexpr std::uint32_t kLongName = 0xfff;  // its length, or that it is at least that
 // Hashed at one launch. Somebody waits, and an earlier sandbox may have made the files.
 constexpr std::size_t kMaxHashedBytes = 16U << 20;
 
@@ -33,14 +37,74 @@ std::optional<std::size_t> dropped(std::string_view index, std::size_t& at) {
   return std::nullopt;
 }
 
+// Calls with each path and where its entry stands; where the last one ends, or nothing if git would be at odds with us.
+template <typename Visit>
+std::optional<std::size_t> read_entries(std::string_view index, std::size_t at, std::uint32_t count,
+                                        std::size_t name_bytes, const Visit& visit) {
+  const std::uint32_t version = big_endian(index, 4, 4);
+  const std::size_t flags_at = kStatBytes + name_bytes;
+  std::string path;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    std::size_t name = at + flags_at + 2;
+    if (name >= index.size()) return std::nullopt;
+    const std::uint32_t flags = big_endian(index, at + flags_at, 2);
+    if ((flags & kHasMoreFlags) != 0) name += 2;
+    if ((flags & kHasMoreFlags) != 0 && version == 2) return std::nullopt;
+    std::size_t kept = 0;
+    if (version == 4) {
+      const auto drop = dropped(index, name);
+      if (!drop || (i > 0 && *drop > path.size())) return std::nullopt;
+      kept = i > 0 ? path.size() - *drop : 0;  // git forgets the path before a block
+    }
+    const std::size_t end = index.find('\0', name);
+    if (end == std::string_view::npos) return std::nullopt;
+    path.resize(kept);
+    path.append(index.substr(name, end - name));
+    // Git takes this length, where it is one, and not the end that we found.
+    if ((flags & kLongName) != kLongName && (flags & kLongName) != path.size()) return std::nullopt;
+    visit(path, at);
+    at = version == 4 ? end + 1 : at + ((end - at + 8) & ~std::size_t{7});
+  }
+  return at;
+}
+
 // Behind the entries: four letters, a length, that many bytes; then the index's own hash.
-std::string base_name(std::string_view index, std::size_t at, std::size_t name_bytes) {
+template <typename Visit>
+void read_extensions(std::string_view index, std::size_t at, std::size_t name_bytes, const Visit& visit) {
   while (at + 8 + name_bytes <= index.size()) {
     const std::size_t length = big_endian(index, at + 4, 4);
-    if (index.substr(at, 4) == "link" && length >= name_bytes) return std::string(index.substr(at + 8, name_bytes));
+    visit(index.substr(at, 4), index.substr(at + 8, length));
     at += 8 + length;
   }
-  return {};
+}
+
+bool is_readable(std::string_view index) {
+  if (index.size() < kHeader || !index.starts_with(kIndexSignature)) return false;
+  const std::uint32_t version = big_endian(index, 4, 4);
+  return version >= 2 && version <= 4;
+}
+
+// Where the extensions begin is also said at the end, for whoever reads them beside the entries. Git believes it.
+bool is_end_of_entries(std::string_view index, std::size_t end, std::size_t name_bytes) {
+  for (const std::size_t hash_bytes : {kSha1Bytes, name_bytes}) {
+    const std::size_t behind = 8 + 4 + hash_bytes + name_bytes;
+    if (index.size() < behind) continue;
+    const std::size_t at = index.size() - behind;
+    if (index.substr(at, 4) == "EOIE" && big_endian(index, at + 8, 4) != end) return false;
+  }
+  return true;
+}
+
+bool is_in_tree(std::string_view path) {
+  if (path.empty()) return true;                   // in the place of one of the base of a split index
+  if (path.ends_with('/')) path.remove_suffix(1);  // a directory that is not checked out
+  for (std::size_t at = 0; at <= path.size();) {
+    const std::size_t end = std::min(path.find('/', at), path.size());
+    const std::string part(path.substr(at, end - at));
+    if (part.empty() || part == "." || part == ".." || ::strcasecmp(part.c_str(), ".git") == 0) return false;
+    at = end + 1;
+  }
+  return true;
 }
 
 std::string hex(std::string_view bytes) {
@@ -58,45 +122,49 @@ bool exists(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0;
 }
 
-std::size_t name_bytes_of(const std::string& common) {
-  const GitConfig config = read_git_config(read_small_file(common + "/config").value_or(""));
-  for (const GitSetting& setting : config.settings) {
-    if (setting.key == "extensions.objectformat" && setting.value == "sha256") return kSha256Bytes;
-  }
-  return kSha1Bytes;
-}
-
 }  // namespace
 
-std::optional<GitIndex> parse_index(std::string_view index, std::size_t name_bytes) {
-  if (index.size() < kHeader || !index.starts_with("DIRC")) return std::nullopt;
-  const std::uint32_t version = big_endian(index, 4, 4);
-  const std::uint32_t count = big_endian(index, 8, 4);
-  if (version < 2 || version > 4) return std::nullopt;
-  const std::size_t flags = kStatBytes + name_bytes;
-  GitIndex found;
-  std::string path;
-  std::size_t at = kHeader;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    std::size_t name = at + flags + 2;
-    if (name >= index.size()) return std::nullopt;
-    if (version >= 3 && (big_endian(index, at + flags, 2) & kHasMoreFlags) != 0) name += 2;
-    std::size_t kept = 0;
-    if (version == 4) {
-      const auto drop = dropped(index, name);
-      if (!drop || *drop > path.size()) return std::nullopt;
-      kept = path.size() - *drop;
-    }
-    const std::size_t end = index.find('\0', name);
-    if (end == std::string_view::npos) return std::nullopt;
-    path.resize(kept);
-    path.append(index.substr(name, end - name));
-    // Without a path it replaces an entry of the base of a split index: that one's content has changed.
-    if (!path.empty()) found.names.try_emplace(path, index.substr(at + kStatBytes, name_bytes));
-    at = version == 4 ? end + 1 : at + ((end - at + 8) & ~std::size_t{7});
+std::size_t name_bytes_in(std::string_view config) {
+  std::size_t bytes = kSha1Bytes;
+  for (const GitSetting& setting : read_git_config(config).settings) {
+    if (setting.key == "extensions.objectformat") bytes = setting.value == "sha256" ? kSha256Bytes : kSha1Bytes;
   }
-  found.base = base_name(index, at, name_bytes);
+  return bytes;
+}
+
+std::optional<GitIndex> parse_index(std::string_view index, std::size_t name_bytes) {
+  if (!is_readable(index)) return std::nullopt;
+  GitIndex found;
+  const auto end =
+      read_entries(index, kHeader, big_endian(index, 8, 4), name_bytes, [&](const std::string& path, std::size_t at) {
+        // Without a path it replaces an entry of the base of a split index: that one's
+        // content has changed.
+        if (path.empty()) return;
+        found.names.try_emplace(path, index.substr(at + kStatBytes, name_bytes));
+      });
+  if (!end) return std::nullopt;
+  read_extensions(index, *end, name_bytes, [&](std::string_view kind, std::string_view data) {
+    if (kind == "link" && data.size() >= name_bytes) found.base = data.substr(0, name_bytes);
+  });
   return found;
+}
+
+bool is_index_in_tree(std::string_view index, std::size_t name_bytes) {
+  if (!is_readable(index)) return false;
+  bool is_fine = true;
+  const auto look = [&](const std::string& path, std::size_t) { is_fine = is_fine && is_in_tree(path); };
+  const auto end = read_entries(index, kHeader, big_endian(index, 8, 4), name_bytes, look);
+  if (!end || !is_end_of_entries(index, *end, name_bytes)) return false;
+  // Large ones are read in blocks, by several threads: a version, and for each where it is and how many entries it has.
+  std::uint32_t left = big_endian(index, 8, 4);
+  read_extensions(index, *end, name_bytes, [&](std::string_view kind, std::string_view data) {
+    for (std::size_t at = 4; kind == "IEOT" && at + 8 <= data.size() && is_fine; at += 8) {
+      const std::uint32_t count = big_endian(data, at + 4, 4);
+      is_fine = count <= left && read_entries(index, big_endian(data, at, 4), count, name_bytes, look) && is_fine;
+      left -= std::min(left, count);
+    }
+  });
+  return is_fine;
 }
 
 struct TrackedFiles::Repository {
@@ -150,7 +218,7 @@ bool TrackedFiles::read_index(const std::string& git, Repository& repository) co
   if (!exists(git + "/index")) return true;  // nothing was ever added
   const auto target = commondir_target(git);
   const auto common = target ? os::real_path(*target) : std::nullopt;
-  repository.name_bytes = name_bytes_of(common.value_or(git));
+  repository.name_bytes = name_bytes_in(read_small_file(common.value_or(git) + "/config").value_or(""));
   const auto read = [&](const std::string& file) -> std::optional<GitIndex> {
     const auto bytes = read_small_file(git + "/" + file);
     return bytes ? parse_index(*bytes, repository.name_bytes) : std::nullopt;

@@ -22,6 +22,14 @@ struct GitIndex {
 // Versions 2 to 4; nothing if it cannot be understood. `name_bytes`: as the repository's hash has them.
 std::optional<GitIndex> parse_index(std::string_view index, std::size_t name_bytes);
 
+// Whether all paths of an index, in every way that git may read it, lie in the work tree and in no git directory. Git
+// sees to that when it adds one, and then writes to wherever the index says.
+bool is_index_in_tree(std::string_view index, std::size_t name_bytes);
+inline constexpr std::string_view kIndexSignature = "DIRC";
+
+// How long the names of objects are in a repository with this configuration.
+std::size_t name_bytes_in(std::string_view config);
+
 enum class Tracking : std::uint8_t {
   untracked,
   same,        // tracked, and its content is what git has

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
+#include <cstdio>
 #include <cstring>
 
 #include "sandbox/child.h"
@@ -122,6 +124,21 @@ void add_devices(const Plan& plan, int root, const Reporter& reporter) {
   }
 }
 
+// Of what a user may have on the host, this sandbox may have half.
+void halve(int proc, const char* all, const char* own) {
+  char text[32] = {};
+  const int file = ::openat(proc, all, O_RDONLY | O_CLOEXEC);
+  const ssize_t length = file < 0 ? -1 : ::read(file, text, sizeof(text) - 1);
+  ::close(file);
+  std::uint64_t value = 0;
+  for (ssize_t i = 0; i < length && text[i] >= '0' && text[i] <= '9'; ++i) {
+    value = value * 10 + static_cast<std::uint64_t>(text[i] - '0');
+  }
+  char half[32];
+  std::snprintf(half, sizeof(half), "%llu", static_cast<unsigned long long>(value / 2));
+  if (value > 1) (void)write_whole(proc, own, half);
+}
+
 void add_own_file_systems(const Plan& plan, int root, const Reporter& reporter) {
   constexpr unsigned kBare = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
   const int proc = make_file_system("proc", {}, kBare);
@@ -130,14 +147,16 @@ void add_own_file_systems(const Plan& plan, int root, const Reporter& reporter) 
   if (!plan.pid_max.empty()) {
     reporter.must(Step::limits, write_whole(proc, "sys/kernel/pid_max", plan.pid_max.c_str()));
   }
-  // The host's user has 128 for everything, and its own programs need some. Older kernels count otherwise.
-  (void)write_whole(proc, "sys/user/max_inotify_instances", "64");
+  // The host's user has so many for everything, and its own programs need some. Older kernels count otherwise.
+  halve(proc, "sys/fs/inotify/max_user_instances", "sys/user/max_inotify_instances");
+  halve(proc, "sys/fs/inotify/max_user_watches", "sys/user/max_inotify_watches");
   if (plan.is_proc_read_only) reporter.must(Step::proc, set_attributes(proc, MOUNT_ATTR_RDONLY, false));
   reporter.must(Step::proc, ::mkdirat(root, "proc", 0555));
   reporter.must(Step::proc, attach(proc, root, "proc"));
   ::close(proc);
-  const int terminals =
-      make_file_system("devpts", {{"ptmxmode", "0666"}, {"mode", "620"}}, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+  // All sandboxes of a machine have three thousand.
+  const int terminals = make_file_system("devpts", {{"ptmxmode", "0666"}, {"mode", "620"}, {"max", "1024"}},
+                                         MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
   reporter.must(Step::terminals, terminals);
   reporter.must(Step::terminals, ::mkdirat(root, "dev/pts", 0755));
   reporter.must(Step::terminals, attach(terminals, root, "dev/pts"));

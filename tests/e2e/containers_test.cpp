@@ -230,6 +230,27 @@ TEST_F(Containers, WhoWaitsForALaunchWhenTheWardenStopsIsToldAndTheContainerIsSt
   EXPECT_TRUE(eventually([&] { return states_of("kept", later) == Names{"running"}; }));
 }
 
+// As a sandbox of the directory above could do it. A link that is named is meant; one that comes later is not.
+TEST_F(Containers, AreNotStartedAgainWhereALinkHasTakenThePlaceOfTheirWorkspace) {
+  const std::string below = workspace() + "/below", named = daemon().root() + "/named";
+  std::filesystem::create_directories(below);
+  std::filesystem::create_directory_symlink(below, named);
+  {
+    Client client = connect();
+    const auto made =
+        client.call("container.create", R"({"config":{"name":"kept","restart":true,"workspace":")" + named + R"("}})");
+    ASSERT_TRUE(made && !made->error);
+    EXPECT_EQ(made->result.get("workspace").as_string(), below);
+  }
+  daemon().kill_now();
+  std::filesystem::rename(below, below + ".moved");
+  std::filesystem::create_directory_symlink("/usr", below);
+  ASSERT_TRUE(daemon().start());
+  Client client = connect();
+  EXPECT_TRUE(eventually([&] { return daemon().log().find("cannot restart a container") != std::string::npos; }));
+  EXPECT_NE(states_of("kept", client), Names{"running"});
+}
+
 // Each stop comes before what the last warden left is forgotten: it must not be started for each of them.
 TEST_F(Containers, AreStartedAgainOnceHoweverOftenTheWardenStopsMeanwhile) {
   {

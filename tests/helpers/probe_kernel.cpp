@@ -68,6 +68,11 @@ int io_uring(const Arguments&) {
   return judge(::syscall(SYS_io_uring_setup, 4, parameters));
 }
 
+int asynchronous_io(const Arguments&) {
+  unsigned long context = 0;
+  return judge(::syscall(SYS_io_setup, 1, &context));
+}
+
 #ifdef __x86_64__
 // The same call through the 32-bit entry and with the x32 bit: a filter for one ABI misses both.
 int io_uring_i386(const Arguments&) {
@@ -180,6 +185,7 @@ constexpr Attack kAttacks[] = {
     {"chroot", 0, change_root},
     {"pivot-root", 0, pivot},
     {"io-uring", 0, io_uring},
+    {"aio", 0, asynchronous_io},
 #ifdef __x86_64__
     {"io-uring-i386", 0, io_uring_i386},
     {"getpid-i386", 0, getpid_i386},

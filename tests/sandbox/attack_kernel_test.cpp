@@ -264,6 +264,16 @@ TEST_P(KernelAttack, ConnectsToSocketFilesOfTheHost) {
   }
 }
 
+TEST_P(KernelAttack, TakesTheMachinesPlacesForAsynchronousRequests) { EXPECT_TRUE(is_refused(attack({"aio"}))); }
+
+TEST_P(KernelAttack, TakesAllThatItsUserMayWatchAndAllTerminals) {
+  const Outcome outcome = shell(
+      "for what in instances watches; do "
+      "echo $(($(cat /proc/sys/fs/inotify/max_user_$what) / 2 - $(cat /proc/sys/user/max_inotify_$what))); done; "
+      "grep -o max=1024 /proc/mounts");
+  EXPECT_EQ(outcome.output, "0\n0\nmax=1024\n");
+}
+
 TEST_P(KernelAttack, ForksWithoutEnd) { EXPECT_TRUE(is_refused(attack({"fork-bomb", "3000"}))); }
 
 TEST_P(KernelAttack, TakesMoreMemoryThanItsLimit) {

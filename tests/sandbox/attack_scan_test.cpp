@@ -10,6 +10,7 @@
 
 #include "fixture.h"
 #include "sandbox/exit_scan.h"
+#include "sandbox/git_state.h"
 
 namespace sallyport::sandbox {
 namespace {
