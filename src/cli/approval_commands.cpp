@@ -1,4 +1,5 @@
 // sallyport approvals [ls | show | approve | deny]
+#include <termios.h>
 #include <unistd.h>
 
 #include <iostream>
@@ -138,6 +139,8 @@ Status go_through(const Context& context) {
     std::string line;
     // Whatever else is said is no answer: the next one must not land on another question.
     do {
+      // Nor what was typed before this one was shown.
+      ::tcflush(STDIN_FILENO, TCIFLUSH);
       std::cout << "approve (a), deny (d), skip (enter), quit (q)? " << std::flush;
       if (!std::getline(std::cin, line) || line == "q") return ok();
     } while (!line.empty() && line != "a" && line != "d");

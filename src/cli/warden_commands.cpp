@@ -128,8 +128,15 @@ Status check_no_stream(std::string_view json) {
 // JSON whatever the output format.
 Status call(Context& context, const CallArguments& arguments) {
   std::string params = arguments.params;
-  if (params == "-") params.assign(std::istreambuf_iterator<char>(std::cin), {});
   context.wants_json = true;
+  if (params == "-") {
+    params.resize(wire::kMaxFrameBytes);
+    std::cin.read(params.data(), static_cast<std::streamsize>(params.size()));
+    params.resize(static_cast<std::size_t>(std::cin.gcount()));
+    if (params.size() == wire::kMaxFrameBytes) {
+      return wrong_usage(context, "the parameters are larger than a message can be: 1 MiB");
+    }
+  }
   if (!params.empty()) {
     wire::Decoder decoder;
     const auto parsed = decoder.parse(params);

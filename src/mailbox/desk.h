@@ -51,6 +51,7 @@ class Desk {
   // Names of files that were read and are on their way into the ledger.
   std::unordered_set<std::string> accepting;
   std::size_t waiting = 0;     // for a review
+  std::size_t running = 0;     // programs of its signals
   std::int64_t requests = 0;   // of tier 2 in the journal, tombstones included
   std::uint64_t accepted = 0;  // since the warden started, as the next
   std::uint64_t refused = 0, suppressed = 0;

@@ -23,6 +23,12 @@ ledger::Digest hash_of(std::string_view signal, std::string_view payload) {
   return wire::sha256(as_bytes(both));
 }
 
+// Counts a program of a signal until nobody holds it any more.
+std::shared_ptr<Desk> count_run(const std::shared_ptr<Desk>& desk) {
+  ++desk->running;
+  return {desk.get(), [desk](Desk*) { --desk->running; }};
+}
+
 Error denied(const Judgement& judgement) {
   const std::string rule = judgement.rule.empty() ? "" : judgement.rule + ": ";
   return Error::make(Code::policy_denied, "policy does not allow this signal", rule + judgement.why);
@@ -94,6 +100,12 @@ bool Flow::may_record(Desk& desk) const {
   return rate.is_allowed;
 }
 
+bool Flow::is_busy(const Desk& desk, std::string_view signal) const {
+  if (desk.running < kMaxRunning) return false;
+  const auto found = find_signal(signal);
+  return found != nullptr && found->command;
+}
+
 Result<Flow::Arrival> Flow::examine(Desk& desk, std::string_view name, std::string_view request_id, wire::Value payload,
                                     const std::string& id_of_signal, const Origin& origin) {
   const auto found = signals_.find(name);
@@ -125,6 +137,11 @@ Result<Flow::Arrival> Flow::examine(Desk& desk, std::string_view name, std::stri
     }
     if (is_reviewed && desk.waiting >= kMaxWaiting) {
       return Error::make(Code::rate_limited, "too many requests of this container wait for a review");
+    }
+    if (!is_reviewed && is_busy(desk, name)) {
+      Error error = Error::make(Code::rate_limited, "too many programs of this container's signals are running");
+      error.retryable = true;
+      return error;
     }
     arrival.counted = judgement.limits;
     if (arrival.counted.empty() && arrival.signal->tier == 1) arrival.counted = {{arrival.signal->name, kSignalRate}};
@@ -207,6 +224,7 @@ Task<Status> Flow::take_in(std::shared_ptr<Desk> desk, Arrival arrival, std::opt
   std::optional<ledger::Accepted> result;
   const bool is_reviewed = arrival.row.is_open && arrival.row.state != state::kExecuting;
   if (is_reviewed) ++desk->waiting;
+  if (arrival.permit && arrival.signal->command) arrival.run = count_run(desk);
   ipc::OneShot<Status> done;
   ledger::Submission submission;
   submission.work = [&](ledger::Transaction& transaction) -> Status {
@@ -256,6 +274,7 @@ void Flow::proceed(const std::shared_ptr<Desk>& desk, ledger::Accepted accepted,
   request->row = std::move(row);
   request->signal = arrival.signal;
   request->desk = desk;
+  request->run = std::move(arrival.run);
   if (waiter) request->waiters.push_back(std::move(*waiter));
   pending_.emplace(request->row.key, request);
   drive(request, std::move(arrival.permit));
@@ -303,14 +322,16 @@ Fire Flow::drive(std::shared_ptr<Request> request, std::optional<Permit> permit)
     // What was granted under another policy is not done: it is reviewed again, as far as that is needed now.
     Entry changed = entry(Stage::event, request->row);
     changed.rule = "approved: the policy changed before it was begun";
-    const Edge back{.from = state::kExecuting, .to = state::kApproved, .human = ""};
+    const Edge back{.from = state::kExecuting, .to = state::kApproved, .deputy = "", .human = ""};
     const Status is_back = co_await step(*request, back, std::move(changed));
     if (!is_back || request->is_gone) co_return;
     ++request->desk->waiting;
   }
   fault_point("executing");
+  if (!request->run && request->signal->command) request->run = count_run(request->desk);
   auto outcome = co_await act(*permit, *request);
   fault_point("acted");
+  if (std::exchange(request->run, nullptr) && on_room) on_room(request->row.key.container);
   // Fails only when the warden stops: the next one finds the request where the journal has it.
   [[maybe_unused]] const Status finished = co_await finish(request, std::move(outcome), std::move(by));
 }

@@ -41,7 +41,8 @@ struct Request {
   ledger::JournalRow row;
   std::shared_ptr<const Signal> signal;  // null: the table has it no more
   std::shared_ptr<Desk> desk;
-  std::string agreed_under;                                // the policy that the human of the row was asked under
+  std::shared_ptr<Desk> run;                               // one of its desk's running programs, if it is one
+  std::string agreed_under;                                // the policy that the row's reviewers were asked under
   std::shared_ptr<ipc::OneShot<approval::Verdict>> asked;  // while somebody reviews it
   struct Waiter {
     Waiter(std::shared_ptr<ipc::OneShot<std::string>> to, bool interim)
@@ -75,7 +76,12 @@ class Flow {
     std::optional<Error> denial;
     std::vector<ledger::Limit> counted;  // the rates that it was counted under
     std::string counts_as;
+    std::shared_ptr<Desk> run;
   };
+  // Whether this signal would start one program too many: then nothing is taken in before one has ended.
+  bool is_busy(const Desk& desk, std::string_view signal) const;
+  // Runs when one has ended.
+  std::function<void(const std::string& container)> on_room;
   // `id_of_signal` names the row of one that has no id. Everything that makes it an error is said to the
   // sender and changes nothing.
   Result<Arrival> examine(Desk& desk, std::string_view signal, std::string_view request_id, wire::Value payload,

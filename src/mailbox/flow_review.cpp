@@ -33,9 +33,15 @@ Task<Result<Permit>> Flow::review(Request& request) {
   wire::Decoder decoder;
   for (;;) {
     JournalRow& row = request.row;
-    // What runs is what is configured now, and what a human said was said about that.
+    // What runs is what is configured now, and reviewers must have agreed to that. Under which policy those whom an
+    // earlier warden asked did so nobody knows: a human's answer is found again by whoever asked, a deputy is asked
+    // again.
     request.signal = find_signal(row.subject);
-    if (request.agreed_under != parts_.judge.policy_hash()) row.human.clear();
+    if (const std::string policy = parts_.judge.policy_hash(); request.agreed_under != policy) {
+      request.agreed_under = policy;
+      row.deputy.clear();
+      row.human.clear();
+    }
     if (request.signal == nullptr) co_return Error::make(Code::method_not_found, "no such signal");
     const Principal who = Principal::container(row.key.container);
     CO_TRY(const wire::Document document, decoder.parse(row.payload.empty() ? "null" : row.payload));
@@ -98,7 +104,7 @@ Task<std::optional<Error>> Flow::ask_deputy(Request& request) {
   fault_point("deputy_said");
   if (request.is_gone) co_return Error::make(Code::cancelled, "the request was given up");
   Entry said = entry(Stage::event, row);
-  Edge edge{.from = state::kDeputyWait, .to = state::kApproved, .deputy = verdict.by};
+  Edge edge{.from = state::kDeputyWait, .to = state::kApproved};
   said.rule = "approved: " + verdict.by;
   if (verdict.kind == Verdict::Kind::modified) {
     wire::Decoder decoder;
@@ -120,6 +126,7 @@ Task<std::optional<Error>> Flow::ask_deputy(Request& request) {
     co_return std::nullopt;
   }
   if (verdict.kind != Verdict::Kind::approved) co_return refusal_of(verdict);
+  edge.deputy = verdict.by;
   const Status approved = co_await step(request, edge, std::move(said));
   fault_point("deputy_approved");
   if (!approved) co_return approved.error();
@@ -138,7 +145,6 @@ Task<std::optional<Error>> Flow::ask_human(Request& request) {
   }
   fault_point("human_wait");
   deliver_interim(request, "awaiting_human");
-  request.agreed_under = parts_.judge.policy_hash();
   const Verdict verdict = co_await ask(request, parts_.human);
   fault_point("human_said");
   if (request.is_gone) co_return Error::make(Code::cancelled, "the request was given up");
@@ -160,8 +166,6 @@ void Flow::resume(std::shared_ptr<Desk> desk, JournalRow row) {
   request->row = std::move(row);
   request->desk = std::move(desk);
   if (!pending_.emplace(request->row.key, request).second) return;
-  // What a human said counts as long as the question would have been open, and under its policy: whoever asked knows.
-  if (request->row.state != state::kExecuting) request->row.human.clear();
   const std::string& state = request->row.state;
   if (state == state::kUnknown) return deliver_interim(*request, state);
   if (state == state::kExecuting) {

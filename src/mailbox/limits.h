@@ -47,6 +47,9 @@ inline constexpr std::chrono::milliseconds kIdleLookEvery{20};
 
 // Requests of one container that wait for a review: more than a human would want to look at.
 inline constexpr std::size_t kMaxWaiting = 64;
+// Programs of signals that one container has running on the host. What else it sends lies in its mailbox until one has
+// ended; what comes over the door then is refused.
+inline constexpr std::size_t kMaxRunning = 16;
 // Requests of one container, ever; signals of tier 1 are none. Each leaves a tombstone, so that its id is never
 // accepted twice.
 inline constexpr std::int64_t kMaxRequests = 1'000'000;

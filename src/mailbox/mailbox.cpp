@@ -23,7 +23,9 @@ Mailbox::Mailbox(Parts parts, std::vector<Signal> signals, std::string quarantin
       intake_(
           parts.loop, parts.ledger, parts.log,
           {.look = [this](const std::string& container, const std::string& name) { return look(container, name); },
-           .on_fault = [this](const std::string& container, const std::string& why) { on_fault(container, why); }}) {}
+           .on_fault = [this](const std::string& container, const std::string& why) { on_fault(container, why); }}) {
+  flow_.on_room = [this](const std::string& container) { intake_.wake(container); };
+}
 
 Mailbox::~Mailbox() { close(); }
 
@@ -118,6 +120,7 @@ bool Mailbox::look(const std::string& container, const std::string& name) {
     return true;
   }
   auto& message = std::get<Message>(parsed);
+  if (flow_.is_busy(*desk, message.signal)) return false;
   // Without an id of its own, the very file is what must not be taken twice.
   const std::string id = "signal-" + std::to_string(taken->inode) + "-" + std::to_string(taken->changed_ns);
   auto arrival = flow_.examine(*desk, message.signal, message.request_id, message.payload, id, {});

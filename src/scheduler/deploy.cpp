@@ -23,12 +23,14 @@ Result<Deployment> find_deployment(const Deployments& deployments, wire::Value n
 }
 
 // Asks git whether the commit is there, with nothing of our environment, no hook, no replacement, and no way to
-// fetch what is missing.
+// fetch what is missing: older versions do not know GIT_NO_LAZY_FETCH, and what a repository's own configuration says
+// about a protocol comes before protocol.allow, but not before GIT_ALLOW_PROTOCOL.
 Program commit_check(const Deployment& deployment, const std::string& commit) {
-  return {.arguments = {kGit, "--no-replace-objects", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never",
-                        "-c", "safe.directory=*", "-C", deployment.repository, "cat-file", "-e", commit + "^{commit}"},
+  return {.arguments = {kGit, "--no-replace-objects", "-c", "core.hooksPath=/dev/null", "-c", "safe.directory=*", "-C",
+                        deployment.repository, "cat-file", "-e", commit + "^{commit}"},
           .environment = {"PATH=/usr/bin:/bin", "HOME=/nonexistent", "LANG=C", "GIT_CONFIG_NOSYSTEM=1",
-                          "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1"},
+                          "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1",
+                          "GIT_ALLOW_PROTOCOL="},
           .timeout = kGitTimeout};
 }
 

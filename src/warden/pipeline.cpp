@@ -241,7 +241,7 @@ Task<Reply> Pipeline::handle_audited(const Method& method, const Permit& permit,
                         recorded.error().detail);
 }
 
-// What a human said under another policy counts as if the question had been void.
+// What reviewers said under another policy counts as if the question had been void.
 Status Pipeline::check_agreed(const std::string& policy) const {
   if (policy.empty() || policy == host_.engine.policy_hash()) return ok();
   return Error::make(Code::approval_denied, "the policy changed before it was done");
@@ -316,7 +316,8 @@ Task<Result<policy::Granted>> Pipeline::review(const Method& method, policy::Dec
       matter.original = std::exchange(matter.payload, call.params().to_json());
     } else {
       CO_TRY(refusal(verdict));
-      granted.deputy = true;
+      // Under another policy it says nothing: it is asked again.
+      granted.deputy = matter.policy_hash == host_.engine.policy_hash();
     }
     // Anew: the parameters may be others now, and so may the policy.
     decision = host_.engine.consider(question_of(&method, context, call));
@@ -338,8 +339,8 @@ Task<Result<policy::Granted>> Pipeline::review(const Method& method, policy::Dec
     CO_TRY(refusal(verdict));
     CO_TRY(check_agreed(matter.policy_hash));
     granted.human = true;
-    agreed_under = matter.policy_hash;
   }
+  agreed_under = matter.policy_hash;
   call.on_cancel(nullptr);
   if (call.is_answered()) co_return Error::make(Code::cancelled, "the request ended before it was reviewed");
   co_return granted;

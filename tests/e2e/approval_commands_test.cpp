@@ -95,6 +95,33 @@ TEST_F(ApprovalCommands, OnATerminalEachIsShownInFullAndAskedAbout) {
   EXPECT_TRUE(made("typed"));
 }
 
+TEST_F(ApprovalCommands, AttackWhatWasTypedBeforeAQuestionAnswersNone) {
+  use_profile("review = { \"fs.mkdir\" = \"human\" }\n");
+  Client agent = inside(), human = connect();
+  ASSERT_TRUE(agent.send_request("m", "fs.mkdir", mkdir_params("typed-ahead")));
+  const std::string id = question(human);
+  int terminal = -1;
+  const pid_t child = ::forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (child == 0) {
+    ::usleep(200'000);  // until it is typed
+    ::setenv("SALLYPORT_RUNTIME_DIR", daemon().runtime_dir().c_str(), 1);
+    ::execl(SALLYPORT_CLI, "sallyport", "approvals", nullptr);
+    ::_exit(127);
+  }
+  const UniqueFd owned{terminal};
+  ASSERT_EQ(::write(terminal, "a\n", 2), 2);
+  std::string out;
+  char block[4096];
+  for (ssize_t count = 0; (count = ::read(terminal, block, sizeof block)) > 0;) {
+    out.append(block, static_cast<std::size_t>(count));
+    if (!out.ends_with("quit (q)? ")) continue;
+    ASSERT_EQ(::write(terminal, "q\n", 2), 2);
+  }
+  ::waitpid(child, nullptr, 0);
+  EXPECT_EQ(human.outcome("approval.deny", named(id)), "OK") << out;
+  EXPECT_FALSE(made("typed-ahead"));
+}
+
 TEST_F(ApprovalCommands, PolicyIsCheckedShownAndExplained) {
   start_with(
       "[warden]\ndrain_timeout_ms = 2000\n[[rule]]\nname = \"no-stat\"\nmatch = \"fs.stat\"\neffect = \"deny\"\n"

@@ -255,6 +255,12 @@ TEST_F(CommandLine, AMethodThatNeedsATokenCanBeCalled) {
   EXPECT_EQ(with.status, 0) << with.output;
 }
 
+TEST_F(CommandLine, ParametersWithoutAnEndAreNotReadToTheEnd) {
+  const Ran endless = sallyport("call test.echo -", "/dev/zero");
+  EXPECT_EQ(endless.status, 2) << endless.output;
+  EXPECT_NE(endless.output.find("larger than a message can be"), std::string::npos) << endless.output;
+}
+
 TEST_F(CommandLine, ARunSaysWhatItRefusedAndWhatCannotBeSeen) {
   const std::string hidden = root_.path() + "/hidden";
   std::filesystem::create_directories(hidden);

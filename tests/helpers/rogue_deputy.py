@@ -53,6 +53,9 @@ elif mode == "hang":
 elif mode == "late":
     time.sleep(4)
     answer(approve)
+elif mode == "slow":
+    time.sleep(1.5)
+    answer(approve)
 elif mode == "garbage":
     write(os.urandom(4096))
 elif mode == "not_a_verdict":

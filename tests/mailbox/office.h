@@ -85,6 +85,9 @@ class Office {
   void say(approval::Verdict verdict) { human_.asked->resolve(std::move(verdict)); }
   bool was_asked() const { return human_.asked != nullptr; }
   int questions() const { return human_.questions; }
+  int reviews() const { return deputy_.reviews; }  // of the deputy
+  // What the deputy makes of a payload; the same: it agrees.
+  void set_deputy(std::function<std::string(const std::string&)> change) { deputy_.change = std::move(change); }
   // The policy is another one, and allows the same.
   void reload(std::string_view commands) { engine_.replace({}, {}, {}, commands); }
   // Looks into the ledger, behind everything that was submitted before.
@@ -110,10 +113,15 @@ class Office {
  private:
   class Deputy final : public approval::Reviewer {
    public:
-    Task<approval::Verdict> review(approval::Matter) override {
-      return Task<approval::Verdict>::ready(
-          {.kind = approval::Verdict::Kind::approved, .payload = {}, .why = {}, .by = "deputy"});
+    Task<approval::Verdict> review(approval::Matter matter) override {
+      ++reviews;
+      approval::Verdict verdict{.kind = approval::Verdict::Kind::approved, .payload = {}, .why = {}, .by = "deputy"};
+      if (change) verdict.payload = change(matter.payload);
+      if (change && verdict.payload != matter.payload) verdict.kind = approval::Verdict::Kind::modified;
+      return Task<approval::Verdict>::ready(std::move(verdict));
     }
+    std::function<std::string(const std::string&)> change;
+    int reviews = 0;
   };
   class Human final : public approval::Reviewer {
    public:

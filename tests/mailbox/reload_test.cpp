@@ -16,9 +16,9 @@ class MailReload : public ::testing::Test {
  protected:
   ~MailReload() override { faults_.on_write = 0; }
 
-  mailbox::Signal signal() {
+  mailbox::Signal signal(const std::string& name = "ask") {
     mailbox::Signal signal;
-    signal.name = "ask";
+    signal.name = name;
     signal.tier = 2;
     signal.action = [this](const Permit&, const mailbox::Raised&) {
       ++actions_;
@@ -113,6 +113,49 @@ TEST_F(MailReload, AttackAnActionThatTheLedgerKeptWaitingThroughAReload) {
   approve();
   reload_during_an_outage();
   expect_that_a_human_is_asked_again();
+}
+
+TEST_F(MailReload, AttackADeputysApprovalThatOutlivesItsPolicy) {
+  use({signal("both")});
+  office_.mailbox().start();
+  office_.drop(kId, "both");
+  ASSERT_TRUE(office_.until([&] { return office_.questions() == 1; }));
+  EXPECT_EQ(office_.reviews(), 1);
+  office_.reload("other commands");
+  approve();
+  ASSERT_TRUE(office_.until([&] { return office_.questions() == 2 || actions_ != 0; }));
+  EXPECT_EQ(office_.reviews(), 2);
+  EXPECT_EQ(actions_, 0);
+  approve();
+  EXPECT_TRUE(replies(R"("result":{})"));
+  EXPECT_EQ(actions_, 1);
+}
+
+constexpr wire::Field kNumbered[] = {{.name = "n", .type = wire::Type::integer}};
+
+TEST_F(MailReload, WhatADeputyChangedGoesToItOnceMore) {
+  mailbox::Signal both = signal("both");
+  both.payload = kNumbered;
+  use({both});
+  office_.set_deputy([](const std::string&) { return R"({"n":7})"; });
+  office_.mailbox().start();
+  office_.drop(kId, "both");
+  ASSERT_TRUE(office_.until([&] { return office_.questions() == 1; }));
+  EXPECT_EQ(office_.reviews(), 2);
+  approve();
+  EXPECT_TRUE(replies(R"("result":{})"));
+}
+
+TEST_F(MailReload, AttackEndlessModificationIsRefused) {
+  mailbox::Signal both = signal("both");
+  both.payload = kNumbered;
+  use({both});
+  office_.set_deputy([this](const std::string&) { return "{\"n\":" + std::to_string(office_.reviews()) + "}"; });
+  office_.mailbox().start();
+  office_.drop(kId, "both");
+  EXPECT_TRUE(replies("APPROVAL_DENIED"));
+  EXPECT_EQ(office_.reviews(), 2);
+  EXPECT_EQ(office_.questions(), 0);
 }
 
 }  // namespace
