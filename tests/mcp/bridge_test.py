@@ -8,6 +8,7 @@ import re
 import shlex
 import signal
 import subprocess
+import time
 import unittest
 
 from bridged import HELLO, SALLYPORT, Bridged, call, lines, text
@@ -166,6 +167,17 @@ class Bridge(Bridged):
             self.assertIn(f"new, and may run code on the host: {tasks}", place)
         self.assertIn("container/mcp-", audit)
         self.assertFalse(hook.exists())
+
+    def test_an_end_beside_a_warden_that_hangs_is_a_quick_one(self):
+        server = self.start()
+        self.ask(server, call(1, "list"))
+        warden = int(self.sallyport("status").stdout.split("pid ")[1].split(",")[0])
+        os.kill(warden, signal.SIGSTOP)
+        self.addCleanup(os.kill, warden, signal.SIGCONT)
+        began = time.monotonic()
+        server.stdin.close()
+        self.assertEqual(server.wait(30), 0)
+        self.assertLess(time.monotonic() - began, 2)
 
     def test_an_end_with_nothing_to_say_says_nothing(self):
         ran = self.sallyport("mcp", input=lines(HELLO, call(1, "write", path="x", content="y")), timeout=100)
