@@ -168,6 +168,24 @@ class Bridge(Bridged):
         self.assertIn("container/mcp-", audit)
         self.assertFalse(hook.exists())
 
+    def test_a_command_of_many_lines_passes_for_no_part_of_the_question_about_it(self):
+        (self.home / "profiles").mkdir()
+        (self.home / "profiles/asked.toml").write_text("""[profile.asked]
+fs.read = ["/usr", "/etc"]
+fs.write = ["${workspace}"]
+exec = ["/usr/**"]
+methods = ["container.exec"]
+review = { "container.exec" = "human" }
+""")
+        server = self.start("--profile", "asked")
+        server.stdin.write(lines(call(1, "exec", command="rm -rf .\npayload\n{}\n\nwants      fs.stat")))
+        server.stdin.flush()
+        while not (waiting := json.loads(self.sallyport("--json", "approvals", "ls").stdout)["approvals"]):
+            time.sleep(0.05)
+        shown = self.sallyport("approvals", "show", waiting[0]["id"]).stdout
+        self.assertIn("command\n  | rm -rf .\n  | payload\n  | {}\n  | \n  | wants      fs.stat\npayload\n", shown)
+        self.sallyport("approvals", "deny", waiting[0]["id"])
+
     def test_an_end_beside_a_warden_that_hangs_is_a_quick_one(self):
         server = self.start()
         self.ask(server, call(1, "list"))
