@@ -36,7 +36,7 @@ Task<ipc::Reply> Cache::set_value(ipc::Call& call, const CacheKey& key, bool onl
 Task<ipc::Reply> Cache::handle(std::string_view verb, ipc::Call& call) {
   CO_TRY(Scope scope, scope_of(call, "namespace"));
   if (verb == "clear") {
-    CO_TRY(const std::int64_t count, co_await clear(scope));
+    CO_TRY(const std::int64_t count, co_await clear(call, scope));
     co_return call.result([&](wire::JsonWriter& json) { json.begin_object().member("deleted", count).end_object(); });
   }
   const CacheKey key{std::move(scope), std::string(call.params().get("key").as_string().value_or(""))};

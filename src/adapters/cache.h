@@ -27,7 +27,8 @@ class Cache : public Adapter {
   virtual Task<Status> set(const CacheKey& key, std::string value, Ttl ttl) = 0;
   virtual Task<Result<bool>> set_if_absent(const CacheKey& key, std::string value, Ttl ttl) = 0;
   virtual Task<Result<bool>> remove(const CacheKey& key) = 0;
-  virtual Task<Result<std::int64_t>> clear(const Scope& scope) = 0;
+  // One that takes more than a step ends with the call.
+  virtual Task<Result<std::int64_t>> clear(const ipc::Call& call, const Scope& scope) = 0;
   // A key that is absent counts as 0; its life ends after `ttl` from its first increment. CONFLICT if what is
   // there is no number.
   virtual Task<Result<std::int64_t>> incr(const CacheKey& key, std::int64_t by, Ttl ttl) = 0;

@@ -28,7 +28,7 @@ class CacheInMemory final : public Cache {
     return Task<Result<bool>>::ready(store_.set_if_absent(place(key), std::move(value), ttl));
   }
   Task<Result<bool>> remove(const CacheKey& key) override { return ready(store_.remove(place(key))); }
-  Task<Result<std::int64_t>> clear(const Scope& scope) override {
+  Task<Result<std::int64_t>> clear(const ipc::Call&, const Scope& scope) override {
     return ready(store_.remove_prefix(prefix_of(scope)));
   }
   Task<Result<std::int64_t>> incr(const CacheKey& key, std::int64_t by, Ttl ttl) override {

@@ -55,7 +55,7 @@ class CacheInRedis final : public Cache {
   }
   Task<Status> forget(const std::string& tenant) override {
     const std::string prefix = prefix_of(tenant);
-    CO_TRY(co_await remove_all(prefix));
+    CO_TRY(co_await remove_all(prefix, [] { return false; }));
     co_return ok();
   }
 
@@ -77,7 +77,9 @@ class CacheInRedis final : public Cache {
     CO_TRY(const RedisReply reply, co_await ask(words("DEL", place(key))));
     co_return reply.integer > 0;
   }
-  Task<Result<std::int64_t>> clear(const Scope& scope) override { return remove_all(prefix_of(scope)); }
+  Task<Result<std::int64_t>> clear(const ipc::Call& call, const Scope& scope) override {
+    return remove_all(prefix_of(scope), [&call] { return call.is_given_up(); });
+  }
   Task<Result<std::int64_t>> incr(const CacheKey& key, std::int64_t by, Ttl ttl) override {
     if (ttl) CO_TRY(co_await ask(set_words(key, "0", ttl, true)));
     CO_TRY(const RedisReply reply, co_await ask(words("INCRBY", place(key), std::to_string(by))));
@@ -85,11 +87,14 @@ class CacheInRedis final : public Cache {
   }
 
  private:
-  Task<Result<std::int64_t>> remove_all(std::string prefix) {
+  // Redis looks at every key of everybody for it: who asks for it and gives up, again and again, must not have all of
+  // it done each time.
+  Task<Result<std::int64_t>> remove_all(std::string prefix, std::function<bool()> is_given_up) {
     const std::string pattern = escape_glob(prefix) + "*";
     std::string cursor = "0";
     std::int64_t count = 0;
     do {
+      if (is_given_up()) co_return Error::make(Code::cancelled, "given up");
       CO_TRY(RedisReply page,
              co_await ask(words("SCAN", cursor, "MATCH", pattern, "COUNT", std::to_string(kScanCount))));
       if (page.items.size() != 2) co_return backend_down("Redis answered SCAN with something else");

@@ -178,7 +178,7 @@ class CacheInSqlite final : public Cache {
   Task<Result<bool>> remove(const CacheKey& key) override {
     co_return co_await disk_.run([&] { return store_.remove(key); });
   }
-  Task<Result<std::int64_t>> clear(const Scope& scope) override {
+  Task<Result<std::int64_t>> clear(const ipc::Call&, const Scope& scope) override {
     co_return co_await disk_.run([&] { return store_.clear(scope); });
   }
   Task<Result<std::int64_t>> incr(const CacheKey& key, std::int64_t by, Ttl ttl) override {

@@ -2,6 +2,7 @@
 
 #include <curl/curl.h>
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -14,8 +15,9 @@ namespace sallyport::adapters {
 namespace {
 
 constexpr long kConnectMillis = 10'000;
-constexpr long kSilentSeconds = 120;  // a stream that brings nothing for so long is given up
-constexpr long kConnections = 256;    // sixteen tenants that take all they may
+constexpr long kSilentSeconds = 120;                 // a stream that brings nothing for so long is given up
+constexpr curl_off_t kMostPatience = 24L * 60 * 60;  // seconds: what a backend says may be any number
+constexpr long kConnections = 256;                   // sixteen tenants that take all they may
 constexpr long kIdleConnections = 64;
 
 // Whether there was a connection to ask on. Until then nobody has heard of the request.
@@ -185,7 +187,7 @@ struct Http::State {
       ::curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &transfer.response.status);
       curl_off_t seconds = 0;
       ::curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds);
-      if (seconds > 0) transfer.response.retry_after = Millis(seconds * 1000);
+      if (seconds > 0) transfer.response.retry_after = Millis(std::min(seconds, kMostPatience) * 1000);
       if (code == CURLE_OK) {
         finish(easy, std::move(transfer.response));
       } else {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <iostream>
+#include <sstream>
 
 #include "cli/cli11.h"
 #include "cli/command.h"
@@ -70,7 +71,9 @@ void print_question(wire::Value question) {
   }
   if (const auto command = command_of(question)) {
     print("command");
-    print(escape_text_for_display(*command));
+    // Behind the margin: no line of it looks like one of ours.
+    std::istringstream lines(escape_text_for_display(*command));
+    for (std::string line; std::getline(lines, line);) print("  | " + line);
   }
   print("payload");
   print(escape_text_for_display(text(question.get("pretty"))));

@@ -59,6 +59,9 @@ std::string green(std::string_view text);
 std::string red(std::string_view text);
 std::string yellow(std::string_view text);
 std::string dim(std::string_view text);
+// What a terminal may be sent: of all that it would not show as it is only our own colours stay. Text for anything else
+// is not touched.
+std::string for_terminal(std::string_view text, int fd);
 void print(std::string_view line);  // to stdout, with a newline
 
 }  // namespace sallyport::cli

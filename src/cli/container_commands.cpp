@@ -10,8 +10,7 @@
 #include "cli/cli11.h"
 #include "cli/command.h"
 #include "cli/warden_link.h"
-#include "os/files.h"
-#include "pod/terminal_filter.h"
+#include "pod/display.h"
 
 namespace sallyport::cli {
 namespace {
@@ -151,10 +150,10 @@ class Input {
   bool is_open_ = false;
 };
 
-// A stream of the command's on its way to one of ours. A terminal gets nothing that would make it type.
+// A stream of the command's on its way to one of ours.
 class Output {
  public:
-  explicit Output(int to) : to_(to), is_terminal_(::isatty(to) != 0) {}
+  explicit Output(int to) : display_(to) {}
 
   void begin(wire::Value named) { stream_ = static_cast<std::uint32_t>(named.get("$stream").as_int().value_or(0)); }
   // Copies what came so far.
@@ -167,18 +166,14 @@ class Output {
         stream_ = 0;
         return ok();
       }
-      Bytes shown;
-      if (is_terminal_) filter_.feed(bytes->view(), shown);
-      TRY(os::write_patiently(to_, is_terminal_ ? shown.view() : bytes->view()));
+      TRY(display_.write(bytes->view()));
     }
     return ok();
   }
 
  private:
-  int to_;
-  bool is_terminal_;
+  pod::Display display_;
   std::uint32_t stream_ = 0;  // 0: not there yet, or at its end
-  pod::TerminalFilter filter_{pod::TerminalFilter::Queries::drop};
 };
 
 Status exec(Context& context, ExecArguments arguments) {
@@ -221,7 +216,7 @@ Status exec(Context& context, ExecArguments arguments) {
   }
   if (!*answer) return answer->error();
   // Standard output is the command's own, as it is with `run`.
-  if (context.wants_json) std::fprintf(stderr, "%s\n", std::string((*answer)->json()).c_str());
+  if (context.wants_json) std::fprintf(stderr, "%s\n", for_terminal((*answer)->json(), STDERR_FILENO).c_str());
   context.exit_code = static_cast<int>((*answer)->value().get("exit_code").as_int().value_or(1));
   return ok();
 }

@@ -32,7 +32,8 @@ Status serve_mcp(const Context& context, const McpArguments& arguments) {
   options.version = context.version;
   // A tool that policy would refuse every time is better not offered.
   options.with_exec = policy::matches_any(profile.methods, "container.exec");
-  const auto connect = [&]() -> Result<std::unique_ptr<Client>> {
+  const auto connect = [&](mcp::Place::Warden wanted) -> Result<std::unique_ptr<Client>> {
+    if (wanted == mcp::Place::Warden::running) return connect_warden(context.paths);
     TRY(Started warden, ensure_warden(context.paths));
     return std::move(warden.client);
   };

@@ -255,7 +255,7 @@ void print_report(const sandbox::ExitReport& report, const RunEgress& egress, co
     egress.tally().write(writer.key("net"));
     writer.member("net_fault", egress.fault()).member("unrecorded", adoption.unrecorded()).end_object();
   });
-  std::fprintf(stderr, "%s\n", json.c_str());
+  std::fprintf(stderr, "%s\n", for_terminal(json, STDERR_FILENO).c_str());
 }
 
 std::vector<std::string> findings_of(const sandbox::ExitReport& report) {

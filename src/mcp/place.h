@@ -35,7 +35,9 @@ struct Request {
 
 class Place {
  public:
-  using Connect = std::function<Result<std::unique_ptr<Client>>()>;
+  // To a warden that answers, if need be one that is started for it; or to the one that runs, without asking it.
+  enum class Warden : std::uint8_t { answering, running };
+  using Connect = std::function<Result<std::unique_ptr<Client>>(Warden)>;
   Place(Connect connect, PlaceOptions options) : connect_(std::move(connect)), options_(std::move(options)) {}
   ~Place();  // nobody is answered any more
   Place(const Place&) = delete;

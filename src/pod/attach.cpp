@@ -16,30 +16,16 @@
 #include <deque>
 #include <utility>
 
-#include "os/files.h"
 #include "os/peer.h"
 #include "pod/escape_keys.h"
+#include "pod/give_back.h"
 #include "pod/limits.h"
+#include "pod/methods.h"
 #include "pod/terminal_filter.h"
 
 namespace sallyport::pod {
 namespace {
 
-// Where another stream goes on: what was cut off must not go on with it.
-constexpr std::string_view kOutOfSequence = "\x18\x1b\\";
-// Before a repaint: out of any sequence, soft reset, plain colours, cleared.
-constexpr std::string_view kClear = "\x18\x1b[!p\x1b[0m\x1b[H\x1b[2J";
-// When the terminal goes back to its owner: main screen, not reversed, visible cursor, no mouse, focus, paste,
-// colour-scheme, size or keyboard modes. Leaving the other screen puts the cursor where it was saved, also where there
-// is no such screen to leave: saved just before, it stays.
-constexpr std::string_view kGiveBack =
-    "\x18\x1b\\\x1b"
-    "7\x1b[?1049l\x1b[?47l\x1b[?9l\x1b[?1000l\x1b[?1001l\x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1015l"
-    "\x1b[?1016l\x1b[?1004l\x1b[?2004l\x1b[?2031l\x1b[?2048l\x1b[?9001l\x1b[<99u\x1b[>4;0m\x1b[?5l\x1b[20l"
-    "\x1b[?25h\x1b[0m\x1b[!p";
-// And its own colours, if the agent set others.
-constexpr std::string_view kColoursBack = "\x1b]104\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\\x1b]112\x1b\\";
-constexpr std::string_view kNewLine = "\r\n";
 constexpr std::string_view kHelp =
     "\r\n[escape, then: .  detach   t  take control   r  release it   ?  this help; twice: itself]\r\n";
 
@@ -89,70 +75,6 @@ std::optional<Size> size_of(int fd) {
   const Size size{window.ws_row, window.ws_col};
   return size.is_sane() ? std::optional(size) : std::nullopt;
 }
-
-std::uint32_t stream_in(wire::Value value) {
-  return static_cast<std::uint32_t>(value.get("$stream").as_int().value_or(0));
-}
-
-// The terminal that a log is printed to: given back as it was, also by the signal with which people end one that they
-// follow.
-class LogTerminal {
- public:
-  explicit LogTerminal(int out) : out_(out), is_terminal_(::isatty(out) != 0) {
-    if (!is_terminal_) return;
-    terminal_ = out;
-    struct sigaction action{};
-    action.sa_handler = [](int number) {
-      give_back(terminal_, true);
-      ::raise(number);  // as if it had not been caught, once this returns
-    };
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
-    for (std::size_t i = 0; i < kSignals.size(); ++i) {
-      ::sigaction(kSignals[i], nullptr, &before_[i]);
-      if (before_[i].sa_handler != SIG_IGN) ::sigaction(kSignals[i], &action, nullptr);
-    }
-  }
-  ~LogTerminal() {
-    if (!is_terminal_) return;
-    give_back(out_, !is_at_line_start_);
-    for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
-  }
-  LogTerminal(const LogTerminal&) = delete;
-  LogTerminal& operator=(const LogTerminal&) = delete;
-
-  Status write(ByteView log) {
-    Bytes filtered;
-    if (std::exchange(is_cut_, false)) filtered.append(kOutOfSequence);
-    if (is_terminal_) filter_.feed(log, filtered);
-    if (filter_.has_set_colours()) has_colours_ = 1;
-    ByteView left = is_terminal_ ? filtered.view() : log;
-    if (!left.empty()) is_at_line_start_ = left.back() == '\n';
-    return os::write_patiently(out_, left);
-  }
-  // What follows a gap is another line than what was before it.
-  Status skip() {
-    filter_.reset();
-    is_cut_ = true;
-    return write(as_bytes("\n"));
-  }
-
- private:
-  static constexpr std::array kSignals = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
-  static void give_back(int fd, bool with_new_line) {
-    [[maybe_unused]] ssize_t written = ::write(fd, kGiveBack.data(), kGiveBack.size());
-    if (has_colours_ != 0) written = ::write(fd, kColoursBack.data(), kColoursBack.size());
-    if (with_new_line) written = ::write(fd, kNewLine.data(), kNewLine.size());
-  }
-  static inline int terminal_ = -1;  // for the handler
-  static inline volatile std::sig_atomic_t has_colours_ = 0;
-
-  int out_;
-  bool is_terminal_;
-  bool is_at_line_start_ = true;
-  bool is_cut_ = false;
-  TerminalFilter filter_{TerminalFilter::Queries::drop};
-  std::array<struct sigaction, kSignals.size()> before_{};
-};
 
 class Attachment {
  public:
@@ -279,8 +201,21 @@ class Attachment {
     filter_.set_queries(TerminalFilter::Queries::drop);
     filter_.feed(bytes.first(old), pending_);
     repaint_left_ -= old;
-    if (role_ == Role::control && repaint_left_ == 0) filter_.set_queries(TerminalFilter::Queries::pass);
+    const std::size_t allowed = role_ == Role::control && repaint_left_ == 0 ? queries_allowed() : 0;
+    filter_.set_queries(TerminalFilter::Queries::pass, allowed);
     filter_.feed(bytes.subspan(old), pending_);
+    queries_left_ -= allowed - filter_.queries_left();
+  }
+
+  // An agent that asks without end, or does not read its answers, must not drown what a person types.
+  std::size_t queries_allowed() {
+    const SteadyTime now = std::chrono::steady_clock::now();
+    if (now - queries_since_ >= kQueryInterval) {
+      queries_since_ = now;
+      queries_left_ = kMaxQueries;
+    }
+    const bool is_read = typed_.empty() && client_.writable(input_) >= wire::kPodWindow.credit / 2;
+    return is_read ? queries_left_ : 0;
   }
 
   void begin_repaint(std::uint64_t bytes) {
@@ -416,6 +351,8 @@ class Attachment {
   std::uint64_t repeated_ = 0;    // of what comes next: known already
   std::optional<int> exit_code_;
   std::uint64_t repaint_left_ = 0;
+  std::size_t queries_left_ = 0;  // of the agent's, until this is over
+  SteadyTime queries_since_{};
   Bytes typed_;  // and not sent yet
   Bytes pending_;
   std::size_t written_ = 0;
@@ -457,36 +394,6 @@ Result<AttachEnd> attach_terminal(Client& client, const AttachOptions& options) 
   auto end = attachment.run();
   client.on_event({});
   return end;
-}
-
-Result<std::uint64_t> copy_log(Client& client, bool follows, int out) {
-  std::deque<std::uint32_t> streams;
-  std::uint64_t skipped = 0;
-  client.on_event([&](const wire::Message& event) {
-    if (event.method == "pod.gap") {
-      skipped += event.params.get("skipped").as_uint().value_or(0);
-      streams.push_back(stream_in(event.params.get("output")));
-    }
-    if (event.method == "pod.exit") streams.push_back(0);
-  });
-  TRY(const Answer answer, client.call("pod.log", follows ? "{\"follow\":true}" : "{}"));
-  std::uint32_t stream = stream_in(answer.value().get("output"));
-  LogTerminal terminal(out);
-  while (stream != 0) {
-    auto piece = client.read_stream(stream, Millis(60'000));
-    if (!piece && piece.error().code == Code::timeout) continue;
-    if (!piece) return std::move(piece).error();
-    if (!piece->empty()) {
-      TRY(terminal.write(piece->view()));
-      continue;
-    }
-    if (!follows && streams.empty()) return skipped;
-    while (streams.empty()) TRY(client.dispatch(Millis(60'000)));
-    stream = streams.front();
-    streams.pop_front();
-    if (stream != 0) TRY(terminal.skip());
-  }
-  return skipped;
 }
 
 }  // namespace sallyport::pod

@@ -11,7 +11,8 @@ namespace sallyport::pod {
 enum class KeyCommand : std::uint8_t { none, detach, take, release, help };
 
 // Behind a newline (and at the start) the escape character and one of `.` (detach), `t` (take control), `r`
-// (release it), `?` (help) is a command; the escape character twice is itself once; anything else passes.
+// (release it), `?` (help) is a command; the escape character twice is itself once; anything else passes. What the
+// terminal itself answers to device queries may come in between.
 class EscapeKeys {
  public:
   // '\0': there are none.

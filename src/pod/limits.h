@@ -63,6 +63,11 @@ inline constexpr Millis kRestorePause{100};
 // Keys that wait at a client until the agent reads what was typed before. More are left to the terminal.
 inline constexpr std::size_t kMaxTyped = 16U << 10;
 
+// Device queries that pass to a controlling terminal: more than any program asks at its start, and answers that are
+// few beside what a person types.
+inline constexpr std::size_t kMaxQueries = 64;
+inline constexpr Millis kQueryInterval{1000};
+
 inline constexpr std::size_t kMaxNameBytes = 48;
 inline constexpr std::size_t kMaxSearchPathBytes = 8U << 10;  // of the caller's PATH: more places than anybody keeps
 inline constexpr std::size_t kMaxRecordBytes = 256U << 10;

@@ -13,6 +13,11 @@ const wire::Schema* find_schema(std::string_view method);
 // Whether a use of it on the pod's own door is told to the warden, for its records.
 bool is_reported(std::string_view method);
 
+// The stream that {"$stream": number} names; 0: none.
+inline std::uint32_t stream_in(wire::Value named) {
+  return static_cast<std::uint32_t>(named.get("$stream").as_int().value_or(0));
+}
+
 // As shells count: 128 + the signal that ended it.
 int exit_code(int wait_status);
 std::optional<int> exit_signal(int wait_status);

@@ -47,20 +47,27 @@ bool is_base64(std::uint8_t byte) {
   return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') || byte == '+' ||
          byte == '/' || byte == '=';
 }
-// Whether a mode may not be set (or restored): sizes that a terminal tells by itself, at once and whenever it is
-// resized (2048), and a Tektronix (38), to which sequences mean something else. Nor may it be left to be a VT52 (2
-// reset). No mode has more than four digits: terminals disagree on what such a number is.
-bool has_denied_mode(std::string_view parameters, char final_byte) {
+// The numbers of a sequence, without the zeros in front of them.
+template <typename Test>
+bool any_number(std::string_view parameters, Test test) {
   while (!parameters.empty()) {
     const std::size_t end = std::min(parameters.find_first_of(";:"), parameters.size());
     std::string_view digits = parameters.substr(0, end);
     digits.remove_prefix(std::min(digits.find_first_not_of('0'), digits.size()));
-    if (digits.size() > 4) return true;
-    if (final_byte != 'h' && digits == "2") return true;
-    if (final_byte != 'l' && (digits == "2048" || digits == "38")) return true;
+    if (test(digits)) return true;
     parameters.remove_prefix(std::min(end + 1, parameters.size()));
   }
   return false;
+}
+// Whether a mode may not be set (or restored): sizes that a terminal tells by itself, at once and whenever it is
+// resized (2048), and a Tektronix (38), to which sequences mean something else. Nor may it be left to be a VT52 (2
+// reset). No mode has more than four digits: terminals disagree on what such a number is.
+bool has_denied_mode(std::string_view parameters, char final_byte) {
+  return any_number(parameters, [&](std::string_view digits) {
+    if (digits.size() > 4) return true;
+    if (final_byte != 'h' && digits == "2") return true;
+    return final_byte != 'l' && (digits == "2048" || digits == "38");
+  });
 }
 // Colours: a payload of "?" asks for them.
 bool is_colour(int command) { return command == 4 || command == 5 || (command >= 10 && command <= 19); }
@@ -68,8 +75,10 @@ bool is_colour(int command) { return command == 4 || command == 5 || (command >=
 }  // namespace
 
 void TerminalFilter::reset() {
-  const bool has_set_colours = has_set_colours_;
+  const bool has_left_traces = has_left_traces_, is_coloured = is_coloured_, has_set_colours = has_set_colours_;
   *this = TerminalFilter(queries_);
+  has_left_traces_ = has_left_traces;
+  is_coloured_ = is_coloured;
   has_set_colours_ = has_set_colours;
 }
 
@@ -208,7 +217,15 @@ void TerminalFilter::step_escape(std::uint8_t byte, Bytes& out) {
   // read (ESC % @ leaves UTF-8, and then half a character can be a control) or what the terminal sends.
   const std::string_view known = held_.size() == 2 ? "6789=><cDEHMNOZno|}~" : "()*+#";
   if (held_.size() > 3 || known.find(held_[1]) == std::string_view::npos) return;
-  if (!is_too_long_ && (!is_query || queries_ == Queries::pass)) out.append(std::string_view(held_));
+  if (is_too_long_ || (is_query && !may_ask())) return;
+  has_left_traces_ = true;
+  out.append(std::string_view(held_));
+}
+
+bool TerminalFilter::may_ask() {
+  if (queries_ == Queries::drop || queries_left_ == 0) return false;
+  --queries_left_;
+  return true;
 }
 
 void TerminalFilter::step_csi(std::uint8_t byte, Bytes& out) {
@@ -222,11 +239,19 @@ void TerminalFilter::step_csi(std::uint8_t byte, Bytes& out) {
   hold(byte);
   if (byte < 0x40) return;
   state_ = State::ground;
-  if (!is_too_long_ && is_csi_allowed(static_cast<char>(byte))) out.append(std::string_view(held_));
+  if (is_too_long_ || !is_csi_allowed(static_cast<char>(byte))) return;
+  const bool has_prefix = held_[2] >= '<' && held_[2] <= '?';
+  if (byte == 'm' && !has_prefix) {
+    is_coloured_ = held_.find_first_not_of("0;", 2) != held_.size() - 1;
+  } else if (has_prefix ||
+             std::string_view("@ABCDEFGHIJKLMPSTXZ^`abdef").find(held_.back()) == std::string_view::npos) {
+    has_left_traces_ = true;  // more than the cursor and the text were moved
+  }
+  out.append(std::string_view(held_));
 }
 
 // held_ is the whole sequence: ESC [ prefix? parameters intermediates? final.
-bool TerminalFilter::is_csi_allowed(char final_byte) const {
+bool TerminalFilter::is_csi_allowed(char final_byte) {
   const std::string_view body = std::string_view(held_).substr(2, held_.size() - 3);
   const std::size_t parameters_end = std::min(body.find_first_not_of("0123456789:;<=>?"), body.size());
   const std::string_view intermediates = body.substr(parameters_end);
@@ -239,7 +264,8 @@ bool TerminalFilter::is_csi_allowed(char final_byte) const {
     parameters.remove_prefix(1);
   }
   if (parameters.find_first_of("<=>?") != std::string_view::npos) return false;
-  const bool passes_queries = queries_ == Queries::pass;
+  // Nobody means so many; a terminal might take the number for another one, or do something that often.
+  if (any_number(parameters, [](std::string_view digits) { return digits.size() > 5; })) return false;
   if (!intermediates.empty()) {
     // Soft reset, cursor style and protection; rectangles and columns that only draw.
     constexpr std::string_view kHarmless[] = {"!p", " q", "\"q", "$r", "$t", "$v", "$x",
@@ -251,22 +277,27 @@ bool TerminalFilter::is_csi_allowed(char final_byte) const {
     return finals.find(final_byte) != std::string_view::npos;
   };
   const bool is_default = parameters.empty() || parameters == "0";
+  const std::string_view first = parameters.substr(0, parameters.find(';'));
   switch (prefix) {
     case 0:
-      if (final_byte == 'c') return is_default && passes_queries;
-      if (final_byte == 'n') return (parameters == "5" || parameters == "6") && passes_queries;
-      if (final_byte == 't') return parameters.starts_with("22") || parameters.starts_with("23");
-      return !is_one_of("ixqy");
+      if (final_byte == 'c') return is_default && may_ask();
+      if (final_byte == 'n') return (parameters == "5" || parameters == "6") && may_ask();
+      if (final_byte == 't') return first == "22" || first == "23";
+      // A keyboard that is locked (2) leaves nobody a way to detach.
+      if (final_byte == 'h') return !any_number(parameters, [](std::string_view digits) { return digits == "2"; });
+      // Cursor, erasing, inserting, scrolling, tabs, modes, colours, margins. Among others the Linux console has one
+      // that shows another console.
+      return is_one_of("@ABCDEFGHIJKLMPSTXZ^`abdefgjklmrsu");
     case '?':
-      if (final_byte == 'n') return parameters == "6" && passes_queries;
-      if (final_byte == 'u') return parameters.empty() && passes_queries;
+      if (final_byte == 'n') return parameters == "6" && may_ask();
+      if (final_byte == 'u') return parameters.empty() && may_ask();
       if (is_one_of("hlr")) return !has_denied_mode(parameters, final_byte);
       return is_one_of("sJK");
     case '>':
-      if (final_byte == 'c') return is_default && passes_queries;
+      if (final_byte == 'c') return is_default && may_ask();
       return is_one_of("mnpu");
     case '=':
-      if (final_byte == 'c') return is_default && passes_queries;
+      if (final_byte == 'c') return is_default && may_ask();
       return final_byte == 'u';
     default:
       return final_byte == 'u';  // '<': ends a keyboard mode
@@ -282,6 +313,7 @@ void TerminalFilter::step_osc_number(std::uint8_t byte, Bytes& out) {
   const int command = is_too_long_ || !is_ended ? -1 : number_in(std::string_view(held_).substr(2));
   if (is_shown(command)) {
     state_ = State::osc_passed;
+    has_left_traces_ = true;
     out.append(std::string_view(held_));
   } else if (is_colour(command)) {
     state_ = State::osc_held;
@@ -325,6 +357,7 @@ void TerminalFilter::step_string(std::uint8_t byte, Bytes& out) {
       }
       state_ = is_base64(byte) && !is_too_long_ ? State::osc_data : State::string_dropped;
       if (state_ == State::osc_data) {
+        has_left_traces_ = true;
         out.append(std::string_view(held_).substr(0, held_.size() - 1));
         step_string(byte, out);
       }
@@ -350,6 +383,7 @@ void TerminalFilter::end_string(Bytes& out) {
   utf8_.clear();
   const bool sets_colours = state_ == State::osc_held && !is_too_long_;
   has_set_colours_ = has_set_colours_ || sets_colours;
+  has_left_traces_ = has_left_traces_ || sets_colours;
   if (sets_colours) out.append(std::string_view(held_));
   if (state_ == State::osc_passed || state_ == State::osc_data || sets_colours) out.append(kStringEnd);
   state_ = State::ground;

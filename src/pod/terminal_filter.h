@@ -8,7 +8,8 @@
 //     through to the terminal, and some terminals read files by them; so are titles for screen and tmux (ESC k);
 //   - the mode in which a terminal tells its size by itself (?2048), which it does at once;
 //   - modes in which it reads sequences otherwise (VT52, Tektronix, conformance levels);
-//   - operating system commands (OSC) and sequences of two bytes that are not known to be harmless;
+//   - operating system commands (OSC), sequences of two bytes and control sequences (CSI) that are not known to be
+//     harmless, and modes that lock the keyboard;
 //   - the 8-bit forms of controls, which terminals disagree about, and the answerback request.
 // Ordinary output, colours, cursor movement, titles, links and modes pass unchanged. Bytes that are no UTF-8
 // become '?', since a terminal might take them for 8-bit controls.
@@ -32,10 +33,18 @@ class TerminalFilter {
   explicit TerminalFilter(Queries queries) : queries_(queries) {}
 
   void feed(ByteView in, Bytes& out);
-  void set_queries(Queries queries) { queries_ = queries; }
+  // At most so many pass: each is answered by typing.
+  void set_queries(Queries queries, std::size_t most = SIZE_MAX) {
+    queries_ = queries;
+    queries_left_ = most;
+  }
+  std::size_t queries_left() const { return queries_left_; }
   // After a gap: whatever was begun is forgotten.
   void reset();
-  // Whether any went through that set colours which outlast the text.
+  // Whether anything went through that outlasts the text, such as a mode; whether what follows would be coloured.
+  bool has_left_traces() const { return has_left_traces_; }
+  bool is_coloured() const { return is_coloured_; }
+  // Whether any went through that set the colours themselves.
   bool has_set_colours() const { return has_set_colours_; }
 
  private:
@@ -60,16 +69,20 @@ class TerminalFilter {
   void begin_escape(Bytes& out);
   void end_string(Bytes& out);
   void emit_text(std::uint8_t byte, Bytes& out);
-  bool is_csi_allowed(char final_byte) const;
+  bool is_csi_allowed(char final_byte);
+  bool may_ask();
   void hold(std::uint8_t byte);
 
   Queries queries_;
+  std::size_t queries_left_ = SIZE_MAX;
   State state_ = State::ground;
   std::string held_;  // the sequence so far, while it is undecided
   std::string utf8_;  // the character so far
   std::size_t utf8_left_ = 0;
   bool is_too_long_ = false;
   bool is_escape_in_string_ = false;
+  bool has_left_traces_ = false;
+  bool is_coloured_ = false;
   bool has_set_colours_ = false;
 };
 

@@ -1,5 +1,7 @@
 """What the commands do with what is not as it should be: their output, their terminal, the warden, the directory."""
+import contextlib
 import fcntl
+import json
 import os
 import pty
 import signal
@@ -30,9 +32,45 @@ class Output(Home):
     def test_a_terminal_gets_nothing_from_a_container_that_would_make_it_type(self):
         name = self.sallyport("container", "create").stdout.strip()
         ours, theirs = pty.openpty()
-        ran = self.start("container", "exec", name, "--", "printf", r"a\033[6nb\033]52;c;?\007c\033[31md", stdout=theirs)
+        ran = self.start("container", "exec", name, "--", "printf", r"a\033[6nb\033]52;c;?\007c\033[31md\033[m", stdout=theirs)
         self.assertEqual(ran.wait(), 0)
-        self.assertEqual(os.read(ours, 1000), b"abc\x1b[31md")
+        self.assertEqual(os.read(ours, 1000), b"abc\x1b[31md\x1b[m")
+
+    def test_a_terminal_is_given_back_as_it_was(self):
+        name = self.sallyport("container", "create").stdout.strip()
+        for said, ended in ((r"plain\033[31mred\033[m\n", False), (r"\033[?1049h\033[?1000h\033]8;;http://a\033\\link", True),
+                            (r"\033]0;a title without end", True)):
+            for stream in ("stdout", "stderr"):
+                with self.subTest(said, stream=stream):
+                    ours, theirs = pty.openpty()
+                    words = ["printf", said] if stream == "stdout" else ["sh", "-c", f"printf '{said}' >&2"]
+                    ran = self.start("container", "exec", name, "--", *words, **{stream: theirs})
+                    self.assertEqual(ran.wait(), 0)
+                    shown = os.read(ours, 10000)
+                    for sequence in (b"\x18\x1b\\", b"\x1b]8;;\x1b\\", b"\x1b[?1049l", b"\x1b[?1000l"):
+                        self.assertEqual(sequence in shown, ended, (sequence, shown))
+                    os.close(theirs)
+                    os.close(ours)
+
+    def test_a_terminal_gets_no_control_within_json(self):
+        # In UTF-8 U+009B is CSI and U+009D OSC to some terminals: a report of the title, and one of the clipboard.
+        said = "\u009b21t\u009d52;c;?\u009c\u202egpj\u007f"
+        name = self.sallyport("container", "create", "--", "printf", said).stdout.strip()
+        for words in (("container", "inspect", name), ("--json", "container", "ls"),
+                      ("call", "container.inspect", json.dumps({"container": name, "log": True}))):
+            with self.subTest(words):
+                self.sallyport("container", "stop", name)
+                ours, theirs = pty.openpty()
+                ran = self.start(*words, stdout=theirs)
+                os.close(theirs)
+                shown = b""
+                with contextlib.suppress(OSError):  # the end of a terminal
+                    while block := os.read(ours, 65536):
+                        shown += block
+                self.assertEqual(ran.wait(), 0)
+                os.close(ours)
+                self.assertTrue(shown.decode().strip().isprintable(), shown)
+                self.assertIn(said, json.dumps(json.loads(shown), ensure_ascii=False))
 
     def test_output_that_cannot_be_written_is_no_success(self):
         self.sallyport("up")

@@ -6,6 +6,8 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include "pod/terminal.h"
 #include "pods.h"
 
@@ -113,6 +115,37 @@ TEST_F(PodsInTmux, LeaveTheTerminalUsableWhenTheirDaemonIsKilled) {
   ASSERT_TRUE(shows("daemon died")) << screen();
   type("'echo usable-$((6*6))' Enter");
   ASSERT_TRUE(shows("usable-36")) << screen();
+}
+
+// tmux answers each question by typing: among the answers, or behind those that nobody reads, are the person's keys.
+TEST_F(PodsInTmux, AttackAnAgentThatAsksWithoutEndCanBeLeft) {
+  const std::string asking = "while :; do printf '\\033[6n\\033[6n\\033[6n\\033[6n\\033[6n\\033[6n'; done";
+  make("deaf", "stty raw -echo; " + asking);
+  make("listening", "stty raw -echo; cat >/dev/null & " + asking);
+  for (const std::string name : {"deaf", "listening"}) {
+    type("'clear; " SALLYPORT_CLI " pod attach " + name + "' Enter");
+    std::this_thread::sleep_for(Millis(2000));
+    ASSERT_TRUE(eventually([&] {
+      for (const char* key : {"Enter", "'~'", "'.'"}) type(key);
+      return screen().find("[detached from " + name + "]") != std::string::npos;
+    })) << screen();
+  }
+}
+
+// tmux has no soft reset.
+TEST_F(PodsInTmux, GiveBackWhatASoftResetWouldHaveWhereThereIsNone) {
+  make("untidy", "printf '\\033[5;10r\\033[4h\\033[?1h\\033=\\033[?7l\\033[?25l\\033(0\\033[Hready'; sleep 1000");
+  type("'" SALLYPORT_CLI " pod attach untidy' Enter");
+  const auto modes = [&] {
+    return tmux(
+        "display -p '#{scroll_region_upper} #{scroll_region_lower} #{insert_flag} #{keypad_cursor_flag} "
+        "#{keypad_flag} #{wrap_flag} #{cursor_flag}'");
+  };
+  ASSERT_TRUE(eventually([&] { return modes() == "4 9 1 1 1 0 0\n"; })) << modes();
+  type("Enter");
+  type("'~.'");
+  ASSERT_TRUE(shows("[detached from untidy]")) << screen();
+  EXPECT_TRUE(eventually([&] { return modes() == "0 23 0 0 0 1 1\n"; })) << modes();
 }
 
 // ---- what reaches a person's terminal ----

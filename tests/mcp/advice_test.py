@@ -136,7 +136,7 @@ review = { "fs.write" = "human", "fs.multi_edit" = "human", "container.exec" = "
         while "approvals approve" not in progress:
             progress = json.loads(server.stdout.readline())["params"].get("message", "")
         question = re.search(r"approvals approve (\S+)`", progress).group(1)
-        self.assertIn('\ncommand\necho "to be seen"\nuntil [ -e go ]', self.sallyport("approvals", "show", question).stdout)
+        self.assertIn('\ncommand\n  | echo "to be seen"\n  | until [ -e go ]', self.sallyport("approvals", "show", question).stdout)
         self.assertIn('  echo \\"to be seen', self.sallyport("approvals").stdout)
         self.assertEqual(self.sallyport("approvals", "approve", question).returncode, 0)
         # It runs now, and waits for nobody.

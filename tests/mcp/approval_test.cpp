@@ -68,7 +68,7 @@ class WaitingCall : public ::testing::Test {
       BridgeOptions options;
       options.place.workspace = "/w";
       options.in = options.out = client_.theirs.get();
-      const auto connect = [&]() -> Result<std::unique_ptr<Client>> {
+      const auto connect = [&](Place::Warden) -> Result<std::unique_ptr<Client>> {
         if (!*socket) return Error::make(Code::unavailable, "this warden takes one connection");
         return Client::adopt(std::move(*socket), UniqueFd(), wire::Side::connecting);
       };

@@ -8,6 +8,7 @@ import re
 import shlex
 import signal
 import subprocess
+import time
 import unittest
 
 from bridged import HELLO, SALLYPORT, Bridged, call, lines, text
@@ -166,6 +167,35 @@ class Bridge(Bridged):
             self.assertIn(f"new, and may run code on the host: {tasks}", place)
         self.assertIn("container/mcp-", audit)
         self.assertFalse(hook.exists())
+
+    def test_a_command_of_many_lines_passes_for_no_part_of_the_question_about_it(self):
+        (self.home / "profiles").mkdir()
+        (self.home / "profiles/asked.toml").write_text("""[profile.asked]
+fs.read = ["/usr", "/etc"]
+fs.write = ["${workspace}"]
+exec = ["/usr/**"]
+methods = ["container.exec"]
+review = { "container.exec" = "human" }
+""")
+        server = self.start("--profile", "asked")
+        server.stdin.write(lines(call(1, "exec", command="rm -rf .\npayload\n{}\n\nwants      fs.stat")))
+        server.stdin.flush()
+        while not (waiting := json.loads(self.sallyport("--json", "approvals", "ls").stdout)["approvals"]):
+            time.sleep(0.05)
+        shown = self.sallyport("approvals", "show", waiting[0]["id"]).stdout
+        self.assertIn("command\n  | rm -rf .\n  | payload\n  | {}\n  | \n  | wants      fs.stat\npayload\n", shown)
+        self.sallyport("approvals", "deny", waiting[0]["id"])
+
+    def test_an_end_beside_a_warden_that_hangs_is_a_quick_one(self):
+        server = self.start()
+        self.ask(server, call(1, "list"))
+        warden = int(self.sallyport("status").stdout.split("pid ")[1].split(",")[0])
+        os.kill(warden, signal.SIGSTOP)
+        self.addCleanup(os.kill, warden, signal.SIGCONT)
+        began = time.monotonic()
+        server.stdin.close()
+        self.assertEqual(server.wait(30), 0)
+        self.assertLess(time.monotonic() - began, 2)
 
     def test_an_end_with_nothing_to_say_says_nothing(self):
         ran = self.sallyport("mcp", input=lines(HELLO, call(1, "write", path="x", content="y")), timeout=100)

@@ -68,6 +68,19 @@ TEST_F(PlatformModels, TooManyRequestsSayWhenToComeBack) {
   EXPECT_EQ(answer->error->details_json, R"({"retry_after_ms":7000})");
 }
 
+TEST_F(PlatformModels, AttackATimeToComeBackBeyondAllNumbersIsADay) {
+  WebServer web([](const auto& request, int connection) {
+    WebServer::write(connection, request.method == "GET" ? WebServer::json("{}")
+                                                         : WebServer::json("{}", "429 Too Many Requests",
+                                                                           "Retry-After: 9223372036854775807\r\n"));
+  });
+  start_platform(openai(web));
+  Client worker = as_container(make_container());
+  const auto answer = worker.call("llm.complete", kAsk);
+  ASSERT_EQ(code_of(answer), "RATE_LIMITED");
+  EXPECT_EQ(answer->error->details_json, R"({"retry_after_ms":86400000})");
+}
+
 TEST_F(PlatformModels, AStreamCutInTheMiddleIsAnErrorAfterWhatCame) {
   WebServer web([](const auto& request, int connection) {
     if (request.method == "GET") {

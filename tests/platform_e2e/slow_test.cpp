@@ -116,6 +116,31 @@ TEST_F(PlatformSlow, WhatIsSaidOfABackendFollowsWhatCallsSee) {
   EXPECT_EQ(worker.outcome("cache.get", R"({"key":"a"})"), "OK");
 }
 
+// For each Redis looks at all that everybody keeps there.
+TEST_F(PlatformSlow, AttackCachesThatAreClearedAndGivenUpDoNotKeepRedisBusy) {
+  const TemporaryDirectory directory;
+  RedisServer redis(directory.path());
+  ASSERT_TRUE(redis.start());
+  constexpr int kPagesEach = 400;  // of 500 keys
+  redis.ask("EVAL \"for i=1,200000 do redis.call('SET','other:'..i,'') end\" 0");
+  start_platform(redis_config(redis.url(), "cache = \"redis\"\n"));
+  Client worker = as_container(make_container());
+  ASSERT_EQ(worker.outcome("cache.clear", "{}"), "OK");
+  redis.ask("CONFIG RESETSTAT");
+  constexpr int kTimes = 50;
+  for (int i = 0; i < kTimes; ++i) {
+    const std::string id = "c" + std::to_string(i);
+    ASSERT_TRUE(worker.send_request(id, "cache.clear", "{}"));
+    ASSERT_TRUE(worker.send(frame_of(R"({"type":"event","id":")" + id + R"(","method":"cancel"})")));
+    EXPECT_EQ(code_of(worker.next_message()), "CANCELLED");
+  }
+  ASSERT_EQ(worker.outcome("cache.clear", "{}"), "OK") << "behind all of them";
+  const std::string stats = redis.ask("INFO commandstats");
+  const std::size_t at = stats.find("cmdstat_scan:calls=");
+  ASSERT_NE(at, std::string::npos) << stats;
+  EXPECT_LT(std::stoi(stats.substr(at + 19)), kTimes * kPagesEach / 4) << stats;
+}
+
 TEST_F(PlatformSlow, ACheckPrintsJsonOnlyWhateverElseThereIsToSay) {
   start_platform("[platform.adapters]\ncache = \"memory\"\n");
   daemon().write_config("[platform.adapters]\ncache = \"memory\"\nllm = \"echo\"\n");

@@ -10,6 +10,8 @@
 #include <future>
 #include <thread>
 
+#include "pod/limits.h"
+
 namespace sallyport::pod {
 namespace {
 
@@ -170,6 +172,28 @@ TEST_F(PodAttach, ShowsWhatIsSaidThoughNobodyReadsWhatIsTyped) {
   const auto ended = end.get();
   ASSERT_TRUE(ended) << ended.error().describe();
   EXPECT_EQ(ended->why, AttachEnd::Why::exited);
+}
+
+// A terminal answers each by typing: without a limit nobody's keys are found among the answers, or read at all.
+TEST_F(PodAttach, LetsAnAgentAskOnlySoOften) {
+  auto terminal = open_terminal({24, 80});
+  ASSERT_TRUE(terminal);
+  Pipe keys;
+  auto end = attach(keys.out.get(), terminal->slave.get());
+  FakePod pod(std::move(far_));
+  std::string flood;
+  for (int i = 0; i < 2'000; ++i) flood += "\x1b[6n";
+  pod.say(flood);
+  pod.say("asked");
+  pod.exit(0);
+  ASSERT_TRUE(end.get());
+  ::fcntl(terminal->master.get(), F_SETFL, O_NONBLOCK);
+  const std::string shown = read_to_the_end(terminal->master.get());
+  std::size_t passed = 0;
+  for (std::size_t at = shown.find("\x1b[6n"); at != std::string::npos; at = shown.find("\x1b[6n", at + 1)) ++passed;
+  EXPECT_NE(shown.find("asked"), std::string::npos);
+  EXPECT_GE(passed, kMaxQueries);
+  EXPECT_LE(passed, 2 * kMaxQueries) << "a second may begin in between";
 }
 
 }  // namespace

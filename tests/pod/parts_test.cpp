@@ -76,6 +76,13 @@ TEST(EscapeKeys, CommandsStandBehindANewline) {
   }
 }
 
+TEST(EscapeKeys, AreFoundAmongAnswersOfTheTerminal) {
+  const std::string answers = "\x1b[12;40R\x1b[?62;22c\x1b[0n";
+  EXPECT_EQ(typed("ls\r" + answers + "~" + answers + ".", false), "ls\r" + answers + answers + "[detach]");
+  EXPECT_EQ(typed("ls" + answers + "~.", false), "ls" + answers + "~.");
+  EXPECT_EQ(typed("\r~\x1b[A.", false), "\r~\x1b[A.") << "a key is no answer";
+}
+
 TEST(DeviceQueries, AreAnsweredHoweverTheyAreCut) {
   const std::string output = "text\x1b[c more \x1b[31mred\x1b[6n\x1b[5n\x1b[>c\x1b\x1b[c\x1b[123456789c";
   const std::string answers = "\x1b[?62;22c\x1b[1;1R\x1b[0n\x1b[>1;0;0c\x1b[?62;22c";

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "base/log.h"
+
 namespace sallyport::pod {
 namespace {
 
@@ -83,6 +85,9 @@ const Case kDropped[] = {
     {"graphics of rxvt, whose answer ends a line", "a\x1bGQz", "aQz"},
     {"a VT52, to which sequences mean something else", "a\x1b[?2l\x1b[?25;2l\x1b[?65538l\x1b[?2r\x1b[61\"pz", "az"},
     {"a Tektronix", "a\x1b[?38h\x1b[?38rz", "az"},
+    {"numbers that a terminal takes for those of a report", "a\x1b[223338299413t\x1b[229t\x1b[2300tz", "az"},
+    {"a million repetitions", "ab\x1b[1000000bz", "abz"},
+    {"a locked keyboard", "a\x1b[2h\x1b[4;02hz", "az"},
     {"an escape inside a title begins anew", "\x1b]0;a\x1b[31mb", "\x1b]0;a\x1b\\\x1b[31mb"},
     {"cancelled sequence", "a\x1b[2\x18z", "az"},
 };
@@ -115,6 +120,24 @@ TEST(TerminalFilter, PassesNoShortSequenceThatIsNotKnown) {
     if (kLonger.find(final_byte) != std::string_view::npos) continue;
     EXPECT_EQ(filtered(sequence), kKnown.find(final_byte) == std::string_view::npos ? "" : sequence) << sequence;
   }
+}
+
+// CSI 12 ; 7 ] shows another console on Linux; others print, or answer.
+TEST(TerminalFilter, PassesNoControlSequenceThatIsNotKnown) {
+  constexpr std::string_view kKnown = "@ABCDEFGHIJKLMPSTXZ^`abdefghjklmrsu";
+  for (char final_byte = 0x40; final_byte < 0x7f; ++final_byte) {
+    const std::string sequence = std::string("\x1b[12;7") + final_byte;
+    EXPECT_EQ(filtered(sequence), kKnown.find(final_byte) == std::string_view::npos ? "" : sequence) << sequence;
+  }
+}
+
+TEST(TerminalFilter, PassesNoMoreQueriesThanItMay) {
+  TerminalFilter filter(Queries::drop);
+  Bytes out;
+  filter.set_queries(Queries::pass, 2);
+  filter.feed(as_bytes("\x1b[6n\x1b[m\x1b[c\x1bZ\x1b[?6n\x1b[6nz"), out);
+  EXPECT_EQ(as_text(out.view()), "\x1b[6n\x1b[m\x1b[cz");
+  EXPECT_EQ(filter.queries_left(), 0U);
 }
 
 TEST(TerminalFilter, LeavesDeviceQueriesToATerminalThatControls) {
@@ -153,6 +176,27 @@ TEST(TerminalFilter, DropsASequenceThatIsTooLongAndGoesOn) {
   EXPECT_EQ(filtered("a\x1b]11;" + std::string(100'000, 'x') + "\x07z"), "az");
   const std::string long_title = "\x1b]0;" + std::string(100'000, 't') + "\x1b\\";
   EXPECT_EQ(filtered(long_title), long_title);
+}
+
+TEST(TerminalFilter, KnowsWhetherSomethingOutlastsTheText) {
+  for (const char* passing :
+       {"text\r\n", "\x1b[31mred\x1b[m", "\x1b[1;31mred\x1b[0;0m", "\x1b[2K\x1b[H\x1b[3A", "\x1b[21t\x1bPx\x1b\\"}) {
+    TerminalFilter filter(Queries::drop);
+    Bytes out;
+    filter.feed(as_bytes(passing), out);
+    EXPECT_FALSE(filter.has_left_traces() || filter.is_coloured()) << escape_for_display(passing);
+  }
+  for (const char* lasting : {"\x1b[?1000h", "\x1b[4h", "\x1b[3;5r", "\x1b(0", "\x1b=", "\x1b]0;open",
+                              "\x1b]8;;http://a\x1b\\link", "\x1b]11;#000000\x07", "\x1b]52;c;aGk=", "\x1b[6 q"}) {
+    TerminalFilter filter(Queries::drop);
+    Bytes out;
+    filter.feed(as_bytes(lasting), out);
+    EXPECT_TRUE(filter.has_left_traces()) << escape_for_display(lasting);
+  }
+  TerminalFilter filter(Queries::drop);
+  Bytes out;
+  filter.feed(as_bytes("\x1b[31mred"), out);
+  EXPECT_TRUE(filter.is_coloured());
 }
 
 TEST(TerminalFilter, KnowsWhetherColoursWereSet) {

@@ -1,0 +1,39 @@
+#include <deque>
+
+#include "pod/attach.h"
+#include "pod/display.h"
+#include "pod/methods.h"
+
+namespace sallyport::pod {
+
+Result<std::uint64_t> copy_log(Client& client, bool follows, int out) {
+  std::deque<std::uint32_t> streams;
+  std::uint64_t skipped = 0;
+  client.on_event([&](const wire::Message& event) {
+    if (event.method == "pod.gap") {
+      skipped += event.params.get("skipped").as_uint().value_or(0);
+      streams.push_back(stream_in(event.params.get("output")));
+    }
+    if (event.method == "pod.exit") streams.push_back(0);
+  });
+  TRY(const Answer answer, client.call("pod.log", follows ? "{\"follow\":true}" : "{}"));
+  std::uint32_t stream = stream_in(answer.value().get("output"));
+  Display display(out);
+  while (stream != 0) {
+    auto piece = client.read_stream(stream, Millis(60'000));
+    if (!piece && piece.error().code == Code::timeout) continue;
+    if (!piece) return std::move(piece).error();
+    if (!piece->empty()) {
+      TRY(display.write(piece->view()));
+      continue;
+    }
+    if (!follows && streams.empty()) return skipped;
+    while (streams.empty()) TRY(client.dispatch(Millis(60'000)));
+    stream = streams.front();
+    streams.pop_front();
+    if (stream != 0) TRY(display.skip());
+  }
+  return skipped;
+}
+
+}  // namespace sallyport::pod

@@ -1,0 +1,60 @@
+#include "pod/display.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "os/files.h"
+#include "pod/give_back.h"
+
+namespace sallyport::pod {
+
+Display::Display(int out) : out_(out), is_terminal_(::isatty(out) != 0) {
+  if (!is_terminal_) return;
+  terminal_ = out;
+  struct sigaction action{};
+  action.sa_handler = [](int number) {
+    give_back(terminal_, true);
+    ::raise(number);  // as if it had not been caught, once this returns
+  };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    ::sigaction(kSignals[i], nullptr, &before_[i]);
+    if (before_[i].sa_handler != SIG_IGN) ::sigaction(kSignals[i], &action, nullptr);
+  }
+}
+
+Display::~Display() {
+  if (!is_terminal_) return;
+  give_back(out_, !is_at_line_start_);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
+}
+
+Status Display::write(ByteView bytes) {
+  Bytes filtered;
+  if (std::exchange(is_cut_, false)) filtered.append(kOutOfSequence);
+  if (is_terminal_) filter_.feed(bytes, filtered);
+  if (filter_.has_left_traces()) has_traces_ = 1;
+  is_coloured_ = filter_.is_coloured() ? 1 : 0;
+  if (filter_.has_set_colours()) has_colours_ = 1;
+  const ByteView left = is_terminal_ ? filtered.view() : bytes;
+  if (!left.empty()) is_at_line_start_ = left.back() == '\n';
+  return os::write_patiently(out_, left);
+}
+
+Status Display::skip() {
+  filter_.reset();
+  is_cut_ = true;
+  return write(as_bytes("\n"));
+}
+
+void Display::give_back(int fd, bool with_new_line) {
+  [[maybe_unused]] ssize_t written = 0;
+  if (is_coloured_ != 0) written = ::write(fd, kPlain.data(), kPlain.size());
+  if (has_traces_ == 0) return;
+  written = ::write(fd, kGiveBack.data(), kGiveBack.size());
+  if (has_colours_ != 0) written = ::write(fd, kColoursBack.data(), kColoursBack.size());
+  if (with_new_line) written = ::write(fd, kNewLine.data(), kNewLine.size());
+}
+
+}  // namespace sallyport::pod
