@@ -352,11 +352,18 @@ TEST_F(PlatformData, WhatRunsInTheWorkerNeedsNoDoor) {
 
 class PlatformExample : public PlatformDoor {
  protected:
+  // What a sanitizer maps in the plugin for itself is far beyond what a container gets.
+  void make_room_for_a_sanitizer(const std::string& profile) {
+    if (!kIsSanitized) return;
+    std::ofstream(daemon().root() + "/profiles/" + profile + ".toml", std::ios::app)
+        << "[profile." << profile << ".limits]\nmemory = \"65536GiB\"\n";
+  }
   void start_example(const std::string& more = "") {
     daemon_ = std::make_unique<Daemon>();
     const std::string example = std::string(SALLYPORT_EXAMPLES) + "/plugin-with-memory";
     std::filesystem::create_directories(daemon().root() + "/profiles");
     std::filesystem::copy(example + "/plugin.toml", daemon().root() + "/profiles/plugin.toml");
+    make_room_for_a_sanitizer("plugin");
     std::ifstream config(example + "/sallyport.toml");
     daemon().write_config(std::string(std::istreambuf_iterator<char>(config), {}) + more);
     ASSERT_TRUE(daemon().start()) << daemon().log();
@@ -400,6 +407,7 @@ TEST_F(PlatformExample, RunsFromTheCommandLineWithAProfileThatHasNoWorkspace) {
       << "[profile.lean]\nfs.read = [\"/usr\", \"/etc\", \"" << bin << "\"]\nexec = [\"/usr/**\", \"" << bin
       << "/**\"]\nmethods = [\"platform.init\", \"storage.*\", \"log.write\"]\n"
          "[profile.lean.permissions.adapters]\nstorage = { buckets = [\"history\"] }\nlog = {}\n";
+  make_room_for_a_sanitizer("lean");
   ASSERT_EQ(connect().outcome("warden.reload"), "OK");
   const std::string command = "run --profile lean -- " SALLYPORT_PLUGIN " ";
   EXPECT_EQ(run_cli(command + "first 2>&1"), "1 remembered\nexit 0");
