@@ -201,10 +201,12 @@ class Supervisor {
   // does not go on.
   void stop_with_it() {
     terminal_.take_back();
-    for (;;) {
-      ::kill(mode_ == TerminalMode::foreground ? 0 : ::getpid(), SIGSTOP);
+    // The terminal has stopped the rest of a pipeline itself. Later all of it has to be: a shell takes a job of which
+    // one process is stopped for running, and does not continue it.
+    for (pid_t whom = mode_ == TerminalMode::foreground ? 0 : ::getpid();; whom = 0) {
+      ::kill(whom, SIGSTOP);
       if (!Terminal::is_others()) break;
-      (void)running_.stop();  // what is in our group was continued with us
+      if (mode_ != TerminalMode::foreground) (void)running_.stop();  // what is in our group was continued with us
     }
     (void)running_.resume();
   }

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <ctime>
 #include <new>
+#include <utility>
 
 #include "sandbox/child.h"
 #include "sandbox/job.h"
@@ -28,9 +29,12 @@ constexpr int kMemoryPollMs = 250;
 // cannot be killed, or not reaped by us.
 constexpr int kSweepMs = 5;
 constexpr std::int64_t kLongestSweepMs = 2000;
-// While all is stopped, between two looks whether it still is, and how long it may take to stop.
+// While all is being stopped and is stopped, between two looks whether it is. How long it may take to stop, and how
+// long what is continued with our maker may run before that says a word.
+constexpr int kStoppingMs = 1;
 constexpr int kStillMs = 20;
 constexpr std::int64_t kLongestStopMs = 500;
+constexpr std::int64_t kContinuedMs = 200;
 
 struct Job {
   std::uint32_t id;
@@ -53,9 +57,9 @@ class Init {
     ::sigaddset(&children, SIGCHLD);
     const int deaths = ::signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
     if (deaths < 0) context_.reporter->fail(Step::ready, errno);
-    ::setpgid(0, 0);  // we are not stopped with our maker's job
     last_memory_check_ = now_ms();
     if (plan_.command.empty()) {
+      ::setpgid(0, 0);
       say({Notice::Kind::started, Step::none, 0, 0, 1, 0, 0}, true);
       for (int fd = 0; fd < 3; ++fd) ::close(fd);
     } else {
@@ -64,6 +68,7 @@ class Init {
     for (;;) {
       pollfd watched[2] = {{kControlFd, POLLIN, 0}, {deaths, POLLIN, 0}};
       const int timeout = is_sweeping_                   ? kSweepMs
+                          : is_stop_untold_              ? kStoppingMs
                           : stopped_at_ != 0             ? kStillMs
                           : plan_.supervised_memory != 0 ? kMemoryPollMs
                                                          : -1;
@@ -77,8 +82,8 @@ class Init {
         reap();
       }
       if (is_sweeping_) sweep();
-      if (stopped_at_ != 0) check_still();
       if (watched[0].revents != 0) serve();
+      if (stopped_at_ != 0) check_still();
     }
   }
 
@@ -141,6 +146,8 @@ class Init {
     JobFailure failure;
     const pid_t pid = start_job(start, *context_.reporter, failure);
     if (pid < 0) context_.reporter->fail(failure.step, failure.error);
+    // Not before: a command that shares a terminal is in our maker's group. With that we are not to be stopped.
+    ::setpgid(0, 0);
     jobs_[0] = {0, pid, context_.terminal};
     say({Notice::Kind::started, Step::none, 0, 0, pid, 0, 0}, true);
     // Only job control still needs the terminal; an open pipe here would keep a reader waiting.
@@ -167,8 +174,12 @@ class Init {
         }
         if (WIFSTOPPED(status)) {
           // Its terminal is somebody else's from now on, who must not be overheard by what has left its group.
-          if (job.id == 0 && job.terminal == TerminalMode::foreground) stop_all();
-          say({Notice::Kind::stopped, Step::none, job.id, WSTOPSIG(status), pid, 0, 0});
+          const Notice stopped{Notice::Kind::stopped, Step::none, job.id, WSTOPSIG(status), pid, 0, 0};
+          if (job.id == 0 && job.terminal == TerminalMode::foreground) {
+            stop_all(stopped);
+          } else {
+            say(stopped);
+          }
           break;
         }
         job.has_ended = true;
@@ -279,14 +290,14 @@ class Init {
         pass_signal(request);
         break;
       case Request::Kind::stop:
-        stop_all();
-        say({Notice::Kind::stopped, Step::none, 0, SIGSTOP, 0, 0, 0});
+        stop_all({Notice::Kind::stopped, Step::none, 0, SIGSTOP, 0, 0, 0});
         break;
       case Request::Kind::resume:
         if (const Job* job = find(0); job != nullptr && job->terminal == TerminalMode::foreground) {
           ::tcsetpgrp(0, job->pid);
         }
         stopped_at_ = 0;
+        is_stop_untold_ = false;
         signal_all(SIGCONT);
         break;
       case Request::Kind::worker:
@@ -313,23 +324,37 @@ class Init {
     return mark_ == 0 ? 0 : mark_ | ++marks_;
   }
 
-  void stop_all() {
-    if (!plan_.is_weak && stopped_at_ == 0) {
-      stopped_at_ = now_ms();
-      was_still_ = false;
-    }
+  // Who hears of it gives the terminal away: not before all of it has stopped.
+  void stop_all(const Notice& stopped) {
     signal_all(SIGSTOP);
+    if (plan_.is_weak) return say(stopped);
+    if (stopped_at_ == 0) {
+      stopped_at_ = now_ms();
+      still_at_ = 0;
+    }
+    stop_ = stopped;
+    is_stop_untold_ = true;
   }
 
   // A process can have itself continued, by a timer for one, and then reads what is typed into the terminal that is
-  // somebody else's now.
+  // somebody else's now. What is in our maker's group is continued with it, which then says whether it may go on.
   void check_still() {
+    const std::int64_t now = now_ms();
     if (!does_anything_run()) {
-      was_still_ = true;
-    } else if (was_still_ || now_ms() - stopped_at_ > kLongestStopMs) {
+      still_at_ = now;
+      if (std::exchange(is_stop_untold_, false)) say(stop_);
+      return;
+    }
+    const Job* first = find(0);
+    const bool is_shared = first != nullptr && first->terminal == TerminalMode::shared;
+    const std::int64_t most = still_at_ == 0 ? kLongestStopMs : is_shared ? kContinuedMs : 0;
+    if (now - (still_at_ == 0 ? stopped_at_ : still_at_) > most) {
       stopped_at_ = 0;
+      is_stop_untold_ = false;
       say({Notice::Kind::went_on, Step::none, 0, 0, 0, 0, 0});
       ::kill(-1, SIGKILL);
+    } else if (is_stop_untold_) {
+      signal_all(SIGSTOP);
     }
   }
 
@@ -422,7 +447,9 @@ class Init {
   InitContext& context_;
   const Plan& plan_;
   std::int64_t stopped_at_ = 0;  // by now_ms(), while all is stopped; else 0
-  bool was_still_ = false;       // since then, once
+  std::int64_t still_at_ = 0;    // since then, when it was last seen to be; 0: not yet
+  Notice stop_{};                // to be told
+  bool is_stop_untold_ = false;
   std::int64_t last_memory_check_ = 0;
   bool is_sweeping_ = false;
   std::uint64_t mark_ = 0;   // of this sandbox

@@ -15,7 +15,7 @@ bool is_one_of(const Names& names, std::string_view name) {
 
 // Settings that make an editor, an agent, a shell or a debugger on the host run code when it is started there:
 // read-only where they exist, reported at exit where they appear. In lower case, like the lists below.
-inline constexpr std::array<const char*, 68> kSettings = {
+inline constexpr std::array<const char*, 70> kSettings = {
     ".vscode",
     ".idea",
     ".zed",
@@ -68,6 +68,8 @@ inline constexpr std::array<const char*, 68> kSettings = {
     ".irbrc",
     ".pryrc",
     ".rprofile",
+    ".renviron",
+    ".rdata",
     ".ghci",
     ".iex.exs",
     ".ocamlinit",
@@ -86,9 +88,11 @@ inline constexpr std::array<const char*, 68> kSettings = {
     "jupyter_notebook_config.json",
 };
 
-// The same where only the directory above makes them settings: of Mercurial, Sapling and Jujutsu.
-inline constexpr std::array<std::string_view, 4> kSettingPaths = {".hg/hgrc", ".hg/hgrc-not-shared", ".sl/config",
-                                                                  ".jj/repo/config.toml"};
+// The same where only the directory above makes them settings: of Mercurial, Sapling and Jujutsu, whose settings may
+// also be those of a repository that they share, and of Copilot.
+inline constexpr std::array<std::string_view, 7> kSettingPaths = {
+    ".hg/hgrc",       ".hg/hgrc-not-shared",  ".hg/sharedpath", ".sl/config",
+    ".sl/sharedpath", ".jj/repo/config.toml", ".github/hooks"};
 
 // What a hook of the user's may run with the next commit, and the project's own work changes: writable, and reported at
 // exit where it was written.

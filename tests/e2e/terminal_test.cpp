@@ -97,8 +97,8 @@ class AtAShell : public ::testing::Test {
     }
   }
   // Starts a sandboxed bash that runs the script; its command line holds a word of this test's own.
-  void run(const std::string& script) {
-    type(std::string(SALLYPORT_CLI) + " run --no-warden -- bash -c '" + script + "' " + word_ + "\n");
+  void run(const std::string& script, const std::string& behind = "") {
+    type(std::string(SALLYPORT_CLI) + " run --no-warden -- bash -c '" + script + "' " + word_ + behind + "\n");
     ASSERT_TRUE(sees("begin\r\n"));
   }
   // The run's own process: the shell's only child.
@@ -125,6 +125,38 @@ TEST_F(AtAShell, ControlZGivesThePromptBackAndFgGoesOn) {
   type("hello\n");
   EXPECT_TRUE(sees("got hello"));
   EXPECT_TRUE(sees("host> "));
+}
+
+// Again and again: neither is it taken for one that went on by itself, nor is it stopped once more than it was asked
+// to.
+TEST_F(AtAShell, BgDoesNotLetItGoOnAndFgDoes) {
+  for (const char* behind : {"", " | cat"}) {
+    run("trap \"echo again\" CONT; echo be\"\"gin; until read -t 0.1 line; do :; done; echo got $line", behind);
+    for (int i = 0; i < 3; ++i) {
+      type("\x1a");
+      ASSERT_TRUE(sees("Stopped"));
+      ASSERT_TRUE(sees("host> "));
+      type("bg\n");
+      ASSERT_TRUE(sees("&\r\n"));
+      // All of a pipeline: else the shell takes it for running.
+      type("until [[ $(jobs -s) ]]; do sleep 0.01; done; echo it\"\" stopped\n");
+      ASSERT_TRUE(sees("it stopped\r\n"));
+      type("fg\n");
+      ASSERT_TRUE(sees("\r\nagain\r\n"));
+    }
+    type("hello\n");
+    EXPECT_TRUE(sees("got hello"));
+    ASSERT_TRUE(sees("host> "));
+  }
+}
+
+TEST_F(AtAShell, TheTerminalReachesACommandWhoseOutputGoesElsewhere) {
+  run("echo be\"\"gin; read line; echo got $line; sleep 1000; echo not reached", " | cat");
+  type("hello\n");
+  ASSERT_TRUE(sees("got hello"));
+  type("\x03");
+  ASSERT_TRUE(sees("host> "));
+  EXPECT_EQ(seen_.find("\r\nnot reached"), std::string::npos);
 }
 
 TEST_F(AtAShell, AResizeReachesTheCommand) {

@@ -141,6 +141,19 @@ TEST_P(CoverAttack, WritesTheConfigurationOfMercurial) {
   EXPECT_TRUE(is_refused(attack({"rename", workspace_ + "/.hg", workspace_ + "/old"})));
 }
 
+TEST_P(CoverAttack, WritesWhatOnlyItsDirectoryMakesASetting) {
+  const std::string hook = write("workspace/.github/hooks/a.json", "{}\n");
+  const std::string shared = write("workspace/.sl/sharedpath", "x\n");
+  EXPECT_TRUE(is_refused(attack({"write", hook})));
+  EXPECT_TRUE(is_refused(attack({"write", shared})));
+  EXPECT_EQ(shell("touch .github/workflow").code, 0);
+  const Outcome outcome =
+      shell("mkdir -p new/.github/hooks new/.hg && touch new/.hg/sharedpath new/.Renviron new/.RData");
+  for (const char* path : {".github/hooks", ".hg/sharedpath", ".Renviron", ".RData"}) {
+    EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + "/new/" + path)) << path;
+  }
+}
+
 // Masking what git tracks would make git commit an empty file.
 TEST_P(CoverAttack, CommitsWhatItCannotSee) {
   host("git add -f cfg/.env && git commit -q -m env");
