@@ -38,8 +38,11 @@ Task<Reply> raise(const Permit&, Call& call, RequestContext& context, Host& host
   origin.session = call.session().name();
   origin.peer_pid = context.peer.pid;
   const std::string signal = text(params.get("signal"));
+  const auto awaited = std::make_shared<ipc::OneShot<std::string>>();
+  call.on_cancel([awaited] { awaited->resolve(R"({"result":null})"); });
   auto answer = co_await host.mailbox.raise(context.container_id, signal, std::move(request_id), params.get("payload"),
-                                            !should_wait, std::move(origin));
+                                            !should_wait, std::move(origin), awaited);
+  call.on_cancel(nullptr);
   if (!answer) co_return std::move(answer).error();
   // The very response that lies in the mailbox, under the id of this call.
   wire::Decoder decoder;

@@ -258,7 +258,9 @@ void Flow::proceed(const std::shared_ptr<Desk>& desk, ledger::Accepted accepted,
   if (!accepted.is_new) {
     const auto known = pending_.find(row.key);
     if (known == pending_.end()) return answer_again(*desk, row, waiter);
-    if (waiter) known->second->waiters.push_back(*waiter);
+    auto& waiters = known->second->waiters;
+    std::erase_if(waiters, [](const Request::Waiter& each) { return each.answer->is_resolved(); });
+    if (waiter) waiters.push_back(*waiter);
     if (row.state == state::kHumanWait) deliver_interim(*known->second, "awaiting_human");
     return;
   }

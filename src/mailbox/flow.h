@@ -47,8 +47,8 @@ struct Request {
   struct Waiter {
     Waiter(std::shared_ptr<ipc::OneShot<std::string>> to, bool interim)
         : answer(std::move(to)), wants_interim(interim) {}
-    std::shared_ptr<ipc::OneShot<std::string>> answer;
-    bool wants_interim;  // also takes "awaiting_human"
+    std::shared_ptr<ipc::OneShot<std::string>> answer;  // resolved already: who waited has given up
+    bool wants_interim;                                 // also takes "awaiting_human"
   };
   std::vector<Waiter> waiters;
   bool is_gone = false;       // its container was removed, or the warden stops

@@ -156,6 +156,7 @@ void Intake::rescan(bool only_unwatched) {
       hooks_.on_fault(container, fault);
     }
     slot.needs_sweep = true;
+    slot.is_paused = false;  // if there is still no room, its next file will tell
   }
   schedule();
 }

@@ -169,7 +169,7 @@ Fire Mailbox::take_in(std::shared_ptr<Desk> desk, Flow::Arrival arrival, std::st
 }
 
 Task<Result<std::string>> Mailbox::raise(std::string container, std::string signal, std::string request_id,
-                                         wire::Value payload, bool wants_interim, Origin origin) {
+                                         wire::Value payload, bool wants_interim, Origin origin, Answer answer) {
   const auto found = desks_.find(container);
   if (found == desks_.end()) co_return Error::make(Code::not_found, "this container has no mailbox");
   const std::shared_ptr<Desk> desk = found->second;
@@ -183,7 +183,6 @@ Task<Result<std::string>> Mailbox::raise(std::string container, std::string sign
     flow_.refuse(*desk, what, arrival.error(), origin);
     co_return std::move(arrival).error();
   }
-  const auto answer = std::make_shared<ipc::OneShot<std::string>>();
   std::optional<Request::Waiter> waiter;
   waiter.emplace(answer, wants_interim);
   const Status taken = co_await flow_.take_in(desk, std::move(*arrival), std::move(waiter), nullptr);

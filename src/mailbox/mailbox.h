@@ -41,9 +41,11 @@ class Mailbox {
   void when_idle(const std::string& container, std::function<void()> work);
 
   // Raises a signal as a message does, and answers with the response message: when it is final, or, if it
-  // `wants_interim`, when it waits for a human.
+  // `wants_interim`, when it waits for a human. Who resolves `answer` does not wait for it any more; it stays raised.
+  using Answer = std::shared_ptr<ipc::OneShot<std::string>>;
   Task<Result<std::string>> raise(std::string container, std::string signal, std::string request_id,
-                                  wire::Value payload, bool wants_interim, Origin origin);
+                                  wire::Value payload, bool wants_interim, Origin origin,
+                                  Answer answer = std::make_shared<ipc::OneShot<std::string>>());
   Task<Status> resolve(std::string container, std::string request_id, bool was_done, std::string by);
 
   // What will run if a request that is reviewed now is approved: a command line, or nothing.

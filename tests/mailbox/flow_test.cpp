@@ -117,6 +117,21 @@ TEST_F(Mail, ARefusedSignalIsRecordedByItsNameWithItsIdAndItsPayload) {
             id_of(4) + " " + std::to_string(file.size()) + " " + to_hex(wire::sha256(as_bytes(file))) + "\n");
 }
 
+TEST_F(Mail, AttackWhoWaitsForAHumanAndGivesUpAgainAndAgainKeepsNothing) {
+  const std::string params =
+      R"({"signal":"test_human","request_id":")" + id_of(1) + R"(","payload":{"text":"x","hold":true}})";
+  for (int i = 0; i < 20; ++i) {
+    Client client = connect();
+    ASSERT_EQ(client.outcome("session.narrow", R"({"container":")" + container() + "\"}"), "OK");
+    ASSERT_TRUE(client.send(frame_of(R"({"id":"w","type":"request","method":"signal.raise","params":)" + params +
+                                     R"(,"deadline_ms":20})")));
+    EXPECT_EQ(code_of(client.next_message()), "TIMEOUT");
+  }
+  EXPECT_TRUE(eventually([&] { return status_number(daemon().socket_path(), {"in_flight"}) == 1; }))
+      << status_number(daemon().socket_path(), {"in_flight"}) << " with the one that asks";
+  EXPECT_EQ(state_of(id_of(1)), "human_wait") << "what was raised stays raised";
+}
+
 TEST_F(Mail, TheHostRaisesNoSignals) {
   container();
   Client client = connect();

@@ -78,5 +78,20 @@ TEST_F(MailRunning, AttackACrowdOfProgramsOfOneContainer) {
   EXPECT_EQ(begun_, kSent);
 }
 
+// Nobody says so when what came over the door turns out not to be new.
+TEST_F(MailRunning, AMailboxThatWaitedForCallsWhichRanNothingGoesOn) {
+  constexpr int kMost = mailbox::kMaxRunning;
+  for (int i = 0; i < kMost; ++i) office_.drop(id(i), "run");
+  ASSERT_TRUE(office_.until([&] {
+    end_all();
+    return office_.has_replied(id(kMost - 1)) && waiting() == 0;
+  }));
+  office_.drop(id(kMost), "run");
+  office_.loop().post([this] {
+    for (int i = 0; i < kMost; ++i) raise(id(i));
+  });
+  EXPECT_TRUE(office_.until([&] { return begun_ == kMost + 1; }));
+}
+
 }  // namespace
 }  // namespace sallyport::testing
