@@ -243,6 +243,29 @@ TEST_F(PlatformThirdParty, AttackWhatItSaysOfFailuresIsNotPassedOnAndItCannotSpe
   EXPECT_EQ(daemon().log().find("canary-12345"), std::string::npos);
 }
 
+// The command line believes whoever tells it that a human is asked, or that nothing can be recorded.
+TEST_F(PlatformThirdParty, AttackItsEventsAreOfItsRoleOnly) {
+  const PythonParty party("llm", R"py(
+def answer(method, params):
+  for name in ("approval.asked", "audit.delayed", "container.started", "pod.exit", "llm.token", "stream.reset", "cancel"):
+    b = json.dumps({"type": "event", "id": m["id"], "method": name, "params": {"id": "x", "text": "y"}}).encode()
+    s.sendall(struct.pack(">I", len(b)) + b)
+  return {"text": "y", "finish_reason": "stop", "is_model": False}
+)py");
+  start_platform(party.config());
+  Client worker = as_container(make_container());
+  ASSERT_TRUE(worker.send_request("s", "llm.stream", R"({"messages":[{"role":"user","content":"hi"}]})"));
+  std::string heard;
+  for (auto message = worker.next_message(); message; message = worker.next_message()) {
+    if (message->type != wire::MessageType::event) {
+      EXPECT_EQ(code_of(message), "OK");
+      break;
+    }
+    heard += std::string(message->method) + " ";
+  }
+  EXPECT_EQ(heard, "llm.token ");
+}
+
 TEST_F(PlatformThirdParty, OneThatDoesNotNameItsRoleIsNotUsed) {
   const PythonParty party("vector", "def answer(method, p): return {}\n");
   std::string config = party.config();
