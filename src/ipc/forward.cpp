@@ -33,11 +33,12 @@ void copy(JsonWriter& json, Value value, const std::function<std::uint32_t(Value
 }
 
 // Whether an event is what one may say who works on the request: "llm.token" for "llm.stream". Of who is asked, and of
-// what is recorded, the host tells, and is believed.
+// what is recorded, the host tells, and is believed. A stream that it names would be another one on another connection.
 bool may_be_said(const Call& call, const wire::Message& event) {
   const auto group_of = [](std::string_view method) { return method.substr(0, method.find('.')); };
-  return event.method == "progress" || event.method == kLost ||
-         group_of(event.method) == group_of(call.message().method);
+  const bool is_of_request =
+      event.method == "progress" || event.method == kLost || group_of(event.method) == group_of(call.message().method);
+  return is_of_request && event.streams.empty();
 }
 
 // Passes events on to the call's peer, and loses those that it has no room for.

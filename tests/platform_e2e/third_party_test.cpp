@@ -266,6 +266,28 @@ def answer(method, params):
   EXPECT_EQ(heard, "llm.token ");
 }
 
+// What names a stream on its own connection would name another one, or none, on that of all.
+TEST_F(PlatformThirdParty, AttackAnEventThatNamesAStreamIsNotPassedOn) {
+  const PythonParty party("llm", R"py(
+def answer(method, params):
+  for number in (2, 4, 6, 8):
+    b = json.dumps({"type": "event", "id": m["id"], "method": "llm.token", "params": {"text": "y", "more": {"$stream": number}}}).encode()
+    s.sendall(struct.pack(">I", len(b)) + b)
+  return {"text": "y", "finish_reason": "stop", "is_model": False}
+)py");
+  start_platform(party.config());
+  Client worker = as_container(make_container());
+  const pid_t adapters = adapters_pid();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(worker.send_request("s", "llm.stream", R"({"messages":[{"role":"user","content":"hi"}]})"));
+    auto message = worker.next_message();
+    ASSERT_TRUE(message);
+    EXPECT_NE(message->type, wire::MessageType::event);
+    EXPECT_EQ(code_of(message), "OK");
+  }
+  EXPECT_EQ(adapters_pid(), adapters) << daemon().log();
+}
+
 TEST_F(PlatformThirdParty, OneThatDoesNotNameItsRoleIsNotUsed) {
   const PythonParty party("vector", "def answer(method, p): return {}\n");
   std::string config = party.config();
