@@ -266,6 +266,34 @@ def answer(method, params):
   EXPECT_EQ(heard, "llm.token ");
 }
 
+// What the adapters tell the warden of themselves, they say of no request.
+TEST_F(PlatformThirdParty, AttackItWritesNoRecordsAndSpeaksToNoSubscriber) {
+  const PythonParty party("cache", R"py(
+def answer(method, params):
+  forged = {"adapter": "another", "report": {"kind": "opened", "protocol": "connect", "host": "forged.example", "port": 443},
+            "to": [str(n) for n in range(200)], "topic": "t", "payload": "forged"}
+  for name in ("adapters.connection", "events.message"):
+    b = json.dumps({"type": "event", "id": m["id"], "method": name, "params": forged}).encode()
+    s.sendall(struct.pack(">I", len(b)) + b)
+  return {"found": False}
+)py");
+  std::string config = party.config();
+  config.replace(config.find("[\"party\"]"), 9, R"(["party", "memory"])");
+  config.replace(config.find("cache = "), 0, "events = \"memory\"\n");
+  start_platform(config);
+  const std::string container = make_container();
+  Client listener = as_container(container), worker = as_container(container);
+  ASSERT_TRUE(listener.send_request("s", "events.subscribe", R"({"topics":["*"]})"));
+  ASSERT_EQ(listener.next_message()->method, "events.subscribed");
+  ASSERT_EQ(worker.outcome("cache.get", R"({"key":"k"})"), "OK");
+  ASSERT_EQ(worker.outcome("events.publish", R"({"topic":"t","payload":"true"})"), "OK");
+  const auto heard = listener.next_message();
+  ASSERT_TRUE(heard);
+  EXPECT_EQ(heard->params.get("payload").as_string(), "true");
+  EXPECT_EQ(connect().call("audit.query", R"({"method":"egress.connect"})")->result.to_json().find("forged"),
+            std::string::npos);
+}
+
 // What names a stream on its own connection would name another one, or none, on that of all.
 TEST_F(PlatformThirdParty, AttackAnEventThatNamesAStreamIsNotPassedOn) {
   const PythonParty party("llm", R"py(
