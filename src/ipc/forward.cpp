@@ -32,10 +32,19 @@ void copy(JsonWriter& json, Value value, const std::function<std::uint32_t(Value
   }
 }
 
+// Whether an event is what one may say who works on the request: "llm.token" for "llm.stream". Of who is asked, and of
+// what is recorded, the host tells, and is believed. A stream that it names would be another one on another connection.
+bool may_be_said(const Call& call, const wire::Message& event) {
+  const auto group_of = [](std::string_view method) { return method.substr(0, method.find('.')); };
+  const bool is_of_request =
+      event.method == "progress" || event.method == kLost || group_of(event.method) == group_of(call.message().method);
+  return is_of_request && event.streams.empty();
+}
+
 // Passes events on to the call's peer, and loses those that it has no room for.
 Session::OnEvent relay_events(Call& call) {
   return [&call, lost = std::uint64_t{0}](const wire::Message& event) mutable {
-    if (call.is_answered()) return;
+    if (call.is_answered() || !may_be_said(call, event)) return;
     // A peer that does not read loses events rather than our memory.
     if (!call.session().takes_events(wire::kMaxUnsentBytes)) {
       lost += event.method == kLost ? event.params.get("count").as_uint().value_or(1) : 1;
@@ -50,7 +59,7 @@ Session::OnEvent relay_events(Call& call) {
 // Passes events on, and stops reading where they come from while too many wait to be read.
 Session::OnEvent relay_all_events(Call& call, const std::shared_ptr<Session>& from) {
   return [&call, from = std::weak_ptr(from)](const wire::Message& event) {
-    if (call.is_answered()) return;
+    if (call.is_answered() || !may_be_said(call, event)) return;
     call.session().send_event(call.message().id, event.method, event.params ? event.params.to_json() : "");
     const auto source = from.lock();
     if (!source || call.session().unsent_bytes() <= kMostWaitingEvents) return;

@@ -86,6 +86,7 @@ Status AdaptersLink::spawn() {
   session_->set_capacity({.unsent_bytes = SIZE_MAX, .streams = kLinkStreams});
   session_->keep_results();
   session_->on_event([this, session = session_.get()](const wire::Message& event) {
+    if (!event.id.empty()) return;  // of a request that hears of none, or is over: a third party may have said it
     if (event.method == "adapters.connection" && place_.on_connection) place_.on_connection(event.params);
     if (event.method == "events.message") tell_subscribers(*session, event);
   });

@@ -243,6 +243,79 @@ TEST_F(PlatformThirdParty, AttackWhatItSaysOfFailuresIsNotPassedOnAndItCannotSpe
   EXPECT_EQ(daemon().log().find("canary-12345"), std::string::npos);
 }
 
+// The command line believes whoever tells it that a human is asked, or that nothing can be recorded.
+TEST_F(PlatformThirdParty, AttackItsEventsAreOfItsRoleOnly) {
+  const PythonParty party("llm", R"py(
+def answer(method, params):
+  for name in ("approval.asked", "audit.delayed", "container.started", "pod.exit", "llm.token", "stream.reset", "cancel"):
+    b = json.dumps({"type": "event", "id": m["id"], "method": name, "params": {"id": "x", "text": "y"}}).encode()
+    s.sendall(struct.pack(">I", len(b)) + b)
+  return {"text": "y", "finish_reason": "stop", "is_model": False}
+)py");
+  start_platform(party.config());
+  Client worker = as_container(make_container());
+  ASSERT_TRUE(worker.send_request("s", "llm.stream", R"({"messages":[{"role":"user","content":"hi"}]})"));
+  std::string heard;
+  for (auto message = worker.next_message(); message; message = worker.next_message()) {
+    if (message->type != wire::MessageType::event) {
+      EXPECT_EQ(code_of(message), "OK");
+      break;
+    }
+    heard += std::string(message->method) + " ";
+  }
+  EXPECT_EQ(heard, "llm.token ");
+}
+
+// What the adapters tell the warden of themselves, they say of no request.
+TEST_F(PlatformThirdParty, AttackItWritesNoRecordsAndSpeaksToNoSubscriber) {
+  const PythonParty party("cache", R"py(
+def answer(method, params):
+  forged = {"adapter": "another", "report": {"kind": "opened", "protocol": "connect", "host": "forged.example", "port": 443},
+            "to": [str(n) for n in range(200)], "topic": "t", "payload": "forged"}
+  for name in ("adapters.connection", "events.message"):
+    b = json.dumps({"type": "event", "id": m["id"], "method": name, "params": forged}).encode()
+    s.sendall(struct.pack(">I", len(b)) + b)
+  return {"found": False}
+)py");
+  std::string config = party.config();
+  config.replace(config.find("[\"party\"]"), 9, R"(["party", "memory"])");
+  config.replace(config.find("cache = "), 0, "events = \"memory\"\n");
+  start_platform(config);
+  const std::string container = make_container();
+  Client listener = as_container(container), worker = as_container(container);
+  ASSERT_TRUE(listener.send_request("s", "events.subscribe", R"({"topics":["*"]})"));
+  ASSERT_EQ(listener.next_message()->method, "events.subscribed");
+  ASSERT_EQ(worker.outcome("cache.get", R"({"key":"k"})"), "OK");
+  ASSERT_EQ(worker.outcome("events.publish", R"({"topic":"t","payload":"true"})"), "OK");
+  const auto heard = listener.next_message();
+  ASSERT_TRUE(heard);
+  EXPECT_EQ(heard->params.get("payload").as_string(), "true");
+  EXPECT_EQ(connect().call("audit.query", R"({"method":"egress.connect"})")->result.to_json().find("forged"),
+            std::string::npos);
+}
+
+// What names a stream on its own connection would name another one, or none, on that of all.
+TEST_F(PlatformThirdParty, AttackAnEventThatNamesAStreamIsNotPassedOn) {
+  const PythonParty party("llm", R"py(
+def answer(method, params):
+  for number in (2, 4, 6, 8):
+    b = json.dumps({"type": "event", "id": m["id"], "method": "llm.token", "params": {"text": "y", "more": {"$stream": number}}}).encode()
+    s.sendall(struct.pack(">I", len(b)) + b)
+  return {"text": "y", "finish_reason": "stop", "is_model": False}
+)py");
+  start_platform(party.config());
+  Client worker = as_container(make_container());
+  const pid_t adapters = adapters_pid();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(worker.send_request("s", "llm.stream", R"({"messages":[{"role":"user","content":"hi"}]})"));
+    auto message = worker.next_message();
+    ASSERT_TRUE(message);
+    EXPECT_NE(message->type, wire::MessageType::event);
+    EXPECT_EQ(code_of(message), "OK");
+  }
+  EXPECT_EQ(adapters_pid(), adapters) << daemon().log();
+}
+
 TEST_F(PlatformThirdParty, OneThatDoesNotNameItsRoleIsNotUsed) {
   const PythonParty party("vector", "def answer(method, p): return {}\n");
   std::string config = party.config();
