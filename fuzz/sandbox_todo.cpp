@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/bytes.h"
-#include "sandbox/exit_scan.h"
+#include "sandbox/git_state.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace sallyport;

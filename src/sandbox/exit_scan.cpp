@@ -15,6 +15,7 @@
 #include "os/paths.h"
 #include "sandbox/git_config.h"
 #include "sandbox/git_files.h"
+#include "sandbox/git_state.h"
 #include "sandbox/held_directory.h"
 #include "sandbox/protected_names.h"
 #include "sandbox/scan_baseline.h"
@@ -37,6 +38,9 @@ bool is_for_git(const std::string& below, std::string_view name) {
   const bool is_of_objects = below.starts_with("objects/") || below.starts_with("lfs/objects/");
   return !is_of_objects || below == "objects/info" || below == "objects/pack";
 }
+
+// A file of this name holds what is common to several indexes.
+bool is_part_of_index(const WalkEntry& entry) { return entry.type == DT_REG && entry.name.starts_with("sharedindex."); }
 
 // As git makes them with core.preferSymlinkRefs. Such a link leads down, to what is looked at as it is.
 bool is_symbolic_ref(const std::string& below, const std::string& text) {
@@ -302,11 +306,12 @@ class Scanner {
   // Git writes through links, and takes what they lead to for its own, but makes none. All of them are found before
   // anything gets another name. Submodules have any names, and are in each other.
   void check_git_directory(const std::string& git) {
-    std::vector<std::string> links, nests, repositories, later;
+    std::vector<std::string> links, nests, repositories, indexes, later;
     const auto below = [&](const std::string& path) { return path.substr(git.size() + 1); };
     search(git, later, [&](const WalkEntry& entry) {
       const bool is_nest = below(entry.path) == "modules" || below(entry.path) == "worktrees";
       if (entry.type == DT_LNK) links.push_back(entry.path);
+      if (is_part_of_index(entry)) indexes.push_back(entry.path);
       if (entry.type == DT_DIR && is_nest) nests.push_back(entry.path);
       return !is_nest && is_for_git(below(entry.path), entry.name);
     });
@@ -314,6 +319,7 @@ class Scanner {
       later.clear();
       search(nest, later, [&](const WalkEntry& entry) {
         if (entry.type == DT_LNK) links.push_back(entry.path);
+        if (is_part_of_index(entry)) indexes.push_back(entry.path);
         if (entry.name == "HEAD") repositories.push_back(parent_of(entry.path));
         return true;
       });
@@ -324,6 +330,11 @@ class Scanner {
         if (is_bare_repository(directory.fd()) && checked_.insert(path).second) check_parts(directory);
       });
     }
+    for (const std::string& index : indexes)
+      at(index, [&](const auto& holder, const auto& name) {
+        const bool is_bad = is_new(holder, name) && is_harmful_index(holder, name, root_);
+        if (is_bad) set_aside(holder, name);
+      });
     for (const std::string& link : links) {
       if (is_late()) return;
       at(link, [&](const HeldDirectory& directory, const std::string& name) {
@@ -336,7 +347,7 @@ class Scanner {
     if (!is_type(directory.look_at(name), S_IFLNK)) return;
     const auto then = at_launch_.links.find(directory.path_of(name));
     const bool is_same = then != at_launch_.links.end() && then->second.text == directory.link_text(name);
-    if (!is_same && baseline_.origin_by_time(directory, name) != Origin::old) set_aside(directory, name);
+    if (!is_same && is_new(directory, name)) set_aside(directory, name);
   }
 
   void check_parts(const HeldDirectory& git) {
@@ -344,6 +355,15 @@ class Scanner {
     check_commondir(git);
     for (const char* name : {"config", "config.worktree"}) check_config(git, name);
     check_rebase(git);
+    // The hash that an index has is in the configuration, which is clean by now.
+    for (const std::string& below : harmful_state(git, root_, [&](const auto&... where) { return is_new(where...); })) {
+      at(git.path_of(below),
+         [&](const HeldDirectory& directory, const std::string& name) { set_aside(directory, name); });
+    }
+  }
+
+  bool is_new(const HeldDirectory& directory, const std::string& name) const {
+    return baseline_.origin_by_time(directory, name) != Origin::old;
   }
 
   void check_hooks(const HeldDirectory& directory, const std::string& name) {
@@ -388,7 +408,7 @@ class Scanner {
   }
 
   void check_todo(const HeldDirectory& directory, const std::string& name) {
-    if (baseline_.origin_by_time(directory, name) == Origin::old) return;
+    if (!is_new(directory, name)) return;
     const auto text = read_small_file_at(directory.fd(), name.c_str());
     if (!text || has_command(*text)) suspect(directory.path_of(name));
   }
@@ -455,18 +475,6 @@ std::vector<std::string> ScanReport::sentences() const {
   for (const std::string& path : suspicious) all.push_back("new, and may run code on the host: " + path);
   all.insert(all.end(), notes.begin(), notes.end());
   return all;
-}
-
-bool has_command(std::string_view todo) {
-  constexpr std::string_view kBlanks = " \t";
-  while (!todo.empty()) {
-    std::string_view line = todo.substr(0, todo.find('\n'));
-    todo.remove_prefix(std::min(line.size() + 1, todo.size()));
-    line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
-    const std::string_view word = line.substr(0, line.find_first_of(kBlanks));
-    if ((word == "exec" || word == "x") && word.size() < line.size()) return true;
-  }
-  return false;
 }
 
 ScanReport scan_at_exit(const Findings& at_launch) {

@@ -1,6 +1,10 @@
 #include "sandbox/git_index.h"
 
+#include <strings.h>
 #include <sys/stat.h>
+
+#include <algorithm>
+#include <vector>
 
 #include "os/paths.h"
 #include "sandbox/git_config.h"
@@ -12,7 +16,8 @@ namespace {
 
 constexpr std::size_t kHeader = 12;
 constexpr std::size_t kStatBytes = 40;  // times, ids and size, before the blob's name
-constexpr std::uint16_t kHasMoreFlags = 0x4000;
+constexpr std::uint32_t kHasMoreFlags = 0x4000;
+constexpr std::uint32_t kLengthMask = 0xfff;
 // Hashed at one launch. Somebody waits, and an earlier sandbox may have made the files.
 constexpr std::size_t kMaxHashedBytes = 16U << 20;
 
@@ -31,6 +36,82 @@ std::optional<std::size_t> dropped(std::string_view index, std::size_t& at) {
     if ((byte & 0x80) == 0) return drop;
   }
   return std::nullopt;
+}
+
+struct Start {
+  std::size_t at = 0;
+  std::size_t kept = 0;  // of the path before it
+};
+struct Entry {
+  std::string_view path;
+  std::string_view blob;
+  Start start;
+};
+
+// Where the extensions begin, or nothing. What git would take for another path than we do is not understood.
+template <typename Visit>
+std::optional<std::size_t> for_each_entry(std::string_view index, std::size_t name_bytes, const Visit& visit) {
+  if (index.size() < kHeader || !index.starts_with("DIRC")) return std::nullopt;
+  const std::uint32_t version = big_endian(index, 4, 4);
+  const std::uint32_t count = big_endian(index, 8, 4);
+  if (version < 2 || version > 4) return std::nullopt;
+  const std::size_t flags_at = kStatBytes + name_bytes;
+  std::string path;
+  std::size_t at = kHeader;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    std::size_t name = at + flags_at + 2;
+    if (name >= index.size()) return std::nullopt;
+    const std::uint32_t flags = big_endian(index, at + flags_at, 2);
+    if (version >= 3 && (flags & kHasMoreFlags) != 0) name += 2;
+    std::size_t kept = 0;
+    if (version == 4) {
+      const auto drop = dropped(index, name);
+      if (!drop || *drop > path.size()) return std::nullopt;
+      kept = path.size() - *drop;
+    }
+    const std::size_t end = index.find('\0', name);
+    if (end == std::string_view::npos) return std::nullopt;
+    path.resize(kept);
+    path.append(index.substr(name, end - name));
+    // Git goes by this length, unless it is the largest.
+    if ((flags & kLengthMask) != kLengthMask && (flags & kLengthMask) != path.size()) return std::nullopt;
+    visit(Entry{path, index.substr(at + kStatBytes, name_bytes), {at, kept}});
+    at = version == 4 ? end + 1 : at + ((end - at + 8) & ~std::size_t{7});
+  }
+  return at;
+}
+
+// With many entries git reads them from where these say that they are, by several threads.
+bool is_offset_table_true(std::string_view table, const std::vector<Start>& starts) {
+  if (table.size() < 4 || table.size() % 8 != 4 || big_endian(table, 0, 4) != 1) return false;
+  std::size_t next = 0;
+  for (std::size_t at = 4; at < table.size(); at += 8) {
+    if (next >= starts.size()) return false;
+    const Start& start = starts[next];
+    if (start.at != big_endian(table, at, 4) || start.kept != 0) return false;
+    next += big_endian(table, at + 4, 4);
+  }
+  return next == starts.size();
+}
+
+bool are_extensions_true(std::string_view index, std::size_t begin, std::size_t name_bytes,
+                         const std::vector<Start>& starts) {
+  if (index.size() < begin + name_bytes) return false;
+  const std::size_t end = index.size() - name_bytes;
+  // Git looks for this one at its place, whatever it is a part of.
+  const std::size_t marker_bytes = 8 + 4 + name_bytes;
+  if (end >= begin + marker_bytes && index.substr(end - marker_bytes, 4) == "EOIE" &&
+      big_endian(index, end - marker_bytes + 8, 4) != begin) {
+    return false;
+  }
+  std::size_t at = begin;
+  while (at + 8 <= end) {
+    const std::size_t length = big_endian(index, at + 4, 4);
+    if (length > end - at - 8) return false;
+    if (index.substr(at, 4) == "IEOT" && !is_offset_table_true(index.substr(at + 8, length), starts)) return false;
+    at += 8 + length;
+  }
+  return at == end;
 }
 
 // Behind the entries: four letters, a length, that many bytes; then the index's own hash.
@@ -58,45 +139,48 @@ bool exists(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0;
 }
 
-std::size_t name_bytes_of(const std::string& common) {
-  const GitConfig config = read_git_config(read_small_file(common + "/config").value_or(""));
-  for (const GitSetting& setting : config.settings) {
-    if (setting.key == "extensions.objectformat" && setting.value == "sha256") return kSha256Bytes;
-  }
-  return kSha1Bytes;
-}
-
 }  // namespace
 
-std::optional<GitIndex> parse_index(std::string_view index, std::size_t name_bytes) {
-  if (index.size() < kHeader || !index.starts_with("DIRC")) return std::nullopt;
-  const std::uint32_t version = big_endian(index, 4, 4);
-  const std::uint32_t count = big_endian(index, 8, 4);
-  if (version < 2 || version > 4) return std::nullopt;
-  const std::size_t flags = kStatBytes + name_bytes;
-  GitIndex found;
-  std::string path;
-  std::size_t at = kHeader;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    std::size_t name = at + flags + 2;
-    if (name >= index.size()) return std::nullopt;
-    if (version >= 3 && (big_endian(index, at + flags, 2) & kHasMoreFlags) != 0) name += 2;
-    std::size_t kept = 0;
-    if (version == 4) {
-      const auto drop = dropped(index, name);
-      if (!drop || *drop > path.size()) return std::nullopt;
-      kept = path.size() - *drop;
-    }
-    const std::size_t end = index.find('\0', name);
-    if (end == std::string_view::npos) return std::nullopt;
-    path.resize(kept);
-    path.append(index.substr(name, end - name));
-    // Without a path it replaces an entry of the base of a split index: that one's content has changed.
-    if (!path.empty()) found.names.try_emplace(path, index.substr(at + kStatBytes, name_bytes));
-    at = version == 4 ? end + 1 : at + ((end - at + 8) & ~std::size_t{7});
+std::size_t name_bytes_of(const std::string& common) {
+  std::size_t bytes = kSha1Bytes;
+  // The last one counts.
+  for (const GitSetting& setting : read_git_config(read_small_file(common + "/config").value_or("")).settings) {
+    if (setting.key == "extensions.objectformat") bytes = setting.value == "sha256" ? kSha256Bytes : kSha1Bytes;
   }
-  found.base = base_name(index, at, name_bytes);
+  return bytes;
+}
+
+std::optional<GitIndex> parse_index(std::string_view index, std::size_t name_bytes) {
+  GitIndex found;
+  const auto end = for_each_entry(index, name_bytes, [&](const Entry& entry) {
+    // Without a path it replaces an entry of the base of a split index: that one's content has changed.
+    if (!entry.path.empty()) found.names.try_emplace(std::string(entry.path), entry.blob);
+  });
+  if (!end) return std::nullopt;
+  found.base = base_name(index, *end, name_bytes);
   return found;
+}
+
+bool stays_in_tree(std::string_view path) {
+  if (path.ends_with('/')) path.remove_suffix(1);  // a directory, in a sparse index
+  for (std::size_t at = 0; at <= path.size();) {
+    const std::size_t end = std::min(path.find('/', at), path.size());
+    const std::string_view part = path.substr(at, end - at);
+    const bool is_git = part.size() == 4 && ::strncasecmp(part.data(), ".git", 4) == 0;
+    if (part.empty() || part == "." || part == ".." || is_git) return false;
+    at = end + 1;
+  }
+  return true;
+}
+
+bool is_harmless_index(std::string_view index, std::size_t name_bytes) {
+  bool is_inside = true;
+  std::vector<Start> starts;
+  const auto end = for_each_entry(index, name_bytes, [&](const Entry& entry) {
+    is_inside = is_inside && (entry.path.empty() || stays_in_tree(entry.path));
+    starts.push_back(entry.start);
+  });
+  return end && is_inside && are_extensions_true(index, *end, name_bytes, starts);
 }
 
 struct TrackedFiles::Repository {

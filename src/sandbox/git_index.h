@@ -21,6 +21,13 @@ struct GitIndex {
 
 // Versions 2 to 4; nothing if it cannot be understood. `name_bytes`: as the repository's hash has them.
 std::optional<GitIndex> parse_index(std::string_view index, std::size_t name_bytes);
+std::size_t name_bytes_of(const std::string& common);  // of the repository with this common directory
+
+// Whether git would take a path for one of its work tree. It checks that when it adds one to an index, and not when it
+// reads an index: it checks out, removes and adds whatever path stands there.
+bool stays_in_tree(std::string_view path);
+// Whether that is so of every path that git would read in the index. False if it cannot be understood.
+bool is_harmless_index(std::string_view index, std::size_t name_bytes);
 
 enum class Tracking : std::uint8_t {
   untracked,

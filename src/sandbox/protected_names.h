@@ -121,9 +121,24 @@ inline constexpr std::array<const char*, 4> kSkippedDirectories = {"node_modules
 
 // Directories in a git directory in which git, or git-lfs, writes files by name. Those of "modules" and "worktrees" are
 // git directories themselves.
-inline constexpr std::array<std::string_view, 15> kGitDirectories = {
-    "NOTES_MERGE_WORKTREE", "branches", "info",    "lfs",      "logs",      "modules", "objects",   "rebase-apply",
-    "rebase-merge",         "refs",     "remotes", "rr-cache", "sequencer", "svn",     "worktrees",
+inline constexpr std::array<std::string_view, 17> kGitDirectories = {
+    "NOTES_MERGE_WORKTREE",
+    "branches",
+    "info",
+    "lfs",
+    "logs",
+    "lost-found",
+    "modules",
+    "objects",
+    "rebase-apply",
+    "rebase-merge",
+    "refs",
+    "reftable",
+    "remotes",
+    "rr-cache",
+    "sequencer",
+    "svn",
+    "worktrees",
 };
 
 // What git runs from a hooks directory.

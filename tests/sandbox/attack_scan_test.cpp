@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "fixture.h"
-#include "sandbox/exit_scan.h"
+#include "sandbox/git_state.h"
 
 namespace sallyport::sandbox {
 namespace {
