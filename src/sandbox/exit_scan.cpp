@@ -31,23 +31,6 @@ constexpr std::uint64_t kMaxInPin = 4096;  // entries of a directory that was pi
 using Behind = ScanBaseline::Behind;
 using Origin = ScanBaseline::Origin;
 
-// Git goes on from there, or writes there, by names of its own. A bare repository may also have work trees in it.
-bool is_for_git(const std::string& below, std::string_view name) {
-  if (below.find('/') == std::string::npos) return is_one_of(kGitDirectories, name);
-  // Objects are many, and named by what is in them.
-  const bool is_of_objects = below.starts_with("objects/") || below.starts_with("lfs/objects/");
-  return !is_of_objects || below == "objects/info" || below == "objects/pack";
-}
-
-// A file of this name holds what is common to several indexes.
-bool is_part_of_index(const WalkEntry& entry) { return entry.type == DT_REG && entry.name.starts_with("sharedindex."); }
-
-// As git makes them with core.preferSymlinkRefs. Such a link leads down, to what is looked at as it is.
-bool is_symbolic_ref(const std::string& below, const std::string& text) {
-  const bool is_ref = below == "HEAD" || below.ends_with("/HEAD") || ("/" + below).find("/refs/") != std::string::npos;
-  return is_ref && text.starts_with("refs/") && text.find("/.") == std::string::npos;
-}
-
 class Scanner {
  public:
   Scanner(const Findings& at_launch, const HeldDirectory& root)
@@ -251,7 +234,9 @@ class Scanner {
   void check_place(const HeldDirectory& directory, const std::string& name) {
     const auto info = directory.look_at(name);
     if (is_type(info, S_IFREG)) check_pointer(directory, name);
-    if (is_type(info, S_IFDIR)) check_repository(directory.path_of(name));
+    if (!is_type(info, S_IFDIR)) return;
+    check_repository(directory.path_of(name));
+    check_tree(directory, name, directory.path_of(name));
   }
 
   // Without a ".git" around it git takes a directory for a repository if these are in it.
@@ -264,11 +249,27 @@ class Scanner {
     const auto text = read_small_file_at(directory.fd(), name.c_str());
     const auto target = text ? pointer_target(*text, directory.path()) : std::nullopt;
     const auto real = target ? os::real_path(*target) : std::nullopt;
-    if (real && os::is_below(*real, root_.path())) check_repository(*real);
+    if (real && os::is_below(*real, root_.path())) {
+      check_repository(*real);
+      check_tree(directory, name, *real);
+    }
     // A link on the way may lead elsewhere tomorrow.
     const bool is_straight = real && *real == std::filesystem::path(*target).lexically_normal();
     const bool is_kept = !target || (is_straight && is_gits_own(*real)) || baseline_.is_as_pinned(directory, name);
     if (!is_kept) set_aside(directory, name);
+  }
+
+  // A relative core.hooksPath is another directory in each tree. Those of trees that were there are known by name.
+  void check_tree(const HeldDirectory& tree, const std::string& name, const std::string& git) {
+    if (baseline_.is_where_pinned(tree, name)) return;
+    for (const auto& [owner, values] : at_launch_.relative_hooks) {
+      if (!owner.empty() && !git.starts_with(owner + "/worktrees/")) continue;
+      for (const std::string& value : values) {
+        const std::string path = tree.path_of(value);
+        const bool is_above = os::is_within(tree.path(), os::real_path(path).value_or(""));
+        if (!is_above) check_configured({Configured::Kind::hooks, path, ""});
+      }
+    }
   }
 
   // A worktree or a submodule, where only git itself puts anything: no branch has files in a ".git". Elsewhere that is
@@ -311,7 +312,7 @@ class Scanner {
     search(git, later, [&](const WalkEntry& entry) {
       const bool is_nest = below(entry.path) == "modules" || below(entry.path) == "worktrees";
       if (entry.type == DT_LNK) links.push_back(entry.path);
-      if (is_part_of_index(entry)) indexes.push_back(entry.path);
+      if (entry.name.starts_with("sharedindex.")) indexes.push_back(entry.path);
       if (entry.type == DT_DIR && is_nest) nests.push_back(entry.path);
       return !is_nest && is_for_git(below(entry.path), entry.name);
     });
@@ -319,7 +320,7 @@ class Scanner {
       later.clear();
       search(nest, later, [&](const WalkEntry& entry) {
         if (entry.type == DT_LNK) links.push_back(entry.path);
-        if (is_part_of_index(entry)) indexes.push_back(entry.path);
+        if (entry.name.starts_with("sharedindex.")) indexes.push_back(entry.path);
         if (entry.name == "HEAD") repositories.push_back(parent_of(entry.path));
         return true;
       });
@@ -381,7 +382,8 @@ class Scanner {
     const auto found = hooks ? hooks->list(kMaxHooks) : std::nullopt;
     if (!found || found->size() == kMaxHooks) return set_aside(directory, name);
     for (const std::string& hook : *found) {
-      if (!hook.ends_with(".sample") && !hook.ends_with(".quarantined")) set_aside(*hooks, hook);
+      const bool is_none = hook.ends_with(".sample") || hook.ends_with(".quarantined");
+      if (!is_none && !baseline_.is_like_own_hook(*hooks, hook)) set_aside(*hooks, hook);
     }
   }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/unique_fd.h"
+#include "sandbox/protected_names.h"
 
 namespace sallyport::sandbox {
 
@@ -36,6 +37,18 @@ bool is_bare_repository(int directory) {
     return ::fstatat(directory, name, &info, AT_SYMLINK_NOFOLLOW) == 0;
   };
   return (has("objects") && has("refs")) || has("commondir");
+}
+
+bool is_for_git(const std::string& below, std::string_view name) {
+  if (below.find('/') == std::string::npos) return is_one_of(kGitDirectories, name);
+  // Objects are many, and named by what is in them.
+  const bool is_of_objects = below.starts_with("objects/") || below.starts_with("lfs/objects/");
+  return !is_of_objects || below == "objects/info" || below == "objects/pack";
+}
+
+bool is_symbolic_ref(const std::string& below, const std::string& text) {
+  const bool is_ref = below == "HEAD" || below.ends_with("/HEAD") || ("/" + below).find("/refs/") != std::string::npos;
+  return is_ref && text.starts_with("refs/") && text.find("/.") == std::string::npos;
 }
 
 namespace {

@@ -39,14 +39,14 @@ void fields(Visitor& v, Configured& m) {
 template <typename Visitor>
 void fields(Visitor& v, Findings& m) {
   v(m.workspace, m.workspace_id, m.needs_scan, m.taken_at, m.is_partial, m.pin_writable, m.pins, m.doubtful_pins,
-    m.mask_directories, m.configured, m.links, m.parents, m.own_settings);
+    m.mask_directories, m.configured, m.links, m.parents, m.own_settings, m.relative_hooks);
 }
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
 struct Record {
-  std::uint32_t version = 2;
+  std::uint32_t version = 3;
   std::int32_t pid = 0;  // of pid 1
   std::string name;
   Findings findings;

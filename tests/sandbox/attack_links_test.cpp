@@ -145,10 +145,12 @@ TEST_P(LinkAttack, PutsALinkAmongTheWorktrees) {
 // What was there is the user's: also the submodules of a worktree.
 TEST_P(LinkAttack, LeavesTheUsersOwnHooksOfSubmodules) {
   host(
-      "git worktree add -q side; for m in .git/modules/a/b .git/worktrees/side/modules/c; do mkdir -p $m; "
+      "git worktree add -q side; for m in .git/modules/a/b .git/modules/d/e/f/g/h/i/j .git/worktrees/side/modules/c; "
+      "do mkdir -p $m; "
       "git init -q --bare $m; echo mine > $m/hooks/pre-push; done");
   expect_nothing_found(shell("true"));
   EXPECT_TRUE(exists(git_ + "/modules/a/b/hooks/pre-push"));
+  EXPECT_TRUE(exists(git_ + "/modules/d/e/f/g/h/i/j/hooks/pre-push"));
   EXPECT_TRUE(exists(git_ + "/worktrees/side/modules/c/hooks/pre-push"));
 }
 
