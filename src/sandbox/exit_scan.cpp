@@ -31,6 +31,9 @@ constexpr std::uint64_t kMaxInPin = 4096;  // entries of a directory that was pi
 using Behind = ScanBaseline::Behind;
 using Origin = ScanBaseline::Origin;
 
+// Git makes neither, and opens both: a pipe makes it wait for ever.
+bool is_not_gits(const WalkEntry& entry) { return entry.type == DT_LNK || entry.type == DT_FIFO; }
+
 class Scanner {
  public:
   Scanner(const Findings& at_launch, const HeldDirectory& root)
@@ -86,7 +89,7 @@ class Scanner {
     }
     if (name == "HEAD") in_directory(parent, [&](const HeldDirectory& directory) { check_bare(directory); });
     const bool is_seen = !baseline_.is_beneath_skipped(parent);
-    if (is_seen && is_one_of(kProjectSettings, name)) {
+    if (is_seen && is_project_setting(name.c_str())) {
       in_directory(parent, [&](const HeldDirectory& directory) { check_project_setting(directory, name); });
     }
     if ((is_seen && is_setting(name.c_str())) || is_setting_path(entry.path)) {
@@ -311,7 +314,7 @@ class Scanner {
     const auto below = [&](const std::string& path) { return path.substr(git.size() + 1); };
     search(git, later, [&](const WalkEntry& entry) {
       const bool is_nest = below(entry.path) == "modules" || below(entry.path) == "worktrees";
-      if (entry.type == DT_LNK) links.push_back(entry.path);
+      if (is_not_gits(entry)) links.push_back(entry.path);
       if (entry.name.starts_with("sharedindex.")) indexes.push_back(entry.path);
       if (entry.type == DT_DIR && is_nest) nests.push_back(entry.path);
       return !is_nest && is_for_git(below(entry.path), entry.name);
@@ -319,7 +322,7 @@ class Scanner {
     for (const std::string& nest : nests) {
       later.clear();
       search(nest, later, [&](const WalkEntry& entry) {
-        if (entry.type == DT_LNK) links.push_back(entry.path);
+        if (is_not_gits(entry)) links.push_back(entry.path);
         if (entry.name.starts_with("sharedindex.")) indexes.push_back(entry.path);
         if (entry.name == "HEAD") repositories.push_back(parent_of(entry.path));
         return true;
@@ -345,7 +348,8 @@ class Scanner {
   }
 
   void check_inner_link(const HeldDirectory& directory, const std::string& name) {
-    if (!is_type(directory.look_at(name), S_IFLNK)) return;
+    const auto info = directory.look_at(name);
+    if (!is_type(info, S_IFLNK) && !is_type(info, S_IFIFO)) return;
     const auto then = at_launch_.links.find(directory.path_of(name));
     const bool is_same = then != at_launch_.links.end() && then->second.text == directory.link_text(name);
     if (!is_same && is_new(directory, name)) set_aside(directory, name);
@@ -356,6 +360,7 @@ class Scanner {
     check_commondir(git);
     for (const char* name : {"config", "config.worktree"}) check_config(git, name);
     check_rebase(git);
+    if (git.look_at(kGitSetting)) check_setting(git, kGitSetting);
     // The hash that an index has is in the configuration, which is clean by now.
     for (const std::string& below : harmful_state(git, root_, [&](const auto&... where) { return is_new(where...); })) {
       at(git.path_of(below),

@@ -84,6 +84,7 @@ struct Findings {
 // Whether a file or directory of this name makes a host program run code (kSettings).
 bool is_setting(const char* name);
 bool is_setting_path(std::string_view path);  // kSettingPaths
+bool is_project_setting(const char* name);    // kProjectSettings
 // Whether files in it are not looked at one by one (kSkippedDirectories).
 bool is_skipped(std::string_view name);
 

@@ -15,7 +15,7 @@ bool is_one_of(const Names& names, std::string_view name) {
 
 // Settings that make an editor, an agent, a shell or a debugger on the host run code when it is started there:
 // read-only where they exist, reported at exit where they appear. In lower case, like the lists below.
-inline constexpr std::array<const char*, 68> kSettings = {
+inline constexpr std::array<const char*, 69> kSettings = {
     ".vscode",
     ".idea",
     ".zed",
@@ -62,6 +62,7 @@ inline constexpr std::array<const char*, 68> kSettings = {
     ".zprofile",
     ".zshenv",
     ".husky",
+    ".lazygit.yml",
     ".gdbinit",
     ".lldbinit",
     ".pdbrc",
@@ -87,13 +88,18 @@ inline constexpr std::array<const char*, 68> kSettings = {
 };
 
 // The same where only the directory above makes them settings: of Mercurial, Sapling and Jujutsu.
-inline constexpr std::array<std::string_view, 4> kSettingPaths = {".hg/hgrc", ".hg/hgrc-not-shared", ".sl/config",
-                                                                  ".jj/repo/config.toml"};
+inline constexpr std::array<std::string_view, 5> kSettingPaths = {".hg/hgrc", ".hg/hgrc-not-shared", ".sl/config",
+                                                                  ".jj/repo/config.toml", ".jj/workspace-config.toml"};
+
+// The same in a git directory.
+inline constexpr const char* kGitSetting = "lazygit.yml";
 
 // What a hook of the user's may run with the next commit, and the project's own work changes: writable, and reported at
 // exit where it was written.
-inline constexpr std::array<std::string_view, 5> kProjectSettings = {
-    ".pre-commit-config.yaml", "lefthook.yml", "lefthook.yaml", ".lefthook.yml", ".lefthook.yaml"};
+inline constexpr std::array<const char*, 8> kProjectSettings = {
+    ".pre-commit-config.y*ml", "prek.toml",       "lefthook*.y*ml",  "lefthook*.toml",
+    "lefthook*.json*",         ".lefthook*.y*ml", ".lefthook*.toml", ".lefthook*.json*",
+};
 
 // Secrets, matched without regard to case. Masked where git does not track them.
 inline constexpr std::array<const char*, 23> kSecretFiles = {

@@ -111,7 +111,9 @@ void RepositoryFinder::add_directory(const std::string& git) {
   }
   found_.repositories.push_back(git);
   if (git != workspace_) found_.pin_writable.push_back(git);
-  for (const char* name : {"/hooks", "/config", "/config.worktree", "/commondir", "/gitdir"}) pin(git + name);
+  for (const char* name : {"hooks", "config", "config.worktree", "commondir", "gitdir", kGitSetting}) {
+    pin(git + "/" + name);
+  }
   hooks_of_[git] = read_configs({git + "/config", git + "/config.worktree"});
   remember_relative(git, hooks_of_[git]);
   for (const std::string& child : children(git + "/worktrees")) {

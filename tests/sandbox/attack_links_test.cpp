@@ -203,6 +203,9 @@ TEST_P(LinkAttack, SkipsTheSameDirectoriesAtBothEnds) {
 
 TEST_P(LinkAttack, WritesSettingsOfFurtherTools) {
   const std::vector<std::string> names = {".jj/repo/config.toml",
+                                          ".jj/workspace-config.toml",
+                                          ".git/lazygit.yml",
+                                          ".lazygit.yml",
                                           ".sl/config",
                                           ".rdbgrc",
                                           ".byebugrc",
@@ -223,10 +226,12 @@ TEST_P(LinkAttack, WritesWhatRunsWithTheNextCommit) {
   write("workspace/lefthook.yml", "");
   write("workspace/sub/.pre-commit-config.yaml", "");
   host("true");
-  const Outcome outcome = shell("touch sub/other; echo x > lefthook.yml && echo x > .lefthook.yaml");
+  const Outcome outcome =
+      shell("touch sub/other; echo x > lefthook.yml && echo x > .lefthook.yaml && echo x > lefthook-local.json");
   EXPECT_EQ(outcome.code, 0);
   EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + "/lefthook.yml"));
   EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + "/.lefthook.yaml"));
+  EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + "/lefthook-local.json"));
   EXPECT_FALSE(outcome.reports("suspicious " + workspace_ + "/sub/.pre-commit-config.yaml"));
 }
 

@@ -169,5 +169,14 @@ TEST_P(StateAttack, LeadsWhatIsLostAndFoundToAFileOfTheHost) {
   EXPECT_EQ(read(victim_), "mine\n");
 }
 
+TEST_P(StateAttack, PutsPipesWhereGitWouldWaitForEver) {
+  host("git commit -q --allow-empty -m second");
+  const Outcome outcome =
+      shell("rm -f .git/index .git/COMMIT_EDITMSG && mkfifo .git/{index,COMMIT_EDITMSG,MERGE_RR} .git/refs/heads/x");
+  for (const char* name : {"index", "COMMIT_EDITMSG", "MERGE_RR", "refs/heads/x"}) {
+    expect_set_aside(outcome, git_ + "/" + name);
+  }
+}
+
 }  // namespace
 }  // namespace sallyport::sandbox
