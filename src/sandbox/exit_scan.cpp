@@ -32,19 +32,8 @@ constexpr std::uint64_t kMaxInPin = 4096;  // entries of a directory that was pi
 using Behind = ScanBaseline::Behind;
 using Origin = ScanBaseline::Origin;
 
-// Git goes on from there, or writes there, by names of its own. A bare repository may also have work trees in it.
-bool is_for_git(const std::string& git, const std::string& below, std::string_view name) {
-  if (below.find('/') == std::string::npos) return git.ends_with("/.git") || is_one_of(kGitDirectories, name);
-  // Objects are many, and named by what is in them.
-  constexpr std::size_t kLooseName = 2;
-  return parent_of(below) != "objects" || name.size() != kLooseName;
-}
-
-// As git makes them with core.preferSymlinkRefs. Such a link leads down, to what is looked at as it is.
-bool is_symbolic_ref(const std::string& below, const std::string& text) {
-  const bool is_ref = below == "HEAD" || below.ends_with("/HEAD") || ("/" + below).find("/refs/") != std::string::npos;
-  return is_ref && text.starts_with("refs/") && text.find("/.") == std::string::npos;
-}
+// Git makes neither, and opens both: a pipe makes it wait for ever.
+bool is_not_gits(const WalkEntry& entry) { return entry.type == DT_LNK || entry.type == DT_FIFO; }
 
 class Scanner {
  public:
@@ -101,7 +90,7 @@ class Scanner {
     }
     if (name == "HEAD") in_directory(parent, [&](const HeldDirectory& directory) { check_bare(directory); });
     const bool is_seen = !baseline_.is_beneath_skipped(parent);
-    if (is_seen && is_one_of(kProjectSettings, name)) {
+    if (is_seen && is_project_setting(name.c_str())) {
       in_directory(parent, [&](const HeldDirectory& directory) { check_project_setting(directory, name); });
     }
     if ((is_seen && is_setting(name.c_str())) || is_setting_path(entry.path)) {
@@ -183,15 +172,16 @@ class Scanner {
     set_aside(directory, name);
   }
 
-  // The target to look at, if it is inside. A link that is new or leads elsewhere than at launch is set aside.
-  std::optional<std::string> follow(const HeldDirectory& directory, const std::string& name) {
+  // Judges the target, if it is inside. A link that is new or leads elsewhere than at launch is set aside.
+  void follow(const HeldDirectory& directory, const std::string& name, Judge judge) {
     const auto then = at_launch_.links.find(directory.path_of(name));
     const bool is_same_text = then != at_launch_.links.end() && then->second.text == directory.link_text(name);
     // Whatever this finds is opened again, without following anything.
-    auto now = os::real_path(directory.path_of(name));
-    if (is_same_text && now && os::is_below(*now, root_.path())) return now;
+    const auto now = os::real_path(directory.path_of(name));
+    if (is_same_text && now && os::is_below(*now, root_.path())) {
+      return at(*now, [&](const HeldDirectory& holder, const std::string& real) { (this->*judge)(holder, real); });
+    }
     if (!is_same_text || now.value_or("") != then->second.resolved) set_aside(directory, name);
-    return std::nullopt;
   }
 
   // Calls with the directory and the name of something inside.
@@ -237,19 +227,16 @@ class Scanner {
   }
 
   void check_git(const HeldDirectory& directory, const std::string& name) {
-    const auto info = directory.look_at(name);
-    if (is_type(info, S_IFLNK)) {
-      const auto target = follow(directory, name);
-      if (target) at(*target, [&](const HeldDirectory& holder, const std::string& real) { check_place(holder, real); });
-      return;
-    }
-    check_place(directory, name);
+    const bool is_link = is_type(directory.look_at(name), S_IFLNK);
+    is_link ? follow(directory, name, &Scanner::check_place) : check_place(directory, name);
   }
 
   void check_place(const HeldDirectory& directory, const std::string& name) {
     const auto info = directory.look_at(name);
     if (is_type(info, S_IFREG)) check_pointer(directory, name);
-    if (is_type(info, S_IFDIR)) check_repository(directory.path_of(name));
+    if (!is_type(info, S_IFDIR)) return;
+    check_repository(directory.path_of(name));
+    check_tree(directory, name, directory.path_of(name));
   }
 
   // Without a ".git" around it git takes a directory for a repository if these are in it.
@@ -262,11 +249,27 @@ class Scanner {
     const auto text = read_small_file_at(directory.fd(), name.c_str());
     const auto target = text ? pointer_target(*text, directory.path()) : std::nullopt;
     const auto real = target ? os::real_path(*target) : std::nullopt;
-    if (real && os::is_below(*real, root_.path())) check_repository(*real);
+    if (real && os::is_below(*real, root_.path())) {
+      check_repository(*real);
+      check_tree(directory, name, *real);
+    }
     // A link on the way may lead elsewhere tomorrow.
     const bool is_straight = real && *real == std::filesystem::path(*target).lexically_normal();
     const bool is_kept = !target || (is_straight && is_gits_own(*real)) || baseline_.is_as_pinned(directory, name);
     if (!is_kept) set_aside(directory, name);
+  }
+
+  // A relative core.hooksPath is another directory in each tree. Those of trees that were there are known by name.
+  void check_tree(const HeldDirectory& tree, const std::string& name, const std::string& git) {
+    if (baseline_.is_where_pinned(tree, name)) return;
+    for (const auto& [owner, values] : at_launch_.relative_hooks) {
+      if (!owner.empty() && !git.starts_with(owner + "/worktrees/")) continue;
+      for (const std::string& value : values) {
+        const std::string path = tree.path_of(value);
+        const bool is_above = os::is_within(tree.path(), os::real_path(path).value_or(""));
+        if (!is_above) check_configured({Configured::Kind::hooks, path, ""});
+      }
+    }
   }
 
   // A worktree or a submodule, where only git itself puts anything: no branch has files in a ".git". Elsewhere that is
@@ -307,33 +310,34 @@ class Scanner {
     std::vector<std::string> links, states, nests, repositories, later;
     const auto below = [&](const std::string& path) { return path.substr(git.size() + 1); };
     const auto note = [&](const WalkEntry& entry) {
-      if (entry.type == DT_LNK) links.push_back(entry.path);
-      if (entry.type == DT_REG && is_git_state(below(entry.path))) states.push_back(entry.path);
+      if (is_not_gits(entry)) links.push_back(entry.path);
+      if (is_git_state(below(entry.path))) states.push_back(below(entry.path));
       if (entry.name == "HEAD" && parent_of(entry.path) != git) repositories.push_back(parent_of(entry.path));
+      return true;
     };
     search(git, later, [&](const WalkEntry& entry) {
       const bool is_nest = below(entry.path) == "modules" || below(entry.path) == "worktrees";
-      note(entry);
       if (entry.type == DT_DIR && is_nest) nests.push_back(entry.path);
-      return !is_nest && is_for_git(git, below(entry.path), entry.name);
+      return note(entry) && !is_nest && is_for_git(git, below(entry.path), entry.name);
     });
     for (const std::string& nest : nests) {
       later.clear();
-      search(nest, later, [&](const WalkEntry& entry) {
-        note(entry);
-        return true;
-      });
+      search(nest, later, note);
     }
-    in_directory(git, [&](const HeldDirectory& directory) { check_parts(directory); });
+    in_directory(git, [&](const HeldDirectory& directory) {
+      check_parts(directory);
+      check_states(directory);
+    });
     for (const std::string& path : repositories) {
       in_directory(path, [&](const HeldDirectory& directory) {
-        if (is_bare_repository(directory.fd()) && checked_.insert(path).second) check_parts(directory);
+        if (!is_bare_repository(directory.fd()) || !checked_.insert(path).second) return;
+        check_parts(directory);
+        if (!is_late()) check_states(directory);
       });
     }
     for (const std::string& path : states) {
       if (is_late()) return;
-      at(path,
-         [&](const HeldDirectory& directory, const std::string& name) { check_state(directory, name, below(path)); });
+      check_state(git, path);
     }
     for (const std::string& link : links) {
       if (is_late()) return;
@@ -344,16 +348,22 @@ class Scanner {
   }
 
   void check_inner_link(const HeldDirectory& directory, const std::string& name) {
-    if (!is_type(directory.look_at(name), S_IFLNK)) return;
+    const auto info = directory.look_at(name);
+    if (!is_type(info, S_IFLNK) && !is_type(info, S_IFIFO)) return;
     const auto then = at_launch_.links.find(directory.path_of(name));
     const bool is_same = then != at_launch_.links.end() && then->second.text == directory.link_text(name);
-    if (!is_same && baseline_.origin_by_time(directory, name) != Origin::old) set_aside(directory, name);
+    if (!is_same && is_new(directory, name)) set_aside(directory, name);
   }
 
   void check_parts(const HeldDirectory& git) {
     check_hooks(git, "hooks");
     check_commondir(git);
     for (const char* name : {"config", "config.worktree"}) check_config(git, name);
+    if (git.look_at(kGitSetting)) check_setting(git, kGitSetting);
+  }
+
+  bool is_new(const HeldDirectory& directory, const std::string& name) const {
+    return baseline_.origin_by_time(directory, name) != Origin::old;
   }
 
   void check_hooks(const HeldDirectory& directory, const std::string& name) {
@@ -362,16 +372,13 @@ class Scanner {
     if (baseline_.is_as_pinned(directory, name)) {
       return check_pinned(directory.path_of(name), &Scanner::judge_hook);
     }
-    if (is_type(info, S_IFLNK)) {
-      const auto target = follow(directory, name);
-      if (target) at(*target, [&](const HeldDirectory& holder, const std::string& real) { check_hooks(holder, real); });
-      return;
-    }
+    if (is_type(info, S_IFLNK)) return follow(directory, name, &Scanner::check_hooks);
     const auto hooks = is_type(info, S_IFDIR) ? open(directory.path_of(name)) : std::nullopt;
     const auto found = hooks ? hooks->list(kMaxHooks) : std::nullopt;
     if (!found || found->size() == kMaxHooks) return set_aside(directory, name);
     for (const std::string& hook : *found) {
-      if (!hook.ends_with(".sample") && !hook.ends_with(".quarantined")) set_aside(*hooks, hook);
+      const bool is_none = hook.ends_with(".sample") || hook.ends_with(".quarantined");
+      if (!is_none && !baseline_.is_like_own_hook(*hooks, hook)) set_aside(*hooks, hook);
     }
   }
 
@@ -390,34 +397,39 @@ class Scanner {
     if (common && os::is_within(*common, root_.path())) check_repository(*common);
   }
 
-  // Only what changed: an index is large, and read whenever git is used.
-  void check_state(const HeldDirectory& directory, const std::string& name, const std::string& below) {
-    if (baseline_.origin_by_time(directory, name) == Origin::old) return;
-    const auto content = read_small_file_at(directory.fd(), name.c_str(), kMaxGitStateBytes);
-    const GitState state = content ? judge_git_state(below, *content, name_bytes_of(directory)) : GitState::leads_away;
-    if (state == GitState::leads_away) set_aside(directory, name);
-    if (state == GitState::may_run) suspect(directory.path_of(name));
+  // By their names: what else is in the directory may be more than can be searched.
+  void check_states(const HeldDirectory& git) {
+    std::vector<std::string> found = git_state_files();
+    for (const char* remotes : {"remotes", "branches"}) {
+      std::vector<std::string> later;
+      search(git.path_of(remotes), later, [&](const WalkEntry& entry) {
+        found.push_back(entry.path.substr(git.path().size() + 1));
+        return true;
+      });
+    }
+    for (const std::string& below : found) check_state(git.path(), below);
+    const bool is_worktree = parent_of(git.path()).ends_with("/worktrees") && git.look_at("gitdir");
+    if (is_worktree && is_new(git, "gitdir") && is_led_out(git, root_)) set_aside(git, "gitdir");
   }
 
-  // As the configuration says that git would use there.
-  std::size_t name_bytes_of(const HeldDirectory& git) const {
-    const auto text = read_small_file_at(git.fd(), "commondir");
-    const auto common = text ? os::real_path(commondir_target(*text, git.path())) : std::nullopt;
-    const bool is_inside = common && os::is_within(*common, root_.path());
-    const auto holder = is_inside ? root_.open_inside(*common) : std::nullopt;
-    const auto config = read_small_file_at(holder ? holder->fd() : git.fd(), "config", kMaxGitConfigBytes);
-    return name_bytes_in(config.value_or(""));
+  // Only what changed: an index is large, and read whenever git is used.
+  void check_state(const std::string& git, const std::string& below) {
+    at(git + "/" + below, [&](const HeldDirectory& directory, const std::string& name) {
+      const std::string path = directory.path_of(name);
+      if (!is_type(directory.look_at(name), S_IFREG) || !is_new(directory, name)) return;
+      if (!checked_.insert(path).second) return;
+      const auto content = read_small_file_at(directory.fd(), name.c_str(), kMaxGitStateBytes);
+      const GitState state =
+          content ? judge_git_state(below, *content, name_bytes_in(config_of(directory, root_))) : GitState::leads_away;
+      if (state == GitState::leads_away) set_aside(directory, name);
+      if (state == GitState::may_run) suspect(path);
+    });
   }
 
   void check_config(const HeldDirectory& directory, const std::string& name) {
     const auto info = directory.look_at(name);
     if (baseline_.is_as_pinned(directory, name) || !info) return;
-    if (is_type(info, S_IFLNK)) {
-      const auto target = follow(directory, name);
-      if (target)
-        at(*target, [&](const HeldDirectory& holder, const std::string& real) { check_config(holder, real); });
-      return;
-    }
+    if (is_type(info, S_IFLNK)) return follow(directory, name, &Scanner::check_config);
     if (!is_type(info, S_IFREG)) return set_aside(directory, name);
     const auto config = read_small_file_at(directory.fd(), name.c_str(), kMaxGitConfigBytes);
     const auto own = at_launch_.own_settings.find(directory.path_of(name));
@@ -426,13 +438,7 @@ class Scanner {
                           : std::optional<std::string>("");
     if (!safe) return;
     set_aside(directory, name);
-    if (!directory.look_at(name)) write_back(directory, name, *safe);
-  }
-
-  void write_back(const HeldDirectory& directory, const std::string& name, const std::string& text) {
-    const UniqueFd file(
-        ::openat(directory.fd(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
-    if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    if (!directory.look_at(name) && !directory.write_new(name, *safe)) {
       report_.notes.push_back(directory.path_of(name) + " could not be written back without what was taken out");
     }
   }

@@ -4,7 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "base/unique_fd.h"
+#include "os/paths.h"
+#include "sandbox/git_config.h"
+#include "sandbox/protected_names.h"
 
 namespace sallyport::sandbox {
 
@@ -38,6 +43,18 @@ bool is_bare_repository(int directory) {
   return (has("objects") && has("refs")) || has("commondir");
 }
 
+bool is_for_git(const std::string& git, const std::string& below, std::string_view name) {
+  if (below.find('/') == std::string::npos) return git.ends_with("/.git") || is_one_of(kGitDirectories, name);
+  // Objects are many, and named by what is in them.
+  constexpr std::size_t kLooseName = 2;
+  return parent_of(below) != "objects" || name.size() != kLooseName;
+}
+
+bool is_symbolic_ref(const std::string& below, const std::string& text) {
+  const bool is_ref = below == "HEAD" || below.ends_with("/HEAD") || ("/" + below).find("/refs/") != std::string::npos;
+  return is_ref && text.starts_with("refs/") && text.find("/.") == std::string::npos;
+}
+
 namespace {
 
 // Git takes newlines off the end only: one in the middle belongs to the name.
@@ -65,6 +82,22 @@ std::optional<std::string> commondir_target(const std::string& git) {
   const auto text = read_small_file(git + "/commondir");
   if (!text) return std::nullopt;
   return target_of(*text, git);
+}
+
+std::string config_of(const HeldDirectory& git, const HeldDirectory& workspace) {
+  const auto text = read_small_file_at(git.fd(), "commondir");
+  const auto common = text ? os::real_path(commondir_target(*text, git.path())) : std::nullopt;
+  const bool is_inside = common && os::is_within(*common, workspace.path());
+  const auto holder = is_inside ? workspace.open_inside(*common) : std::nullopt;
+  return read_small_file_at(holder ? holder->fd() : git.fd(), "config", kMaxGitConfigBytes).value_or("");
+}
+
+bool is_led_out(const HeldDirectory& git, const HeldDirectory& workspace) {
+  const auto text = read_small_file_at(git.fd(), "gitdir");
+  const std::string tree = text ? parent_of(commondir_target(*text, git.path())) : "";
+  const std::string straight = std::filesystem::path(tree).lexically_normal();
+  const bool is_straight = os::real_path(tree).value_or(straight) == straight;
+  return !is_straight || !os::is_within(straight, workspace.path());
 }
 
 }  // namespace sallyport::sandbox

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "os/paths.h"
 #include "sandbox/git_config.h"
@@ -37,24 +38,38 @@ std::optional<std::size_t> dropped(std::string_view index, std::size_t& at) {
   return std::nullopt;
 }
 
-// Calls with each path and where its entry stands; where the last one ends, or nothing if git would be at odds with us.
+struct Start {
+  std::size_t at = 0;
+  std::size_t kept = 0;  // of the path before it
+};
+struct Entry {
+  std::string_view path;
+  std::string_view blob;
+  Start start;
+};
+
+// Where the extensions begin, or nothing. What git would take for another path than we do is not understood.
 template <typename Visit>
-std::optional<std::size_t> read_entries(std::string_view index, std::size_t at, std::uint32_t count,
-                                        std::size_t name_bytes, const Visit& visit) {
+std::optional<std::size_t> for_each_entry(std::string_view index, std::size_t name_bytes, const Visit& visit) {
+  if (index.size() < kHeader || !index.starts_with(kIndexSignature)) return std::nullopt;
   const std::uint32_t version = big_endian(index, 4, 4);
+  const std::uint32_t count = big_endian(index, 8, 4);
+  if (version < 2 || version > 4) return std::nullopt;
   const std::size_t flags_at = kStatBytes + name_bytes;
   std::string path;
+  std::size_t at = kHeader;
   for (std::uint32_t i = 0; i < count; ++i) {
     std::size_t name = at + flags_at + 2;
     if (name >= index.size()) return std::nullopt;
     const std::uint32_t flags = big_endian(index, at + flags_at, 2);
-    if ((flags & kHasMoreFlags) != 0) name += 2;
+    // Git reads them in version 2 as well, and writes none there.
     if ((flags & kHasMoreFlags) != 0 && version == 2) return std::nullopt;
+    if ((flags & kHasMoreFlags) != 0) name += 2;
     std::size_t kept = 0;
     if (version == 4) {
       const auto drop = dropped(index, name);
-      if (!drop || (i > 0 && *drop > path.size())) return std::nullopt;
-      kept = i > 0 ? path.size() - *drop : 0;  // git forgets the path before a block
+      if (!drop || *drop > path.size()) return std::nullopt;
+      kept = path.size() - *drop;
     }
     const std::size_t end = index.find('\0', name);
     if (end == std::string_view::npos) return std::nullopt;
@@ -62,47 +77,46 @@ std::optional<std::size_t> read_entries(std::string_view index, std::size_t at, 
     path.append(index.substr(name, end - name));
     // Git takes this length, where it is one, and not the end that we found.
     if ((flags & kLongName) != kLongName && (flags & kLongName) != path.size()) return std::nullopt;
-    visit(path, at);
+    visit(Entry{path, index.substr(at + kStatBytes, name_bytes), {at, kept}});
     at = version == 4 ? end + 1 : at + ((end - at + 8) & ~std::size_t{7});
   }
   return at;
 }
 
-// Behind the entries: four letters, a length, that many bytes; then the index's own hash.
+// With many entries git reads them from where these say that they are, by several threads.
+bool is_offset_table_true(std::string_view table, const std::vector<Start>& starts) {
+  if (table.size() < 4 || table.size() % 8 != 4 || big_endian(table, 0, 4) != 1) return false;
+  std::size_t next = 0;
+  for (std::size_t at = 4; at < table.size(); at += 8) {
+    if (next >= starts.size()) return false;
+    const Start& start = starts[next];
+    if (start.at != big_endian(table, at, 4) || start.kept != 0) return false;
+    next += big_endian(table, at + 4, 4);
+  }
+  return next == starts.size();
+}
+
+// Behind the entries: four letters, a length, that many bytes; then the index's own hash. Whether they fill the place.
 template <typename Visit>
-void read_extensions(std::string_view index, std::size_t at, std::size_t name_bytes, const Visit& visit) {
-  while (at + 8 + name_bytes <= index.size()) {
+bool for_each_extension(std::string_view index, std::size_t at, std::size_t name_bytes, const Visit& visit) {
+  const std::size_t end = index.size() - std::min(index.size(), name_bytes);
+  while (at + 8 <= end) {
     const std::size_t length = big_endian(index, at + 4, 4);
+    if (length > end - at - 8) return false;
     visit(index.substr(at, 4), index.substr(at + 8, length));
     at += 8 + length;
   }
+  return at == end;
 }
 
-bool is_readable(std::string_view index) {
-  if (index.size() < kHeader || !index.starts_with(kIndexSignature)) return false;
-  const std::uint32_t version = big_endian(index, 4, 4);
-  return version >= 2 && version <= 4;
-}
-
-// Where the extensions begin is also said at the end, for whoever reads them beside the entries. Git believes it.
-bool is_end_of_entries(std::string_view index, std::size_t end, std::size_t name_bytes) {
+// Where the extensions begin is also said at the end, for whoever reads them beside the entries. Git looks for it at
+// its place, whatever it is a part of, which it takes for that of a SHA-1 also with other hashes.
+bool is_end_of_entries(std::string_view index, std::size_t begin, std::size_t name_bytes) {
   for (const std::size_t hash_bytes : {kSha1Bytes, name_bytes}) {
     const std::size_t behind = 8 + 4 + hash_bytes + name_bytes;
     if (index.size() < behind) continue;
     const std::size_t at = index.size() - behind;
-    if (index.substr(at, 4) == "EOIE" && big_endian(index, at + 8, 4) != end) return false;
-  }
-  return true;
-}
-
-bool is_in_tree(std::string_view path) {
-  if (path.empty()) return true;                   // in the place of one of the base of a split index
-  if (path.ends_with('/')) path.remove_suffix(1);  // a directory that is not checked out
-  for (std::size_t at = 0; at <= path.size();) {
-    const std::size_t end = std::min(path.find('/', at), path.size());
-    const std::string part(path.substr(at, end - at));
-    if (part.empty() || part == "." || part == ".." || ::strcasecmp(part.c_str(), ".git") == 0) return false;
-    at = end + 1;
+    if (index.substr(at, 4) == "EOIE" && big_endian(index, at + 8, 4) != begin) return false;
   }
   return true;
 }
@@ -125,46 +139,53 @@ bool exists(const std::string& path) {
 }  // namespace
 
 std::size_t name_bytes_in(std::string_view config) {
+  const GitConfig known = read_git_config(config);
   std::size_t bytes = kSha1Bytes;
-  for (const GitSetting& setting : read_git_config(config).settings) {
+  // The last one counts.
+  for (const GitSetting& setting : known.settings) {
     if (setting.key == "extensions.objectformat") bytes = setting.value == "sha256" ? kSha256Bytes : kSha1Bytes;
   }
-  return bytes;
+  return known.is_understood ? bytes : kSha1Bytes;
 }
 
 std::optional<GitIndex> parse_index(std::string_view index, std::size_t name_bytes) {
-  if (!is_readable(index)) return std::nullopt;
   GitIndex found;
-  const auto end =
-      read_entries(index, kHeader, big_endian(index, 8, 4), name_bytes, [&](const std::string& path, std::size_t at) {
-        // Without a path it replaces an entry of the base of a split index: that one's
-        // content has changed.
-        if (path.empty()) return;
-        found.names.try_emplace(path, index.substr(at + kStatBytes, name_bytes));
-      });
+  const auto end = for_each_entry(index, name_bytes, [&](const Entry& entry) {
+    // Without a path it replaces an entry of the base of a split index: that one's content has changed.
+    if (!entry.path.empty()) found.names.try_emplace(std::string(entry.path), entry.blob);
+  });
   if (!end) return std::nullopt;
-  read_extensions(index, *end, name_bytes, [&](std::string_view kind, std::string_view data) {
+  (void)for_each_extension(index, *end, name_bytes, [&](std::string_view kind, std::string_view data) {
     if (kind == "link" && data.size() >= name_bytes) found.base = data.substr(0, name_bytes);
   });
   return found;
 }
 
-bool is_index_in_tree(std::string_view index, std::size_t name_bytes) {
-  if (!is_readable(index)) return false;
+bool stays_in_tree(std::string_view path) {
+  if (path.ends_with('/')) path.remove_suffix(1);  // a directory, in a sparse index
+  for (std::size_t at = 0; at <= path.size();) {
+    const std::size_t end = std::min(path.find('/', at), path.size());
+    const std::string_view part = path.substr(at, end - at);
+    const bool is_git = part.size() == 4 && ::strncasecmp(part.data(), ".git", 4) == 0;
+    if (part.empty() || part == "." || part == ".." || is_git) return false;
+    at = end + 1;
+  }
+  return true;
+}
+
+bool is_harmless_index(std::string_view index, std::size_t name_bytes) {
   bool is_fine = true;
-  const auto look = [&](const std::string& path, std::size_t) { is_fine = is_fine && is_in_tree(path); };
-  const auto end = read_entries(index, kHeader, big_endian(index, 8, 4), name_bytes, look);
-  if (!end || !is_end_of_entries(index, *end, name_bytes)) return false;
-  // Large ones are read in blocks, by several threads: a version, and for each where it is and how many entries it has.
-  std::uint32_t left = big_endian(index, 8, 4);
-  read_extensions(index, *end, name_bytes, [&](std::string_view kind, std::string_view data) {
-    for (std::size_t at = 4; kind == "IEOT" && at + 8 <= data.size() && is_fine; at += 8) {
-      const std::uint32_t count = big_endian(data, at + 4, 4);
-      is_fine = count <= left && read_entries(index, big_endian(data, at, 4), count, name_bytes, look) && is_fine;
-      left -= std::min(left, count);
-    }
+  std::vector<Start> starts;
+  const auto end = for_each_entry(index, name_bytes, [&](const Entry& entry) {
+    // Without a path it stands for one of the base of a split index.
+    is_fine = is_fine && (entry.path.empty() || stays_in_tree(entry.path));
+    starts.push_back(entry.start);
   });
-  return is_fine;
+  if (!end || !is_end_of_entries(index, *end, name_bytes)) return false;
+  const bool is_whole = for_each_extension(index, *end, name_bytes, [&](std::string_view kind, std::string_view data) {
+    is_fine = is_fine && (kind != "IEOT" || is_offset_table_true(data, starts));
+  });
+  return is_whole && is_fine;
 }
 
 struct TrackedFiles::Repository {

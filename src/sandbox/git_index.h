@@ -22,12 +22,14 @@ struct GitIndex {
 // Versions 2 to 4; nothing if it cannot be understood. `name_bytes`: as the repository's hash has them.
 std::optional<GitIndex> parse_index(std::string_view index, std::size_t name_bytes);
 
-// Whether all paths of an index, in every way that git may read it, lie in the work tree and in no git directory. Git
-// sees to that when it adds one, and then writes to wherever the index says.
-bool is_index_in_tree(std::string_view index, std::size_t name_bytes);
+// Whether git would take a path for one of its work tree. It checks that when it adds one to an index, and not when it
+// reads an index: it checks out, removes and adds whatever path stands there.
+bool stays_in_tree(std::string_view path);
+// Whether that is so of all paths of an index, in every way that git may read it. False if it cannot be understood.
+bool is_harmless_index(std::string_view index, std::size_t name_bytes);
 inline constexpr std::string_view kIndexSignature = "DIRC";
 
-// How long the names of objects are in a repository with this configuration.
+// How long the names of objects are in a repository with this configuration. Git uses none that is not understood.
 std::size_t name_bytes_in(std::string_view config);
 
 enum class Tracking : std::uint8_t {

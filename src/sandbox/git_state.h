@@ -1,10 +1,12 @@
 // Files in a git directory that git writes for itself and then believes: with others in their place it runs a program,
-// or reads and writes outside of the work tree.
+// or reads and writes outside of the work tree. Internal to the module.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace sallyport::sandbox {
 
@@ -18,6 +20,8 @@ enum class GitState : std::uint8_t {
 // kMaxGitStateBytes are as bad as the worst.
 bool is_git_state(std::string_view below);
 inline constexpr std::size_t kMaxGitStateBytes = 128U << 20;  // an index of a million files
+// Those that have one name, from their git directory.
+std::vector<std::string> git_state_files();
 
 // `name_bytes`: as the repository's hash has them.
 GitState judge_git_state(std::string_view below, std::string_view content, std::size_t name_bytes);

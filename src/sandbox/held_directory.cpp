@@ -100,4 +100,9 @@ bool HeldDirectory::set_aside(const std::string& name) const {
   return false;
 }
 
+bool HeldDirectory::write_new(const std::string& name, const std::string& text) const {
+  const UniqueFd file(::openat(fd_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
+  return file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
 }  // namespace sallyport::sandbox

@@ -40,6 +40,7 @@ class HeldDirectory {
   bool open_up() const;
   // Gives it another name in here, without replacing anything.
   bool set_aside(const std::string& name) const;
+  bool write_new(const std::string& name, const std::string& text) const;  // a file that is not there yet
 
  private:
   UniqueFd fd_;

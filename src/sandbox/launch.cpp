@@ -97,6 +97,7 @@ struct Running::State {
   UniqueFd control, pidfd, violations, mount_info, user_namespace, mount_namespace, pid_namespace, proxy_listener;
   ScanRecord record;
   std::vector<MissedScan> missed;
+  std::vector<Beside> beside;
   UniqueFd placeholder;  // see hold_placeholder()
   pid_t pid = -1;
 
@@ -132,7 +133,7 @@ struct Running::State {
 
   // While pid 1 builds the walls, which waits for it before anything foreign runs.
   void write_record(const Spec& spec) {
-    auto written = ScanRecord::write(spec.scan_records, spec.name, pid, plan.findings);
+    auto written = ScanRecord::write(spec.scan_records, spec.name, pid, plan.findings, beside);
     if (written) record = std::move(*written);
     const Request go{Request::Kind::go, 0, 0, 0, 0};
     // One that has ended has said why.
@@ -238,10 +239,12 @@ bool hold_placeholder(const std::string& path, UniqueFd& held) {
   return held && ::flock(held.get(), LOCK_SH | LOCK_NB) == 0 && ::fstat(held.get(), &info) == 0 && info.st_nlink != 0;
 }
 
-// Before the plan: what an earlier sandbox left must not pass for the user's own.
-std::vector<MissedScan> make_up_missed(const Spec& spec) {
+// Before the plan: what another sandbox left, or leaves, must not pass for the user's own.
+void look_at_others(const Spec& spec, std::vector<MissedScan>& missed, std::vector<Beside>& beside) {
   const auto workspace = spec.scan_records.empty() ? std::nullopt : os::real_path(spec.workspace);
-  return workspace ? make_up_scans(spec.scan_records, *workspace) : std::vector<MissedScan>();
+  if (!workspace) return;
+  missed = make_up_scans(spec.scan_records, *workspace);
+  beside = running_beside(spec.scan_records, *workspace);
 }
 
 }  // namespace
@@ -268,7 +271,7 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
   if (!options.machine.has_user_namespaces && !spec.allow_weak) {
     return not_accepted(options.machine, "user namespaces are not available");
   }
-  state->missed = make_up_missed(spec);
+  look_at_others(spec, state->missed, state->beside);
   TRY(state->plan, make_plan(spec, options.machine));
   Plan& plan = state->plan;
   if (plan.findings.has_changed) moved = "a directory that was to be searched";
@@ -481,7 +484,7 @@ void Running::distrust(const std::string& path) const {
 }
 
 ScanReport Running::scan() {
-  ScanReport report = scan_at_exit(state_->plan.findings);
+  ScanReport report = scan_at_exit(state_->plan.findings, state_->beside);
   state_->record.scan_is_made();
   for (const MissedScan& missed : state_->missed) forget(missed);
   return report;

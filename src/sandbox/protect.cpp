@@ -210,6 +210,8 @@ bool is_setting(const char* name) { return matches(kSettings, name); }
 
 bool is_setting_path(std::string_view path) { return is_listed_path(kSettingPaths, path); }
 
+bool is_project_setting(const char* name) { return matches(kProjectSettings, name); }
+
 bool is_skipped(std::string_view name) { return is_one_of(kSkippedDirectories, name); }
 
 void drop_covers(Findings& findings) {

@@ -65,6 +65,9 @@ struct Findings {
   // Paths that were to be shown, and where the link leads that an earlier sandbox may have made there.
   std::vector<std::pair<std::string, std::string>> left_out;
   std::vector<Configured> configured;
+  // Values of core.hooksPath that depend on the work tree, by git directory; those of the user's own configuration
+  // under no name.
+  std::map<std::string, std::vector<std::string>> relative_hooks;
   std::map<std::string, Link> links;
   // Of the directories that hold a pin. A pin cannot be moved, but a directory above it can; where it
   // was, a forged one may stand at exit.
@@ -81,6 +84,7 @@ struct Findings {
 // Whether a file or directory of this name makes a host program run code (kSettings).
 bool is_setting(const char* name);
 bool is_setting_path(std::string_view path);  // kSettingPaths
+bool is_project_setting(const char* name);    // kProjectSettings
 // Whether files in it are not looked at one by one (kSkippedDirectories).
 bool is_skipped(std::string_view name);
 

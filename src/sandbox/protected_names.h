@@ -15,7 +15,7 @@ bool is_one_of(const Names& names, std::string_view name) {
 
 // Settings that make an editor, an agent, a shell or a debugger on the host run code when it is started there:
 // read-only where they exist, reported at exit where they appear. In lower case, like the lists below.
-inline constexpr std::array<const char*, 70> kSettings = {
+inline constexpr std::array<const char*, 71> kSettings = {
     ".vscode",
     ".idea",
     ".zed",
@@ -62,6 +62,7 @@ inline constexpr std::array<const char*, 70> kSettings = {
     ".zprofile",
     ".zshenv",
     ".husky",
+    ".lazygit.yml",
     ".gdbinit",
     ".lldbinit",
     ".pdbrc",
@@ -90,14 +91,24 @@ inline constexpr std::array<const char*, 70> kSettings = {
 
 // The same where only the directory above makes them settings: of Mercurial, Sapling and Jujutsu, whose settings may
 // also be those of a repository that they share, and of Copilot.
-inline constexpr std::array<std::string_view, 7> kSettingPaths = {
-    ".hg/hgrc",       ".hg/hgrc-not-shared",  ".hg/sharedpath", ".sl/config",
-    ".sl/sharedpath", ".jj/repo/config.toml", ".github/hooks"};
+inline constexpr std::array<std::string_view, 8> kSettingPaths = {".hg/hgrc",
+                                                                  ".hg/hgrc-not-shared",
+                                                                  ".hg/sharedpath",
+                                                                  ".sl/config",
+                                                                  ".sl/sharedpath",
+                                                                  ".jj/repo/config.toml",
+                                                                  ".jj/workspace-config.toml",
+                                                                  ".github/hooks"};
+
+// The same in a git directory.
+inline constexpr const char* kGitSetting = "lazygit.yml";
 
 // What a hook of the user's may run with the next commit, and the project's own work changes: writable, and reported at
 // exit where it was written.
-inline constexpr std::array<std::string_view, 5> kProjectSettings = {
-    ".pre-commit-config.yaml", "lefthook.yml", "lefthook.yaml", ".lefthook.yml", ".lefthook.yaml"};
+inline constexpr std::array<const char*, 8> kProjectSettings = {
+    ".pre-commit-config.y*ml", "prek.toml",       "lefthook*.y*ml",  "lefthook*.toml",
+    "lefthook*.json*",         ".lefthook*.y*ml", ".lefthook*.toml", ".lefthook*.json*",
+};
 
 // Secrets, matched without regard to case. Masked where git does not track them.
 inline constexpr std::array<const char*, 23> kSecretFiles = {
@@ -125,9 +136,24 @@ inline constexpr std::array<const char*, 4> kSkippedDirectories = {"node_modules
 
 // Directories in a git directory in which git, or git-lfs, writes files by name. Those of "modules" and "worktrees" are
 // git directories themselves.
-inline constexpr std::array<std::string_view, 15> kGitDirectories = {
-    "NOTES_MERGE_WORKTREE", "branches", "info",    "lfs",      "logs",      "modules", "objects",   "rebase-apply",
-    "rebase-merge",         "refs",     "remotes", "rr-cache", "sequencer", "svn",     "worktrees",
+inline constexpr std::array<std::string_view, 17> kGitDirectories = {
+    "NOTES_MERGE_WORKTREE",
+    "branches",
+    "info",
+    "lfs",
+    "logs",
+    "lost-found",
+    "modules",
+    "objects",
+    "rebase-apply",
+    "rebase-merge",
+    "refs",
+    "reftable",
+    "remotes",
+    "rr-cache",
+    "sequencer",
+    "svn",
+    "worktrees",
 };
 
 // What git runs from a hooks directory.

@@ -49,6 +49,7 @@ RepositoryFinder::RepositoryFinder(const std::string& workspace, const std::stri
   if (const char* directory = std::getenv("XDG_CONFIG_HOME")) files.push_back(std::string(directory) + "/git/config");
   if (!home.empty()) files.insert(files.end(), {home + "/.config/git/config", home + "/.gitconfig"});
   own_hooks_ = read_configs(files);
+  remember_relative("", own_hooks_);
 }
 
 void RepositoryFinder::add_top() {
@@ -110,8 +111,11 @@ void RepositoryFinder::add_directory(const std::string& git) {
   }
   found_.repositories.push_back(git);
   if (git != workspace_) found_.pin_writable.push_back(git);
-  for (const char* name : {"/hooks", "/config", "/config.worktree", "/commondir", "/gitdir"}) pin(git + name);
+  for (const char* name : {"hooks", "config", "config.worktree", "commondir", "gitdir", kGitSetting}) {
+    pin(git + "/" + name);
+  }
   hooks_of_[git] = read_configs({git + "/config", git + "/config.worktree"});
+  remember_relative(git, hooks_of_[git]);
   for (const std::string& child : children(git + "/worktrees")) {
     for (const char* name : {"/commondir", "/gitdir", "/config.worktree"}) pin(child + name);
     add_modules(child + "/modules", 0);
@@ -123,7 +127,7 @@ void RepositoryFinder::add_directory(const std::string& git) {
 void RepositoryFinder::add_modules(const std::string& directory, int depth) {
   const std::vector<std::string> found = children(directory);
   if (depth > 4) {
-    found_.has_more = found_.has_more || !found.empty();
+    has_more_ = has_more_ || !found.empty();
     return;
   }
   for (const std::string& child : found) {
@@ -200,6 +204,12 @@ void RepositoryFinder::add_configured(Configured::Kind kind, const std::string& 
 
 void RepositoryFinder::add_hooks(const std::vector<std::string>& values, const std::string& tree) {
   for (const std::string& value : values) add_configured(Configured::Kind::hooks, expanded(value, tree));
+}
+
+void RepositoryFinder::remember_relative(const std::string& git, const std::vector<std::string>& values) {
+  for (const std::string& value : values) {
+    if (!value.empty() && value.front() != '/' && value.front() != '~') found_.relative_hooks[git].push_back(value);
+  }
 }
 
 std::vector<std::string> RepositoryFinder::read_configs(const std::vector<std::string>& files) {

@@ -39,6 +39,7 @@ class RepositoryFinder {
   void note_doubts(const std::string& path);
   void add_configured(Configured::Kind kind, const std::string& path);
   void add_hooks(const std::vector<std::string>& values, const std::string& tree);
+  void remember_relative(const std::string& git, const std::vector<std::string>& values);
   void read_config(const std::string& file, std::vector<std::string>& hooks, std::set<std::string>& read, int depth);
   std::vector<std::string> read_configs(const std::vector<std::string>& files);
   std::string expanded(const std::string& value, const std::string& base) const;

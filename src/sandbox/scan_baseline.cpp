@@ -6,6 +6,9 @@
 #include "sandbox/git_files.h"
 
 namespace sallyport::sandbox {
+namespace {
+constexpr std::size_t kMaxHookBytes = 1U << 20;
+}
 
 ScanBaseline::ScanBaseline(const Findings& at_launch, const HeldDirectory& root)
     : at_launch_(at_launch), root_(root), pins_(at_launch.pins.begin(), at_launch.pins.end()), covered_(pins_) {
@@ -27,6 +30,16 @@ bool ScanBaseline::is_written(const HeldDirectory& directory, const std::string&
   if (!is_type(info, S_IFREG)) return false;
   const auto then = at_launch_.doubtful_pins.find(directory.path_of(name));
   return then != at_launch_.doubtful_pins.end() ? changed_at(*info) != then->second.changed_at : has_changed(*info);
+}
+
+bool ScanBaseline::is_like_own_hook(const HeldDirectory& hooks, const std::string& name) const {
+  const auto text = read_small_file_at(hooks.fd(), name.c_str(), kMaxHookBytes);
+  return text && std::any_of(at_launch_.configured.begin(), at_launch_.configured.end(), [&](const Configured& known) {
+           const bool is_inside = known.kind == Configured::Kind::hooks && os::is_below(known.resolved, root_.path());
+           if (!is_inside || !is_held(known.resolved)) return false;
+           const auto own = root_.open_inside(known.resolved);
+           return own && !is_written(*own, name) && read_small_file_at(own->fd(), name.c_str(), kMaxHookBytes) == text;
+         });
 }
 
 bool ScanBaseline::had_other_names(const std::string& path) const {

@@ -28,6 +28,8 @@ class ScanBaseline {
   bool is_as_pinned(const HeldDirectory& directory, const std::string& name) const;
   // A file that changed since, whatever was to keep it from that.
   bool is_written(const HeldDirectory& directory, const std::string& name) const;
+  // The same as a hook of the user's, as in a further work tree of the same repository.
+  bool is_like_own_hook(const HeldDirectory& hooks, const std::string& name) const;
   bool had_other_names(const std::string& path) const;
 
   bool was_link(const std::string& path) const { return at_launch_.links.contains(path); }

@@ -7,8 +7,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <iterator>
+#include <map>
 #include <optional>
 
 #include "os/files.h"
@@ -39,17 +42,22 @@ void fields(Visitor& v, Configured& m) {
 template <typename Visitor>
 void fields(Visitor& v, Findings& m) {
   v(m.workspace, m.workspace_id, m.needs_scan, m.taken_at, m.is_partial, m.pin_writable, m.pins, m.doubtful_pins,
-    m.mask_directories, m.configured, m.links, m.parents, m.own_settings);
+    m.mask_directories, m.configured, m.links, m.parents, m.own_settings, m.relative_hooks);
+}
+template <typename Visitor>
+void fields(Visitor& v, Beside& m) {
+  v(m.record, m.findings);
 }
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
 struct Record {
-  std::uint32_t version = 2;
+  std::uint32_t version = 3;
   std::int32_t pid = 0;  // of pid 1
   std::string name;
   Findings findings;
+  std::vector<Beside> beside;
   bool is_scanned = false;
   std::vector<std::string> reports;
 };
@@ -59,7 +67,7 @@ constexpr std::chrono::milliseconds kTimeToDie{2000};  // of all together
 
 template <typename Visitor>
 void fields(Visitor& v, Record& m) {
-  v(m.version, m.pid, m.name, m.findings, m.is_scanned, m.reports);
+  v(m.version, m.pid, m.name, m.findings, m.beside, m.is_scanned, m.reports);
 }
 
 std::string encoded(Record record) {
@@ -101,14 +109,14 @@ bool is_near(const std::string& one, const std::string& other) {
 }  // namespace
 
 Result<ScanRecord> ScanRecord::write(const std::string& directory, const std::string& name, pid_t init,
-                                     const Findings& findings) {
+                                     const Findings& findings, const std::vector<Beside>& beside) {
   TRY(const UniqueFd place, os::open_private_directory(directory));
   static std::atomic<std::uint64_t> counter{0};  // names only have to differ within this process
   const std::string file_name = own_prefix() + std::to_string(counter++);
   UniqueFd file(::openat(place.get(), file_name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return Error::from_errno("cannot write down what the scan at exit needs", errno, directory);
   ScanRecord record(directory + "/" + file_name, std::move(file));
-  const std::string text = encoded({.pid = init, .name = name, .findings = findings, .reports = {}});
+  const std::string text = encoded({.pid = init, .name = name, .findings = findings, .beside = beside, .reports = {}});
   const bool is_locked = ::flock(record.file_.get(), LOCK_EX | LOCK_NB) == 0;
   if (!is_locked || ::write(record.file_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
     return Error::from_errno("cannot write down what the scan at exit needs", errno, directory);
@@ -137,6 +145,53 @@ void ScanRecord::keep_reports(const std::vector<std::string>& reports) {
   record->is_scanned = true;
   record->reports = reports;
   if (os::write_private_file(path_, encoded(*record), os::Durability::unsynced)) is_to_stay_ = true;
+}
+
+namespace {
+
+// Its maker lives, and will make its scan.
+bool is_held(int record) { return ::flock(record, LOCK_SH | LOCK_NB) != 0; }
+
+void add(std::vector<std::string>& to, const std::vector<std::string>& more) {
+  std::copy_if(more.begin(), more.end(), std::back_inserter(to),
+               [&](const std::string& line) { return std::find(to.begin(), to.end(), line) == to.end(); });
+}
+
+}  // namespace
+
+std::vector<Beside> running_beside(const std::string& directory, const std::string& workspace) {
+  std::map<std::string, Beside> oldest;
+  const auto consider = [&](Beside&& one) {
+    if (!one.findings.needs_scan || !is_near(one.findings.workspace, workspace)) return;
+    const auto [known, is_first] = oldest.try_emplace(one.findings.workspace, one);
+    if (!is_first && one.findings.taken_at < known->second.findings.taken_at) known->second = std::move(one);
+  };
+  const auto place = os::open_private_directory(directory);
+  const HeldDirectory records(UniqueFd(place ? ::dup(place->get()) : -1), directory);
+  for (const std::string& name : records.list(kMaxRecords).value_or(std::vector<std::string>())) {
+    const UniqueFd file(::openat(records.fd(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!file || !is_held(file.get())) continue;
+    auto record = decoded(read_small_file_at(records.fd(), name.c_str(), kMaxRecordBytes).value_or(""));
+    if (!record) continue;
+    consider({records.path_of(name), std::move(record->findings)});
+    for (Beside& further : record->beside) consider(std::move(further));
+  }
+  std::vector<Beside> all;
+  for (auto& [path, one] : oldest) all.push_back(std::move(one));
+  return all;
+}
+
+ScanReport scan_at_exit(const Findings& findings, const std::vector<Beside>& beside) {
+  ScanReport report = scan_at_exit(findings);
+  for (const Beside& one : beside) {
+    const UniqueFd file(::open(one.record.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (file && is_held(file.get())) continue;
+    const ScanReport again = scan_at_exit(one.findings);
+    add(report.quarantined, again.quarantined);
+    add(report.suspicious, again.suspicious);
+    add(report.notes, again.notes);
+  }
+  return report;
 }
 
 void shorten(std::vector<std::string>& reports) {
@@ -180,7 +235,7 @@ std::optional<MissedScan> make_up(const HeldDirectory& records, const std::strin
   if (!is_near(record->findings.workspace, workspace)) return std::nullopt;
   if (!record->is_scanned) {
     await_end(record->pid, until);
-    record->reports = scan_at_exit(record->findings).sentences();
+    record->reports = scan_at_exit(record->findings, record->beside).sentences();
     held.keep_reports(record->reports);
   }
   if (record->reports.empty()) return std::nullopt;

@@ -13,9 +13,20 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "sandbox/exit_scan.h"
 #include "sandbox/protect.h"
 
 namespace sallyport::sandbox {
+
+// What a sandbox that was running when another one started knew of the workspace before. What it put there passes for
+// the user's own with the later one, which may undo what was set aside when the earlier one ended.
+struct Beside {
+  std::string record;
+  Findings findings;
+};
+// Of those whose workspace is this one, above it or below it: the oldest of each workspace. To be asked before the
+// search for what is the user's.
+std::vector<Beside> running_beside(const std::string& directory, const std::string& workspace);
 
 class ScanRecord {
  public:
@@ -23,7 +34,7 @@ class ScanRecord {
   ScanRecord(std::string path, UniqueFd file) : path_(std::move(path)), file_(std::move(file)) {}
   // `init`: the sandbox's pid 1.
   static Result<ScanRecord> write(const std::string& directory, const std::string& name, pid_t init,
-                                  const Findings& findings);
+                                  const Findings& findings, const std::vector<Beside>& beside = {});
   ScanRecord(ScanRecord&&) noexcept;
   ScanRecord& operator=(ScanRecord&&) noexcept;
   ~ScanRecord();  // takes it away, unless it must stay
@@ -39,6 +50,9 @@ class ScanRecord {
   UniqueFd file_;
   bool is_to_stay_ = false;
 };
+
+// The scan, and once more that of each one beside it that has ended since.
+ScanReport scan_at_exit(const Findings& findings, const std::vector<Beside>& beside);
 
 struct MissedScan {
   std::string name;                  // of the sandbox

@@ -261,6 +261,34 @@ TEST_P(GitAttack, WritesAHookThatTheUsersOwnConfigurationNames) {
   EXPECT_FALSE(exists(workspace_ + "/.githooks/pre-commit"));
 }
 
+TEST_P(GitAttack, WritesAHookOfANewWorktreeWhereTheHooksDirectoryIsRelative) {
+  write("workspace/tools/hooks/post-merge", "mine\n");
+  write("workspace/tools/hooks/pre-push", "mine\n");
+  host(
+      "git config core.hooksPath tools/hooks && git add tools && git -c user.name=a -c user.email=a@b commit -qm "
+      "hooks");
+  const Outcome outcome = shell(
+      "git worktree add -q side && cd side/tools/hooks && echo evil > pre-push && cp pre-push "
+      "pre-commit");
+  for (const char* hook : {"pre-push", "pre-commit"}) {
+    const std::string path = workspace_ + "/side/tools/hooks/" + hook;
+    EXPECT_TRUE(outcome.reports("quarantined " + path)) << testing::PrintToString(outcome.report);
+    EXPECT_FALSE(exists(path));
+  }
+  EXPECT_EQ(read(workspace_ + "/side/tools/hooks/post-merge"), "mine\n") << "the same as the user's own";
+}
+
+TEST_P(GitAttack, WritesAHookOfANewRepositoryWhereTheUsersOwnConfigurationSaysSo) {
+  write("home/.gitconfig", "[core]\n\thooksPath = tools/hooks\n");
+  const std::string own = write("workspace/own/tools/hooks/pre-commit", "mine\n");
+  host("git init -q own && git init -q --bare bare");
+  const Outcome outcome =
+      shell("git init -q new && mkdir -p new/tools/hooks && echo evil > new/tools/hooks/pre-commit");
+  EXPECT_TRUE(outcome.reports("quarantined " + workspace_ + "/new/tools/hooks/pre-commit"));
+  EXPECT_FALSE(exists(workspace_ + "/new/tools/hooks/pre-commit"));
+  EXPECT_TRUE(exists(own));
+}
+
 TEST_P(GitAttack, WritesAHookWhereTheWorkspaceItselfIsTheHooksDirectory) {
   host("git config core.hooksPath .");
   write("workspace/pre-push", "mine");

@@ -145,10 +145,12 @@ TEST_P(LinkAttack, PutsALinkAmongTheWorktrees) {
 // What was there is the user's: also the submodules of a worktree.
 TEST_P(LinkAttack, LeavesTheUsersOwnHooksOfSubmodules) {
   host(
-      "git worktree add -q side; for m in .git/modules/a/b .git/worktrees/side/modules/c; do mkdir -p $m; "
+      "git worktree add -q side; for m in .git/modules/a/b .git/modules/d/e/f/g/h/i/j .git/worktrees/side/modules/c; "
+      "do mkdir -p $m; "
       "git init -q --bare $m; echo mine > $m/hooks/pre-push; done");
   expect_nothing_found(shell("true"));
   EXPECT_TRUE(exists(git_ + "/modules/a/b/hooks/pre-push"));
+  EXPECT_TRUE(exists(git_ + "/modules/d/e/f/g/h/i/j/hooks/pre-push"));
   EXPECT_TRUE(exists(git_ + "/worktrees/side/modules/c/hooks/pre-push"));
 }
 
@@ -201,6 +203,9 @@ TEST_P(LinkAttack, SkipsTheSameDirectoriesAtBothEnds) {
 
 TEST_P(LinkAttack, WritesSettingsOfFurtherTools) {
   const std::vector<std::string> names = {".jj/repo/config.toml",
+                                          ".jj/workspace-config.toml",
+                                          ".git/lazygit.yml",
+                                          ".lazygit.yml",
                                           ".sl/config",
                                           ".rdbgrc",
                                           ".byebugrc",
@@ -221,10 +226,12 @@ TEST_P(LinkAttack, WritesWhatRunsWithTheNextCommit) {
   write("workspace/lefthook.yml", "");
   write("workspace/sub/.pre-commit-config.yaml", "");
   host("true");
-  const Outcome outcome = shell("touch sub/other; echo x > lefthook.yml && echo x > .lefthook.yaml");
+  const Outcome outcome =
+      shell("touch sub/other; echo x > lefthook.yml && echo x > .lefthook.yaml && echo x > lefthook-local.json");
   EXPECT_EQ(outcome.code, 0);
   EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + "/lefthook.yml"));
   EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + "/.lefthook.yaml"));
+  EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + "/lefthook-local.json"));
   EXPECT_FALSE(outcome.reports("suspicious " + workspace_ + "/sub/.pre-commit-config.yaml"));
 }
 

@@ -9,7 +9,6 @@
 #include <filesystem>
 
 #include "fixture.h"
-#include "sandbox/exit_scan.h"
 #include "sandbox/git_state.h"
 
 namespace sallyport::sandbox {
@@ -129,6 +128,25 @@ TEST_P(ScanAttack, MovesTheWholeWorkspaceOfAnotherSandboxAway) {
   ::waitpid(other, &status, 0);
   EXPECT_EQ(status, 0);
   EXPECT_EQ(read(base_ + "/victim/.git/hooks/pre-commit"), "mine");
+}
+
+TEST_P(ScanAttack, UndoesWhatWasSetAsideForAnotherSandboxThatItKnowsFrom) {
+  const std::string hooks = workspace_ + "/new/.git/hooks";
+  const Spec earlier = recorded(
+      "git init -q new && rm -r new/.git/hooks && mkdir kit && echo evil > kit/pre-commit && "
+      "ln -s ../../kit new/.git/hooks && touch planted; until [ -e started ]; do sleep 0.01; done");
+  const Spec later = recorded("touch started; until [ -e ended ]; do sleep 0.01; done; ln -s ../../kit new/.git/hooks");
+  const pid_t first = ::fork();
+  if (first == 0) supervise(earlier);
+  while (!exists(workspace_ + "/planted")) ::usleep(1000);
+  const pid_t second = ::fork();
+  if (second == 0) supervise(later);
+  ::waitpid(first, nullptr, 0);
+  EXPECT_FALSE(exists(hooks));
+  write("workspace/ended", "");
+  ::waitpid(second, nullptr, 0);
+  EXPECT_FALSE(exists(hooks));
+  EXPECT_EQ(records(), 0U);
 }
 
 // ---- what it might not see ----

@@ -1,4 +1,5 @@
-// Attacks by what git keeps for itself in a git directory and believes: the index, resolutions, what is left to do.
+// Attacks on the host's git by what it keeps for itself in a git directory and believes: the index, resolutions, what
+// is left to do.
 #include <cstdint>
 
 #include "fixture.h"
@@ -37,7 +38,7 @@ std::string index_of(const std::vector<std::string>& paths, unsigned version = 2
   return index + extensions + std::string(kSha1Bytes, '\0');  // git does not look at this hash unless told to
 }
 
-bool is_in_tree(const std::string& index) { return is_index_in_tree(index, kSha1Bytes); }
+bool is_in_tree(const std::string& index) { return is_harmless_index(index, kSha1Bytes); }
 
 TEST(GitIndexPaths, LieInTheWorkTree) {
   for (const unsigned version : {2U, 4U}) {
@@ -87,9 +88,13 @@ TEST(GitState, TellsWhatMayRunFromWhatGitWrites) {
     return judge_git_state(below, text, kSha1Bytes);
   };
   EXPECT_EQ(judge("rebase-merge/strategy", "ort\n"), GitState::harmless);
-  EXPECT_EQ(judge("worktrees/a/rebase-merge/strategy", "../../x\n"), GitState::may_run);
+  EXPECT_EQ(judge("worktrees/a/rebase-merge/strategy", "x\n"), GitState::may_run);
+  EXPECT_EQ(judge("worktrees/a/rebase-merge/strategy", "../../x\n"), GitState::leads_away);
+  EXPECT_EQ(judge("rebase-apply/strategy", "../../x\n"), GitState::leads_away);
   EXPECT_EQ(judge("sequencer/opts", "[options]\n\tstrategy = recursive\n\tedit = true\n"), GitState::harmless);
-  EXPECT_EQ(judge("sequencer/opts", "[options]\n\tstrategy = ../../x\n"), GitState::may_run);
+  EXPECT_EQ(judge("sequencer/opts", "[options]\n\tstrategy = x\n"), GitState::may_run);
+  EXPECT_EQ(judge("sequencer/opts", "[options]\n\tstrategy = ../../x\n\tstrategy = ort\n"), GitState::leads_away);
+  EXPECT_EQ(judge("sequencer/opts", "[options\n"), GitState::leads_away);
   EXPECT_EQ(judge("rebase-apply/apply-opt", "\n"), GitState::harmless);
   EXPECT_EQ(judge("rebase-apply/apply-opt", " '--build-fake-ancestor=/x'\n"), GitState::may_run);
   EXPECT_EQ(judge("MERGE_RR", ""), GitState::harmless);
@@ -104,12 +109,102 @@ class StateAttack : public AttackTest {
   void SetUp() override {
     AttackTest::SetUp();
     if (IsSkipped()) return;
+    git_ = workspace_ + "/.git";
+    victim_ = write("home/victim", "mine\n");
     host(
-        "git init -q . && git config user.name a && git config user.email a@b && "
-        "touch f && git add f && git commit -q -m 1");
+        "git init -q -b main . && git config user.name a && git config user.email a@b && echo f > f && git add f && "
+        "git commit -qm first");
   }
+  void expect_set_aside(const Outcome& outcome, const std::string& path) const {
+    EXPECT_TRUE(outcome.reports("quarantined " + path)) << path << "\n" << testing::PrintToString(outcome.report);
+    EXPECT_FALSE(exists(path)) << path;
+  }
+  static void expect_nothing_found(const Outcome& outcome) {
+    EXPECT_EQ(outcome.code, 0) << outcome.error << outcome.output;
+    for (const std::string& line : outcome.report) {
+      EXPECT_FALSE(line.starts_with("quarantined") || line.starts_with("suspicious")) << line;
+    }
+  }
+  std::string host_output(const std::string& script) const {
+    host("{ " + script + "; } > " + home_ + "/output 2>&1 || true");
+    return read(home_ + "/output");
+  }
+  // Git refuses to add such paths. It checks no sum when it reads them.
+  static std::string forge_index(const std::string& git) {
+    return "evil=$(printf '#!/bin/sh\\necho PWNED\\n' | git hash-object -w --stdin); "
+           "git update-index --add --cacheinfo 100755,$evil,xgit/hooks/pre-commit "
+           "--cacheinfo 100644,$evil,xx/home/victim; LC_ALL=C sed -i 's,xgit/,.git/,g; s,xx/,../,g' " +
+           git;
+  }
+  // A branch to pick from, and a program that stands where a strategy would.
+  const std::string program_ =
+      "git checkout -qb side && echo s > s && git add s && git commit -qm s && git checkout -q main && echo m > m && "
+      "git add m && git commit -qm m && mkdir git-merge-x && printf '#!/bin/sh\\necho PWNED\\n' > git-merge-x/evil && "
+      "chmod +x git-merge-x/evil; ";
+  std::string git_, victim_;
 };
 SALLYPORT_BOTH_WAYS(StateAttack);
+
+// ---- an index with paths out of the work tree ----
+
+TEST_P(StateAttack, ChecksOutAHookAndAFileOfTheHostFromAForgedIndex) {
+  expect_set_aside(shell(forge_index(".git/index")), git_ + "/index");
+  host("git checkout -q . || true; git reset -q --hard");
+  EXPECT_FALSE(exists(git_ + "/hooks/pre-commit"));
+  EXPECT_EQ(read(victim_), "mine\n");
+  EXPECT_EQ(read(workspace_ + "/f"), "f\n");
+}
+
+TEST_P(StateAttack, HasTheHostAddAFileOfItsOwnByAForgedIndex) {
+  shell(forge_index(".git/index"));
+  EXPECT_EQ(host_output("git add -u; git cat-file -e $(git hash-object ../home/victim) && echo leaked").find("leaked"),
+            std::string::npos);
+}
+
+TEST_P(StateAttack, ForgesTheIndexOfEveryVersionAndPart) {
+  for (const char* version : {"2", "3", "4"}) {
+    host("git reset -q --hard");
+    const Outcome outcome =
+        shell("rm -f f; git update-index --index-version " + std::string(version) + "; " + forge_index(".git/index"));
+    expect_set_aside(outcome, git_ + "/index");
+  }
+  host("git reset -q --hard");
+  const Outcome outcome = shell(
+      forge_index("f") + "; git update-index --split-index; LC_ALL=C sed -i 's,xgit/,.git/,g' .git/sharedindex.*");
+  std::size_t parts = 0;
+  for (const std::string& line : outcome.report)
+    parts += line.starts_with("quarantined " + git_ + "/sharedindex.") ? 1 : 0;
+  EXPECT_GE(parts, 1U) << testing::PrintToString(outcome.report);
+}
+
+TEST_P(StateAttack, ForgesTheIndexOfAWorktreeASubmoduleAndANewRepository) {
+  host(
+      "git worktree add -q side && git init -q lib && git -C lib -c user.name=a -c user.email=a@b commit -q "
+      "--allow-empty -m first && git -c protocol.file.allow=always submodule --quiet add ./lib sub");
+  const Outcome outcome = shell("(cd side; " + forge_index("../.git/worktrees/side/index") + "); (cd sub; " +
+                                forge_index("../.git/modules/sub/index") + "); git init -q new; (cd new; " +
+                                forge_index(".git/index") + ")");
+  for (const char* index : {"/.git/worktrees/side/index", "/.git/modules/sub/index", "/new/.git/index"}) {
+    expect_set_aside(outcome, workspace_ + index);
+  }
+}
+
+TEST_P(StateAttack, LeavesEveryIndexThatGitMakes) {
+  for (const char* format : {"sha1", "sha256"}) {
+    host(
+        std::string("rm -rf .git side && git init -q --object-format=") + format +
+        " . && git config user.name a && git config user.email a@b && mkdir -p d/e && touch d/e/{a..z} && git add . && "
+        "git commit -qm first");
+    for (const char* change :
+         {"--index-version 2", "--index-version 4", "--split-index", "--no-split-index", "--untracked-cache"}) {
+      expect_nothing_found(shell("git status -s; git -c index.threads=3 update-index --force-write-index " +
+                                 std::string(change) +
+                                 "; touch x; git add -N x; git rm -q --cached d/e/b; git status -s"));
+    }
+    expect_nothing_found(shell("git reset -q --hard; git worktree add -q side && git merge -q side"));
+    expect_nothing_found(shell("git -C side sparse-checkout set --sparse-index d; git -C side status -s"));
+  }
+}
 
 TEST_P(StateAttack, NamesFilesOfTheHostInTheIndex) {
   host("git worktree add -q side; git init -q --bare bare.git");
@@ -136,6 +231,17 @@ TEST_P(StateAttack, NamesFilesOfTheHostInTheBaseOfASplitIndex) {
   EXPECT_TRUE(forged.reports("quarantined " + workspace_ + "/" + forged.output)) << forged.output;
 }
 
+// ---- "rerere", which is on where its directory is ----
+
+TEST_P(StateAttack, HasTheNextCommitCopyAFileOfTheHostIntoTheRepository) {
+  const std::string id(40, '1');
+  const Outcome outcome = shell("mkdir -p .git/rr-cache/" + id + "; touch .git/rr-cache/" + id + "/preimage; printf '" +
+                                id + "\\t../home/victim\\0' > .git/MERGE_RR");
+  expect_set_aside(outcome, git_ + "/MERGE_RR");
+  host("echo x >> f; git commit -qam second");
+  EXPECT_FALSE(exists(git_ + "/rr-cache/" + id + "/postimage"));
+}
+
 TEST_P(StateAttack, HasTheNextCommitCopyAFileOfTheHost) {
   write("secret", "a key of the user's\n");
   const std::string forge =
@@ -146,12 +252,71 @@ TEST_P(StateAttack, HasTheNextCommitCopyAFileOfTheHost) {
   EXPECT_EQ(shell("cat .git/rr-cache/*/postimage").output.find("a key"), std::string::npos);
 }
 
+// ---- a strategy that is a program of the work tree ----
+
+TEST_P(StateAttack, LeavesARebaseByAStrategyOfItsOwn) {
+  const Outcome outcome = shell(
+      program_ +
+      "mkdir .git/rebase-merge; cd .git/rebase-merge; echo refs/heads/main > head-name; git rev-parse main > onto; "
+      "cp onto orig-head; echo pick $(git rev-parse side) s > git-rebase-todo; touch done interactive; echo 1 > end; "
+      "echo 0 > msgnum; echo x/evil > strategy");
+  expect_set_aside(outcome, git_ + "/rebase-merge/strategy");
+  EXPECT_EQ(host_output("git rebase --continue").find("PWNED"), std::string::npos);
+}
+
+TEST_P(StateAttack, LeavesACherryPickByAStrategyOfItsOwn) {
+  const Outcome outcome = shell(
+      program_ +
+      "mkdir .git/sequencer; cd .git/sequencer; git rev-parse main > head; cp head abort-safety; s=$(git rev-parse "
+      "side); printf 'pick %s s\\npick %s s\\n' $s $s > todo; printf '[options]\\nstrategy = x/evil\\n' > opts");
+  expect_set_aside(outcome, git_ + "/sequencer/opts");
+  EXPECT_EQ(host_output("git cherry-pick --continue").find("PWNED"), std::string::npos);
+}
+
 TEST_P(StateAttack, LeavesAMergeStrategyBehindThatIsAProgram) {
   const Outcome outcome = shell(
-      "mkdir .git/sequencer .git/rebase-merge; printf '[options]\\n\\tstrategy = ../../x\\n' > .git/sequencer/opts; "
-      "echo ../../x > .git/rebase-merge/strategy");
+      "mkdir .git/sequencer .git/rebase-merge; printf '[options]\\n\\tstrategy = x\\n' > .git/sequencer/opts; "
+      "echo x > .git/rebase-merge/strategy");
   EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + "/.git/sequencer/opts"));
   EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + "/.git/rebase-merge/strategy"));
+}
+
+TEST_P(StateAttack, LeavesARebaseAndACherryPickThatStoppedInside) {
+  host(
+      "git checkout -qb side && echo s > f && git commit -qam s && echo t > f && git commit -qam t && "
+      "git checkout -q main && echo m > f && git commit -qam m");
+  expect_nothing_found(shell("git cherry-pick --strategy=ort -X patience side~1 side; ls .git/sequencer/opts"));
+  host("git cherry-pick --abort");
+  expect_nothing_found(shell("git rebase -q -s ort side; ls .git/rebase-merge/strategy"));
+}
+
+// ---- places that a repair or a search writes to ----
+
+TEST_P(StateAttack, LeadsTheRepairOfAWorktreeToADirectoryOfTheHost) {
+  const std::string elsewhere = make_directory("home/elsewhere");
+  const Outcome outcome = shell(
+      "mkdir -p .git/worktrees/e && cd .git/worktrees/e && echo ../.. > commondir && cp "
+      "../../HEAD . && echo " +
+      elsewhere + "/.git > gitdir");
+  expect_set_aside(outcome, git_ + "/worktrees/e/gitdir");
+  host("git worktree repair || true");
+  EXPECT_FALSE(exists(elsewhere + "/.git"));
+}
+
+TEST_P(StateAttack, LeadsWhatIsLostAndFoundToAFileOfTheHost) {
+  shell("mkdir -p .git/lost-found/other; ln -s " + victim_ +
+        " .git/lost-found/other/$(echo evil | git hash-object -w --stdin)");
+  host("git fsck --lost-found > /dev/null 2>&1 || true");
+  EXPECT_EQ(read(victim_), "mine\n");
+}
+
+TEST_P(StateAttack, PutsPipesWhereGitWouldWaitForEver) {
+  host("git commit -q --allow-empty -m second");
+  const Outcome outcome =
+      shell("rm -f .git/index .git/COMMIT_EDITMSG && mkfifo .git/{index,COMMIT_EDITMSG,MERGE_RR} .git/refs/heads/x");
+  for (const char* name : {"index", "COMMIT_EDITMSG", "MERGE_RR", "refs/heads/x"}) {
+    expect_set_aside(outcome, git_ + "/" + name);
+  }
 }
 
 TEST_P(StateAttack, PushesToARepositoryInsideOfTheGitDirectory) {
@@ -165,6 +330,13 @@ TEST_P(StateAttack, PushesToARepositoryInsideOfTheGitDirectory) {
                            "remotes/origin", "branches/other"}) {
     EXPECT_TRUE(outcome.reports("quarantined " + workspace_ + "/.git/" + path)) << path;
   }
+}
+
+TEST_P(StateAttack, LeadsASubmoduleToARemoteOfItsOwn) {
+  const Outcome outcome = shell(
+      "git init -q --bare .git/modules/refs/lib; mkdir -p .git/modules/refs/lib/remotes/a; "
+      "echo URL: /elsewhere > .git/modules/refs/lib/remotes/a/b");
+  expect_set_aside(outcome, git_ + "/modules/refs/lib/remotes/a/b");
 }
 
 // git-lfs copies what is there into the work tree, if the size is right.

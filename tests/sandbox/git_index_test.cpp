@@ -15,6 +15,15 @@ TEST(GitIndex, RefusesWhatIsCutOrForeign) {
   EXPECT_FALSE(parse_index(std::string("DIRC\0\0\0\7\0\0\0\0", 12), kSha1Bytes));
 }
 
+TEST(GitIndex, KnowsPathsThatLeaveTheTree) {
+  for (const char* path : {"a", "a/b", ".gitignore", "a/.github", "...", "a..b/c", "a/", "-", ".gi/t"}) {
+    EXPECT_TRUE(stays_in_tree(path)) << path;
+  }
+  for (const char* path : {"", "/", "/a", "..", "../a", "a/../b", "a//b", "./a", "a/.", ".git", "a/.git/b", ".GiT/b"}) {
+    EXPECT_FALSE(stays_in_tree(path)) << path;
+  }
+}
+
 // As git hash-object says.
 TEST(GitHash, IsTheNameThatGitGives) {
   const auto hex = [](const std::string& bytes) { return to_hex(as_bytes(bytes)); };
@@ -45,6 +54,33 @@ TEST_F(GitIndexFile, ListsTheTrackedPathsOfEveryVersionAndHash) {
       EXPECT_EQ(paths, (std::vector<std::string>{".env", "a/b/one", "a/b/two", "zzz"})) << format << version;
       EXPECT_EQ(of("a/b/two"), Tracking::same) << format << version;
     }
+  }
+}
+
+// Git goes by lengths and by offsets that the index itself holds: what we read must be what it reads.
+TEST_F(GitIndexFile, IsHarmlessOnlyIfGitReadsTheSameInIt) {
+  for (const char* version : {"2", "4"}) {
+    host(std::string("rm -rf .git && git init -q . && touch aa ab ac bb && git add . && git -c index.threads=3 ") +
+         "update-index --force-write-index --index-version " + version);
+    const std::string index = read(workspace_ + "/.git/index");
+    ASSERT_TRUE(is_harmless_index(index, kSha1Bytes)) << version;
+    const auto changed = [&](std::size_t at, char to) {
+      std::string forged = index;
+      forged[at] = to;
+      return forged;
+    };
+    const std::size_t first = index.find(std::string("aa\0", 3));
+    const std::size_t length = first - (std::string(version) == "4" ? 2 : 1);
+    ASSERT_EQ(index[length], 2);
+    EXPECT_FALSE(is_harmless_index(changed(length, 1), kSha1Bytes)) << version;
+    for (const char* extension : {"IEOT", "EOIE"}) {
+      const std::size_t at = index.find(extension);
+      ASSERT_NE(at, std::string::npos) << extension;
+      const std::size_t offset = at + 8 + (std::string(extension) == "IEOT" ? 4 : 0) + 3;
+      EXPECT_FALSE(is_harmless_index(changed(offset, static_cast<char>(index[offset] + 1)), kSha1Bytes)) << extension;
+    }
+    EXPECT_FALSE(is_harmless_index(index + "x", kSha1Bytes)) << version;
+    EXPECT_FALSE(is_harmless_index(index, kSha256Bytes)) << version;
   }
 }
 
