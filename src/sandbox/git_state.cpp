@@ -32,6 +32,24 @@ bool leads_out(const std::string& text, const HeldDirectory& git, const HeldDire
   return !os::is_within(straight, workspace.path()) || (real && *real != straight);
 }
 
+// "rerere" copies the files that are listed in MERGE_RR into the git directory, with the next commit, and follows
+// links. A list of the user's own is left alone for as long as it leads to none.
+bool lists_a_link(const HeldDirectory& git) {
+  const auto list = read_small_file_at(git.fd(), "MERGE_RR", kMaxStateBytes);
+  const auto tree = HeldDirectory::open(parent_of(git.path()));
+  if (!list || !tree || !git.path().ends_with("/.git")) return false;
+  for (std::size_t at = 0; at < list->size();) {
+    const std::size_t end = std::min(list->find('\0', at), list->size());
+    const std::string_view entry = std::string_view(*list).substr(at, end - at);
+    const std::string path = tree->path_of(std::string(entry.substr(entry.find('\t') + 1)));
+    const auto holder = tree->open_inside(parent_of(path));
+    const auto info = holder ? holder->look_at(path.substr(path.rfind('/') + 1)) : std::nullopt;
+    if (info ? !S_ISREG(info->st_mode) : os::real_path(path).has_value()) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool has_command(std::string_view todo) {
@@ -76,9 +94,9 @@ std::vector<std::string> harmful_state(const HeldDirectory& git, const HeldDirec
   look("index", [&](const HeldDirectory& directory, const std::string& name) {
     return is_harmful_index(directory, name, workspace);
   });
-  // "rerere" copies the files that are listed here into the git directory, with the next commit. The paths may be
-  // links.
   look("MERGE_RR", reading([](const std::string& text) { return !text.empty(); }));
+  const bool is_found = !found.empty() && found.back() == "MERGE_RR";
+  if (!is_found && lists_a_link(git)) found.emplace_back("MERGE_RR");
   for (const char* strategy : {"rebase-merge/strategy", "rebase-apply/strategy"}) {
     look(strategy, reading(is_strategy_a_path));
   }
