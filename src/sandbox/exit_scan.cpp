@@ -408,6 +408,7 @@ class Scanner {
       });
     }
     for (const std::string& below : found) check_state(git.path(), below);
+    if (lists_a_link(git)) set_aside(git, "MERGE_RR");
     const bool is_worktree = parent_of(git.path()).ends_with("/worktrees") && git.look_at("gitdir");
     if (is_worktree && is_new(git, "gitdir") && is_led_out(git, root_)) set_aside(git, "gitdir");
   }

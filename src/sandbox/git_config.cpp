@@ -158,6 +158,8 @@ GitConfig read_git_config(std::string_view text) { return Parser(text).parse(); 
 
 bool is_harmless(const GitSetting& setting) {
   if (std::find(kHarmlessGitKeys.begin(), kHarmlessGitKeys.end(), setting.key) == kHarmlessGitKeys.end()) return false;
+  // Newer gits take an address here.
+  if (setting.key == "extensions.refstorage") return setting.value == "files" || setting.value == "reftable";
   // A remote may name a program (ext::, or any other helper) or look like an option.
   const bool may_be_url = setting.key.ends_with(".url") || setting.key.ends_with(".remote");
   return !may_be_url || (setting.value.find("::") == std::string::npos && !setting.value.starts_with('-'));

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/unique_fd.h"
@@ -98,6 +99,23 @@ bool is_led_out(const HeldDirectory& git, const HeldDirectory& workspace) {
   const std::string straight = std::filesystem::path(tree).lexically_normal();
   const bool is_straight = os::real_path(tree).value_or(straight) == straight;
   return !is_straight || !os::is_within(straight, workspace.path());
+}
+
+bool lists_a_link(const HeldDirectory& git) {
+  constexpr std::size_t kMaxListBytes = 1U << 20;
+  const auto list = read_small_file_at(git.fd(), "MERGE_RR", kMaxListBytes);
+  const auto tree = HeldDirectory::open(parent_of(git.path()));
+  if (!list || !tree || !git.path().ends_with("/.git")) return false;
+  for (std::size_t at = 0; at < list->size();) {
+    const std::size_t end = std::min(list->find('\0', at), list->size());
+    const std::string_view entry = std::string_view(*list).substr(at, end - at);
+    const std::string path = tree->path_of(std::string(entry.substr(entry.find('\t') + 1)));
+    const auto holder = tree->open_inside(parent_of(path));
+    const auto info = holder ? holder->look_at(path.substr(path.rfind('/') + 1)) : std::nullopt;
+    if (info ? !S_ISREG(info->st_mode) : os::real_path(path).has_value()) return true;
+    at = end + 1;
+  }
+  return false;
 }
 
 }  // namespace sallyport::sandbox

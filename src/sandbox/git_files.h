@@ -38,5 +38,8 @@ std::optional<std::string> commondir_target(const std::string& git);
 std::string config_of(const HeldDirectory& git, const HeldDirectory& workspace);
 // Whether the git directory of a worktree names one out of the workspace: "git worktree repair" writes to it.
 bool is_led_out(const HeldDirectory& git, const HeldDirectory& workspace);
+// Whether a file that is listed in MERGE_RR is a link: the next commit copies the listed ones into the git directory,
+// also by a list of the user's own, and follows links.
+bool lists_a_link(const HeldDirectory& git);
 
 }  // namespace sallyport::sandbox

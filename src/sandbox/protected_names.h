@@ -190,7 +190,7 @@ inline constexpr std::array<const char*, 28> kGitHooks = {
 
 // Keys of a repository's configuration that run nothing. Everything else is taken out at exit when
 // it was written inside a sandbox. A section with a subsection is written "section.*.key".
-inline constexpr std::array<std::string_view, 32> kHarmlessGitKeys = {
+inline constexpr std::array<std::string_view, 43> kHarmlessGitKeys = {
     "core.repositoryformatversion",
     "core.filemode",
     "core.bare",
@@ -203,6 +203,14 @@ inline constexpr std::array<std::string_view, 32> kHarmlessGitKeys = {
     "core.safecrlf",
     "core.quotepath",
     "core.abbrev",
+    "core.sparsecheckout",
+    "core.sparsecheckoutcone",
+    "index.sparse",
+    "index.version",
+    "pull.rebase",
+    "pull.ff",
+    "push.default",
+    "fetch.prune",
     "remote.*.url",
     "remote.*.fetch",
     "remote.*.push",
@@ -220,9 +228,12 @@ inline constexpr std::array<std::string_view, 32> kHarmlessGitKeys = {
     "extensions.objectformat",
     "extensions.worktreeconfig",
     "extensions.partialclone",
+    "extensions.refstorage",
+    "extensions.relativeworktrees",
     "remote.*.promisor",
     "remote.*.partialclonefilter",
     "init.defaultbranch",
+    "lfs.repositoryformatversion",
 };
 
 }  // namespace sallyport::sandbox

@@ -252,6 +252,16 @@ TEST_P(StateAttack, HasTheNextCommitCopyAFileOfTheHost) {
   EXPECT_EQ(shell("cat .git/rr-cache/*/postimage").output.find("a key"), std::string::npos);
 }
 
+TEST_P(StateAttack, PutsALinkWhereAMergeOfTheHostIsToBeRemembered) {
+  host(
+      "git config rerere.enabled true && git checkout -qb side && echo s > f && git commit -qam s && "
+      "git checkout -q main && echo m > f && git commit -qam m && ! git merge -q side > /dev/null 2>&1");
+  expect_nothing_found(shell("echo both > f"));
+  ASSERT_NE(read(git_ + "/MERGE_RR"), "");
+  expect_set_aside(shell("ln -sf ../home/victim f && git add f"), git_ + "/MERGE_RR");
+  EXPECT_EQ(host_output("git commit -qm merged; cat .git/rr-cache/*/postimage").find("mine"), std::string::npos);
+}
+
 // ---- a strategy that is a program of the work tree ----
 
 TEST_P(StateAttack, LeavesARebaseByAStrategyOfItsOwn) {

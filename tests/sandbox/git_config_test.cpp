@@ -168,5 +168,10 @@ TEST_F(GitItself, SeesTheSameInRandomConfigurations) {
   EXPECT_GT(understood, 60U);
 }
 
+TEST(GitConfig, KeepsWhatASparseOrANewerRepositoryNeeds) {
+  EXPECT_FALSE(without_harmful("[core]\nsparseCheckout = true\n[extensions]\nrefStorage = reftable\n[pull]\nrebase\n"));
+  EXPECT_EQ(without_harmful("[extensions]\nrefStorage = files:///elsewhere\n"), "[extensions]\n");
+}
+
 }  // namespace
 }  // namespace sallyport::sandbox
