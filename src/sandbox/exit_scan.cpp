@@ -354,6 +354,11 @@ class Scanner {
     check_hooks(git, "hooks");
     check_commondir(git);
     for (const char* name : {"config", "config.worktree"}) check_config(git, name);
+    // By their names, however much else is there to be searched.
+    for (const std::string below : kGitStates) {
+      at(git.path_of(below),
+         [&](const HeldDirectory& holder, const std::string& name) { check_state(holder, name, below); });
+    }
   }
 
   void check_hooks(const HeldDirectory& directory, const std::string& name) {
@@ -392,11 +397,15 @@ class Scanner {
 
   // Only what changed: an index is large, and read whenever git is used.
   void check_state(const HeldDirectory& directory, const std::string& name, const std::string& below) {
+    if (!directory.look_at(name) || !judged_.insert(directory.path_of(name)).second) return;
     if (baseline_.origin_by_time(directory, name) == Origin::old) return;
+    const std::size_t name_bytes = name_bytes_of(directory);
     const auto content = read_small_file_at(directory.fd(), name.c_str(), kMaxGitStateBytes);
-    const GitState state = content ? judge_git_state(below, *content, name_bytes_of(directory)) : GitState::leads_away;
+    const GitState state = content ? judge_git_state(below, *content, name_bytes) : GitState::leads_away;
     if (state == GitState::leads_away) set_aside(directory, name);
     if (state == GitState::may_run) suspect(directory.path_of(name));
+    const std::string base = content && name == "index" ? base_of_index(*content, name_bytes) : "";
+    if (!base.empty()) check_state(directory, base, base);
   }
 
   // As the configuration says that git would use there.
@@ -459,7 +468,7 @@ class Scanner {
   std::uint64_t entries_ = 0;
   std::vector<std::string> later_;   // directories to search when all else has been
   std::deque<std::string> waiting_;  // repositories; the first is being looked at
-  std::set<std::string> checked_, opened_, inside_;
+  std::set<std::string> checked_, opened_, inside_, judged_;
 };
 
 }  // namespace

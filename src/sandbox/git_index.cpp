@@ -167,6 +167,19 @@ bool is_index_in_tree(std::string_view index, std::size_t name_bytes) {
   return is_fine;
 }
 
+std::string base_of_index(std::string_view index, std::size_t name_bytes) {
+  if (!is_readable(index)) return {};
+  const auto nothing = [](const std::string&, std::size_t) {};
+  const auto end = read_entries(index, kHeader, big_endian(index, 8, 4), name_bytes, nothing);
+  std::string name;
+  if (end) {
+    read_extensions(index, *end, name_bytes, [&](std::string_view kind, std::string_view data) {
+      if (kind == "link" && data.size() >= name_bytes) name = "sharedindex." + hex(data.substr(0, name_bytes));
+    });
+  }
+  return name;
+}
+
 struct TrackedFiles::Repository {
   std::string tree;  // where its paths start
   std::size_t name_bytes = kSha1Bytes;

@@ -25,6 +25,8 @@ std::optional<GitIndex> parse_index(std::string_view index, std::size_t name_byt
 // Whether all paths of an index, in every way that git may read it, lie in the work tree and in no git directory. Git
 // sees to that when it adds one, and then writes to wherever the index says.
 bool is_index_in_tree(std::string_view index, std::size_t name_bytes);
+// The file beside it that a split index builds on; empty: none, or it cannot be understood.
+std::string base_of_index(std::string_view index, std::size_t name_bytes);
 inline constexpr std::string_view kIndexSignature = "DIRC";
 
 // How long the names of objects are in a repository with this configuration.

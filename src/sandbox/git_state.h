@@ -2,6 +2,7 @@
 // or reads and writes outside of the work tree.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -13,6 +14,14 @@ enum class GitState : std::uint8_t {
   may_run,     // something of what is left to do, when git goes on with it: it may be what the user wants
   leads_away,  // nothing that git itself would have written
 };
+
+// Those with a name of their own.
+inline constexpr std::array<const char*, 6> kGitStates = {"index",
+                                                          "MERGE_RR",
+                                                          "rebase-merge/git-rebase-todo",
+                                                          "rebase-merge/strategy",
+                                                          "sequencer/opts",
+                                                          "rebase-apply/apply-opt"};
 
 // Whether `below`, a file's path in its git directory or in one that holds several, is one of them. Larger ones than
 // kMaxGitStateBytes are as bad as the worst.
