@@ -193,6 +193,45 @@ TEST_F(Containers, AreLostWithTheLauncherAndANewOneServesOn) {
   EXPECT_EQ(exec(client, create(client, ""), "echo served").out, "served\n");
 }
 
+// Whoever waits for one is told, and `container ls` is true, however long it takes until another launcher serves.
+TEST_F(Containers, AreLostAtOnceWhereNoOtherLauncherCanBeStarted) {
+  const TemporaryDirectory bin;
+  const std::string programs = std::filesystem::path(SALLYPORT_CLI).parent_path(), own = bin.path();
+  std::filesystem::copy_file(programs + "/sallyportd", own + "/sallyportd");
+  std::filesystem::create_symlink(programs + "/sallyport-launcher", own + "/sallyport-launcher");
+  start({.program = own + "/sallyportd"});
+  Client client = connect(), waiting = connect();
+  const std::string id = create(client, "");
+  ASSERT_TRUE(waiting.send_request("1", "container.wait", named(id)));
+  std::filesystem::rename(own + "/sallyport-launcher", own + "/away");
+  ASSERT_EQ(::kill(launcher(), SIGKILL), 0);
+  EXPECT_EQ(code_of(waiting.next_message()), "OK");
+  EXPECT_EQ(state_of(client, id), "lost");
+  std::filesystem::rename(own + "/away", own + "/sallyport-launcher");
+  EXPECT_TRUE(eventually([&] { return exec(client, create(client, ""), "echo served").out == "served\n"; }));
+}
+
+TEST_F(Containers, ThatAreStoppedWhileTheLauncherTakesNoOrdersEndWhenItDoes) {
+  Client client = connect(), crowd = connect();
+  const std::string id = create(client, "");
+  ASSERT_EQ(::kill(launcher(), SIGSTOP), 0);
+  const std::string large = R"({"config":{"env":{"A":")" + std::string(90'000, 'a') + "\"}}}";
+  int count = 0;
+  while (count < 400 && !crowd.has_data(std::chrono::milliseconds(0))) {
+    ASSERT_TRUE(crowd.send_request(std::to_string(++count), "container.create", large));
+    ASSERT_TRUE(client.pings());
+  }
+  EXPECT_EQ(code_of(crowd.next_message()), "UNAVAILABLE");
+  crowd.close();
+  Client stopper = connect();
+  ASSERT_TRUE(stopper.send_request("1", "container.stop", named(id)));
+  // Its decision is on the disk and it has been done; only its end is not there.
+  ASSERT_FALSE(stopper.has_data(std::chrono::milliseconds(500)));
+  stopper.close();
+  ASSERT_EQ(::kill(launcher(), SIGCONT), 0);
+  EXPECT_TRUE(eventually([&] { return state_of(client, id) == "exited"; }));
+}
+
 TEST_F(Containers, DoNotKeepTheWardenFromEndingWhenTheLauncherHangs) {
   Client client = connect();
   create(client, "");
