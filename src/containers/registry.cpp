@@ -159,11 +159,11 @@ Result<std::shared_ptr<Container>> Registry::prepare(Config config) {
   container->door_dir = directories_.doors + "/" + container->id;
   container->mailbox_dir = directories_.mailboxes + "/" + container->id;
   if (const Status placed = make_place(*container); !placed) {
+    remove_record(directories_.records, container->id);
     places_.remove(container->id);
     return placed.error();
   }
   containers_.emplace(container->id, container);
-  save(*container);
   return container;
 }
 
@@ -174,6 +174,8 @@ Status Registry::make_place(Container& container) {
   } else {
     TRY(container.session_dir, hooks_.session_of(container.config.group));
   }
+  // One of which the next warden could not know is none: nobody would list it, start it again or tidy up after it.
+  TRY(write_record(directories_.records, container));
   return hooks_.on_prepared(container);
 }
 

@@ -241,6 +241,20 @@ TEST_F(Containers, DoNotKeepTheWardenFromEndingWhenTheLauncherHangs) {
   EXPECT_EQ(daemon().wait(), 0);
 }
 
+// Acknowledged, it would be unknown to the next warden: not listed, not started again, its mailbox left for ever.
+TEST_F(Containers, OfWhichNoRecordCanBeWrittenAreRefusedAndLeaveNothing) {
+  Client client = connect();
+  const std::string state = daemon().root() + "/state";
+  std::filesystem::rename(state + "/containers", state + "/away");
+  EXPECT_EQ(create(client, "").rfind("IO_ERROR", 0), 0U);
+  std::filesystem::rename(state + "/away", state + "/containers");
+  EXPECT_EQ(states_of("", client), Names{});
+  for (const auto& entry : std::filesystem::directory_iterator(state + "/mailbox")) {
+    EXPECT_EQ(entry.path().filename().string()[0], '.') << "a mailbox of nobody: " << entry.path();
+  }
+  EXPECT_EQ(exec(client, create(client, ""), "echo served").out, "served\n");
+}
+
 TEST_F(Containers, ThatWereRunningWhenTheWardenDiedAreLostAndRestartedWhereAskedFor) {
   std::string plain, kept;
   {
