@@ -1,6 +1,9 @@
 // Containers of the real daemon: made, used, attacked from inside and lost.
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -253,6 +256,20 @@ TEST_F(Containers, OfWhichNoRecordCanBeWrittenAreRefusedAndLeaveNothing) {
     EXPECT_EQ(entry.path().filename().string()[0], '.') << "a mailbox of nobody: " << entry.path();
   }
   EXPECT_EQ(exec(client, create(client, ""), "echo served").out, "served\n");
+}
+
+// Those that have ended keep some too: nobody could come in any more to remove them, or to stop the warden.
+TEST_F(Containers, LeaveTheHostDescriptorsToComeIn) {
+  start({.before_exec = [] {
+    const rlimit few{.rlim_cur = 128, .rlim_max = 128};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    ::prctl(PR_CAPBSET_DROP, CAP_SYS_RESOURCE, 0, 0, 0);  // or root would raise it again
+  }});
+  Client client = connect();
+  std::string last;
+  for (int i = 0; i < 50 && last.find(": ") == std::string::npos; ++i) last = create(client, "");
+  EXPECT_EQ(last.rfind("UNAVAILABLE: ", 0), 0U) << last;
+  EXPECT_TRUE(connect().pings());
 }
 
 TEST_F(Containers, ThatWereRunningWhenTheWardenDiedAreLostAndRestartedWhereAskedFor) {
