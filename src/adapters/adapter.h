@@ -32,6 +32,8 @@ class Adapter {
   // `verb` is the method without its role. The parameters were checked by the warden, which also wrote
   // "$tenant" and the name of the scope.
   virtual Task<ipc::Reply> handle(std::string_view verb, ipc::Call& call) = 0;
+  // Whether it does one thing after the other, so that calls have to take turns.
+  virtual bool takes_turns() const { return false; }
   // What it keeps of a tenant, as its answers count it. UNIMPLEMENTED if it cannot tell.
   virtual Task<Result<std::int64_t>> stored_bytes(const std::string& tenant);
   // Removes all that it keeps of a tenant that is no more. UNIMPLEMENTED if it cannot.

@@ -157,6 +157,7 @@ class CacheInSqlite final : public Cache {
   CacheInSqlite(const std::string& directory, Machinery& machinery)
       : store_(directory, machinery.clock), disk_(machinery.sessions.loop()) {}
 
+  bool takes_turns() const override { return true; }
   Task<Status> probe() override {
     co_return co_await disk_.run([this] { return store_.open(); });
   }

@@ -75,6 +75,11 @@ Task<Reply> Service::operate(const Operation& operation, Call& call) {
     co_return backend_down(slot.detail);
   }
   const std::shared_ptr<Adapter> adapter = slot.active;
+  std::unique_ptr<Turns::Turn> turn;
+  if (adapter->takes_turns()) {
+    turn = co_await slot.turns.take(call, std::string(call.params().get("$tenant").as_string().value_or("")));
+    if (!turn) co_return nothing_stored(call.why_given_up());
+  }
   Reply reply = co_await adapter->handle(operation.method.substr(operation.method.find('.') + 1), call);
   if (reply.error()) ++slot.failures;
   if (slot.active == adapter) note(operation.role, slot, reply.error() ? Status(*reply.error()) : ok());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "adapters/adapter.h"
+#include "adapters/turns.h"
 
 namespace sallyport::adapters {
 
@@ -37,6 +38,7 @@ class Service {
     bool is_choosing = false;
     bool is_recovering = false;                                // it is down, and asked again and again
     std::vector<std::shared_ptr<ipc::OneShot<bool>>> waiting;  // for the choice under way
+    Turns turns;
   };
 
   Fire answer(std::shared_ptr<ipc::Session> session, wire::Message&& request);

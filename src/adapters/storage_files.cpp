@@ -27,6 +27,7 @@ class FileStorage final : public Adapter {
     co_return co_await disk_->run([this] { return store_->open(); });
   }
 
+  bool takes_turns() const override { return true; }
   Task<Result<std::int64_t>> stored_bytes(const std::string& tenant) override {
     co_return co_await disk_->run([&] { return store_->stored_bytes(tenant); });
   }

@@ -40,6 +40,7 @@ class SqliteVectors final : public Adapter {
   SqliteVectors(const std::string& directory, Machinery& machinery)
       : store_(directory), disk_(machinery.sessions.loop()) {}
 
+  bool takes_turns() const override { return true; }
   Task<Status> probe() override {
     co_return co_await disk_.run([this] { return store_.open(); });
   }

@@ -3,6 +3,9 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <deque>
+
 #include "os/packets.h"
 #include "os/spawn.h"
 
@@ -10,7 +13,10 @@ namespace sallyport::containers {
 namespace {
 
 constexpr Millis kPauseBeforeRestart{100};
-constexpr Millis kTimeToEnd{5000};  // for the scans at exit too; the next launcher makes up for the rest
+constexpr Millis kLongestPause{5'000};
+constexpr Millis kSendRetry{10};
+constexpr std::size_t kMostWaiting = 65'536;  // each of them some bytes
+constexpr Millis kTimeToEnd{5000};            // for the scans at exit too; the next launcher makes up for the rest
 
 int ms_until(std::chrono::steady_clock::time_point deadline) {
   const auto left = std::chrono::duration_cast<Millis>(deadline - std::chrono::steady_clock::now()).count();
@@ -26,6 +32,8 @@ struct LauncherLink::State {
   OnLost on_lost;
   std::unique_ptr<ipc::Watch> watch;
   os::Child launcher = {};
+  std::deque<Bytes> waiting = {};  // for a launcher that does not read at the moment
+  bool is_sending = false;
   bool is_closed = false;
 };
 
@@ -68,10 +76,35 @@ Status LauncherLink::spawn(State& state) {
 
 Status LauncherLink::send(const sandbox::ToLauncher& request, const std::vector<int>& fds) {
   if (!state_->watch) return Error::make(Code::unavailable, "the launcher is being restarted; try again");
-  TRY(const Bytes packet, sandbox::encode(request));
-  const Status sent = os::send_packet(state_->watch->fd(), packet, fds, MSG_DONTWAIT);
+  TRY(Bytes packet, sandbox::encode(request));
+  // What makes something holds descriptors, and whoever wants it can ask again. What ends something has nobody else to
+  // see to it, and waits.
+  const bool may_wait = fds.empty() && state_->waiting.size() < kMostWaiting;
+  const Status sent = may_wait && !state_->waiting.empty()
+                          ? Error::make(Code::unavailable, "others wait before it")
+                          : os::send_packet(state_->watch->fd(), packet, fds, MSG_DONTWAIT);
   if (sent) return ok();
-  return Error::make(Code::unavailable, "the launcher does not answer; try again", sent.error().message);
+  if (!may_wait || sent.error().code != Code::unavailable) {
+    return Error::make(Code::unavailable, "the launcher does not answer; try again", sent.error().message);
+  }
+  state_->waiting.push_back(std::move(packet));
+  if (!state_->is_sending) send_waiting(state_);
+  return ok();
+}
+
+// Tried again and again: the kernel calls a socket writable only when most of it is read.
+Fire LauncherLink::send_waiting(std::shared_ptr<State> state) {
+  state->is_sending = true;
+  while (!state->is_closed && state->watch && !state->waiting.empty()) {
+    const Status sent = os::send_packet(state->watch->fd(), state->waiting.front(), {}, MSG_DONTWAIT);
+    if (!sent && sent.error().code == Code::unavailable) {
+      co_await state->loop.sleep(kSendRetry);
+      continue;
+    }
+    if (!sent) break;  // it is dead, which its reader finds out
+    state->waiting.pop_front();
+  }
+  state->is_sending = false;
 }
 
 Fire LauncherLink::listen(std::shared_ptr<State> state) {
@@ -91,10 +124,14 @@ Fire LauncherLink::listen(std::shared_ptr<State> state) {
     state->log.error("the launcher died; its containers have ended", {{"pid", state->launcher.pid()}});
     state->launcher.end();
     state->watch.reset();
+    state->waiting.clear();
     Status restarted = spawn(*state);
-    while (!restarted && !state->is_closed) {
+    // Nobody waits for what has ended until there is a new one: that may be never.
+    if (!restarted) state->on_lost();
+    for (Millis pause = kPauseBeforeRestart; !restarted && !state->is_closed;
+         pause = std::min(2 * pause, kLongestPause)) {
       state->log.error("cannot restart the launcher", {{"error", restarted.error().describe()}});
-      co_await state->loop.sleep(kPauseBeforeRestart);
+      co_await state->loop.sleep(pause);
       if (!state->is_closed) restarted = spawn(*state);
     }
     if (state->is_closed) co_return;

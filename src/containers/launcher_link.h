@@ -11,12 +11,14 @@
 
 namespace sallyport::containers {
 
-// Starts the launcher with an empty environment and starts a new one whenever it dies. Does not block:
-// a launcher that does not keep up makes send() fail.
+// Starts the launcher with an empty environment and starts a new one whenever it dies. Does not block: to a launcher
+// that does not keep up, what has no descriptors (to end or signal something) is sent later, and the rest fails.
 class LauncherLink {
  public:
   using OnNotice = std::function<void(sandbox::FromLauncher, std::vector<UniqueFd>)>;
-  using OnLost = std::function<void()>;  // it died, and with it every container; a new one serves already
+  // It died, and with it every container. A new one serves already; if none can be started yet, it is called once more
+  // when one does.
+  using OnLost = std::function<void()>;
 
   static Result<std::unique_ptr<LauncherLink>> start(ipc::Loop& loop, const Log& log, OnNotice on_notice,
                                                      OnLost on_lost);
@@ -34,6 +36,7 @@ class LauncherLink {
   explicit LauncherLink(std::shared_ptr<State> state) : state_(std::move(state)) {}
   static Status spawn(State& state);
   static Fire listen(std::shared_ptr<State> state);
+  static Fire send_waiting(std::shared_ptr<State> state);
 
   std::shared_ptr<State> state_;
 };

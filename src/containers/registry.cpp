@@ -30,6 +30,9 @@ constexpr const char* kGonePrefix = ".gone-";
 constexpr Millis kSaveRunningAfter{20};
 // What it begins with, such as a worker's first calls, is over by then.
 constexpr Millis kSettledAfter{2};
+// What a container takes while it starts (door, mailbox, pipes, namespace), and what the host needs beside all of them
+// to come in, look, and stop some.
+constexpr std::size_t kDescriptorsToStart = 16 + 32;
 constexpr const char* kStopping = "the warden is stopping; ask again later";
 
 std::string make_id(const Config& config) {
@@ -40,6 +43,14 @@ std::string make_id(const Config& config) {
   });
   if (base.empty() || base[0] == '-' || base[0] == '_') base.insert(0, "c");
   return base.substr(0, 48) + "-" + random_hex(4);
+}
+
+bool has_descriptors(std::size_t count) {
+  std::vector<UniqueFd> probes;
+  do {
+    probes.emplace_back(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3));
+  } while (probes.back() && probes.size() < count);
+  return static_cast<bool>(probes.back());
 }
 
 // A prompt and the like, or nothing.
@@ -146,6 +157,11 @@ void Registry::record_loss(Container& container) {
 Result<std::shared_ptr<Container>> Registry::prepare(Config config) {
   if (is_closed_) return Error::make(Code::unavailable, kStopping);
   TRY(check_config(config));
+  if (!has_descriptors(kDescriptorsToStart)) {
+    return Error::make(Code::unavailable,
+                       "the warden may open too few files for another container: remove some that have ended, or raise "
+                       "its limit (ulimit -n)");
+  }
   for (const auto& [id, other] : containers_) {
     if (!config.name.empty() && other->config.name == config.name && !is_over(other->state)) {
       return Error::make(Code::conflict, "a container of this name is running");
@@ -159,11 +175,11 @@ Result<std::shared_ptr<Container>> Registry::prepare(Config config) {
   container->door_dir = directories_.doors + "/" + container->id;
   container->mailbox_dir = directories_.mailboxes + "/" + container->id;
   if (const Status placed = make_place(*container); !placed) {
+    remove_record(directories_.records, container->id);
     places_.remove(container->id);
     return placed.error();
   }
   containers_.emplace(container->id, container);
-  save(*container);
   return container;
 }
 
@@ -174,6 +190,8 @@ Status Registry::make_place(Container& container) {
   } else {
     TRY(container.session_dir, hooks_.session_of(container.config.group));
   }
+  // One of which the next warden could not know is none: nobody would list it, start it again or tidy up after it.
+  TRY(write_record(directories_.records, container));
   return hooks_.on_prepared(container);
 }
 

@@ -12,6 +12,7 @@ namespace sallyport::egress {
 namespace {
 
 constexpr Millis kPauseBeforeRestart{100};
+constexpr Millis kLongestPause{5'000};
 constexpr std::size_t kMostEnded = 256;  // of which it is still known what they came to
 
 }  // namespace
@@ -226,10 +227,11 @@ Fire Link::listen(std::shared_ptr<State> state) {
     // One that dies as soon as it lives must not keep the warden busy.
     co_await state->loop.sleep(kPauseBeforeRestart);
     Status restarted = state->is_closed ? ok() : start(state);
-    while (!restarted && !state->is_closed) {
+    for (Millis pause = kPauseBeforeRestart; !restarted && !state->is_closed;
+         pause = std::min(2 * pause, kLongestPause)) {
       state->log.error("cannot restart the egress proxy", {{"error", restarted.error().describe()}});
-      co_await state->loop.sleep(kPauseBeforeRestart);
-      restarted = start(state);
+      co_await state->loop.sleep(pause);
+      if (!state->is_closed) restarted = start(state);
     }
     state->is_restarting = false;
     if (state->is_closed) co_return;

@@ -59,10 +59,12 @@ Result<std::unique_ptr<Ledger>> Ledger::open(const Options& options) {
   auto lock = os::lock_file(directory.get(), kLockName);
   if (!lock && lock.error().code == Code::conflict) {
     const auto place = os::read_private_file(options.state_dir + "/" + kLockName, PATH_MAX);
-    return Error::make(Code::conflict, "another warden works with " + options.state_dir +
-                                           (place && !place->empty() ? "; its sockets are in " + *place +
-                                                                           " (set SALLYPORT_RUNTIME_DIR to reach it)"
-                                                                     : ""));
+    return Error::make(
+        Code::conflict,
+        "another warden works with " + options.state_dir +
+            (place && !place->empty() ? "; its sockets are in " + *place + " (set SALLYPORT_RUNTIME_DIR to reach it)"
+                                      : ""),
+        place ? *place : "");
   }
   TRY(UniqueFd held, std::move(lock));
   // For who comes second; the lock itself needs no words, and a full disk is told by what needs room.

@@ -40,6 +40,9 @@ inline constexpr std::int64_t kMaxTtlMs = std::int64_t{400} * 24 * 60 * 60 * 100
 inline constexpr std::size_t kMaxCallsPerTenant = 256;
 inline constexpr std::size_t kMaxBytesPerTenant = 16U << 20;
 inline constexpr std::size_t kMaxStreamsPerTenant = 16;
+// Of those, what waits for the thread that does files or SQLite for all: more than the streams that it may be sending,
+// and little enough that others do not wait for long behind it.
+inline constexpr std::size_t kMaxTurnsPerTenant = kMaxStreamsPerTenant + 8;
 // Its requests to models over HTTP at once; more wait. The connections are enough for sixteen that take all of theirs.
 inline constexpr std::size_t kMaxTransfersPerTenant = 16;
 // The link itself: room for hundreds of such tenants.

@@ -419,11 +419,13 @@ class Scanner {
       const std::string path = directory.path_of(name);
       if (!is_type(directory.look_at(name), S_IFREG) || !is_new(directory, name)) return;
       if (!checked_.insert(path).second) return;
+      const std::size_t name_bytes = name_bytes_in(config_of(directory, root_));
       const auto content = read_small_file_at(directory.fd(), name.c_str(), kMaxGitStateBytes);
-      const GitState state =
-          content ? judge_git_state(below, *content, name_bytes_in(config_of(directory, root_))) : GitState::leads_away;
+      const GitState state = content ? judge_git_state(below, *content, name_bytes) : GitState::leads_away;
       if (state == GitState::leads_away) set_aside(directory, name);
       if (state == GitState::may_run) suspect(path);
+      const std::string base = content && name == "index" ? base_of_index(*content, name_bytes) : "";
+      if (!base.empty()) check_state(directory.path(), base);
     });
   }
 

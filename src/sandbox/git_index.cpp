@@ -188,6 +188,17 @@ bool is_harmless_index(std::string_view index, std::size_t name_bytes) {
   return is_whole && is_fine;
 }
 
+std::string base_of_index(std::string_view index, std::size_t name_bytes) {
+  const auto end = for_each_entry(index, name_bytes, [](const Entry&) {});
+  std::string name;
+  (void)for_each_extension(index, end.value_or(index.size()), name_bytes,
+                           [&](std::string_view kind, std::string_view data) {
+                             if (kind != "link" || data.size() < name_bytes) return;
+                             name = "sharedindex." + hex(data.substr(0, name_bytes));
+                           });
+  return name;
+}
+
 struct TrackedFiles::Repository {
   std::string tree;  // where its paths start
   std::size_t name_bytes = kSha1Bytes;

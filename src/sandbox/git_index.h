@@ -27,6 +27,8 @@ std::optional<GitIndex> parse_index(std::string_view index, std::size_t name_byt
 bool stays_in_tree(std::string_view path);
 // Whether that is so of all paths of an index, in every way that git may read it. False if it cannot be understood.
 bool is_harmless_index(std::string_view index, std::size_t name_bytes);
+// The file beside it that a split index builds on; empty: none, or it cannot be understood.
+std::string base_of_index(std::string_view index, std::size_t name_bytes);
 inline constexpr std::string_view kIndexSignature = "DIRC";
 
 // How long the names of objects are in a repository with this configuration. Git uses none that is not understood.

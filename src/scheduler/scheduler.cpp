@@ -49,15 +49,15 @@ std::int64_t not_before(std::int64_t earlier_ms, std::int64_t now_ms) {
 
 constexpr const char* kInThePast = "the schedule lies in the past";
 
-Status check_room(const std::vector<ScheduledTask>& others, const std::string& owner, const std::string& name,
+Status check_room(const std::vector<const ScheduledTask*>& others, const std::string& owner, const std::string& name,
                   const Limits& limits) {
   std::size_t active = 0, of_owner = 0;
-  for (const ScheduledTask& other : others) {
-    if (!is_active(other)) continue;
+  for (const ScheduledTask* other : others) {
+    if (!is_active(*other)) continue;
     ++active;
-    if (other.owner != owner) continue;
+    if (other->owner != owner) continue;
     ++of_owner;
-    if (!name.empty() && other.name == name) {
+    if (!name.empty() && other->name == name) {
       return Error::make(Code::conflict, "a periodic agent of this name is there already");
     }
   }
@@ -75,7 +75,9 @@ Status insert_once(ledger::Transaction& transaction, ScheduledTask& task, bool& 
     return ok();
   }
   if (task.next_ms == 0) return Error::make(Code::invalid_params, kInThePast);
-  TRY(const auto others, read_tasks(transaction.database()));
+  TRY(const auto tasks, read_tasks(transaction.database()));
+  std::vector<const ScheduledTask*> others;
+  for (const ScheduledTask& other : tasks) others.push_back(&other);
   TRY(check_room(others, task.owner, task.name, limits));
   return write_task(transaction, task, entry_of(task, "schedule.add", "schedule=" + task.schedule));
 }
@@ -178,18 +180,18 @@ Result<std::int64_t> Scheduler::first_run(const NewTask& wanted) const {
 Status Scheduler::check(const Container& sender, const NewTask& wanted) const {
   TRY(check_agent(sender.config.profile));
   TRY(const std::int64_t first, first_run(wanted));
-  const std::string owner = containers::owner_of(sender);
-  std::vector<ScheduledTask> others;
+  std::vector<const ScheduledTask*> others;
   for (const auto& [id, slot] : slots_) {
     if (slot->task.key == wanted.key) return ok();  // it was added before a crash
-    others.push_back(slot->task);
+    others.push_back(&slot->task);
   }
   if (first == 0) return Error::make(Code::invalid_params, kInThePast);
-  return check_room(others, owner, wanted.name, limits_);
+  return check_room(others, containers::owner_of(sender), wanted.name, limits_);
 }
 
 Task<Result<ScheduledTask>> Scheduler::add(const Container& sender, NewTask wanted) {
-  CO_TRY(check_agent(sender.config.profile));
+  // Before the ledger has the last word: it reads all that is scheduled, and everybody's commits wait for that.
+  CO_TRY(check(sender, wanted));
   const std::int64_t now = parts_.clock.unix_millis();
   const auto task = std::make_shared<ScheduledTask>();
   CO_TRY(task->next_ms, first_run(wanted));

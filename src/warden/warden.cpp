@@ -169,8 +169,14 @@ Result<std::unique_ptr<Warden>> Warden::start(Options options, const Log& log, c
   ::signal(SIGPIPE, SIG_IGN);
   os::raise_open_files_limit();
   TRY(Claim held, claim(options.paths));
-  TRY(auto ledger,
-      ledger::Ledger::open({.state_dir = options.paths.state_dir, .clock = clock, .place = options.paths.runtime_dir}));
+  auto locked =
+      ledger::Ledger::open({.state_dir = options.paths.state_dir, .clock = clock, .place = options.paths.runtime_dir});
+  // Somebody took this place away under the other one, which is stopping for it.
+  if (!locked && locked.error().code == Code::conflict && locked.error().detail == options.paths.runtime_dir) {
+    return Error::make(Code::conflict, "another warden is running in " + options.paths.runtime_dir,
+                       std::string(kPlaceTaken));
+  }
+  TRY(auto ledger, std::move(locked));
   if (const auto health = ledger->health(); !health.is_good()) log.error("ledger", {{"error", health.error}});
   std::unique_ptr<Warden> warden(
       new Warden(std::move(options), std::move(config), std::move(held), std::move(ledger), log, clock));

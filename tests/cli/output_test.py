@@ -15,6 +15,19 @@ class Output(Home):
     def start(self, *words, **options):
         return subprocess.Popen([SALLYPORT, *words], cwd=self.project, env=self.environment, **options)
 
+    def shown(self, *words, stream="stdout"):
+        """All that a terminal gets as a command's output; one look may miss what was written last."""
+        ours, theirs = pty.openpty()
+        ran = self.start(*words, **{stream: theirs})
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while block := os.read(ours, 65536):
+                shown += block
+        os.close(ours)
+        self.assertEqual(ran.wait(), 0)
+        return shown
+
     def warden(self):
         return int(self.sallyport("status").stdout.split("pid ")[1].split(",")[0])
 
@@ -31,10 +44,8 @@ class Output(Home):
 
     def test_a_terminal_gets_nothing_from_a_container_that_would_make_it_type(self):
         name = self.sallyport("container", "create").stdout.strip()
-        ours, theirs = pty.openpty()
-        ran = self.start("container", "exec", name, "--", "printf", r"a\033[6nb\033]52;c;?\007c\033[31md\033[m", stdout=theirs)
-        self.assertEqual(ran.wait(), 0)
-        self.assertEqual(os.read(ours, 1000), b"abc\x1b[31md\x1b[m")
+        said = r"a\033[6nb\033]52;c;?\007c\033[31md\033[m"
+        self.assertEqual(self.shown("container", "exec", name, "--", "printf", said), b"abc\x1b[31md\x1b[m")
 
     def test_a_terminal_is_given_back_as_it_was(self):
         name = self.sallyport("container", "create").stdout.strip()
@@ -42,15 +53,10 @@ class Output(Home):
                             (r"\033]0;a title without end", True)):
             for stream in ("stdout", "stderr"):
                 with self.subTest(said, stream=stream):
-                    ours, theirs = pty.openpty()
                     words = ["printf", said] if stream == "stdout" else ["sh", "-c", f"printf '{said}' >&2"]
-                    ran = self.start("container", "exec", name, "--", *words, **{stream: theirs})
-                    self.assertEqual(ran.wait(), 0)
-                    shown = os.read(ours, 10000)
+                    shown = self.shown("container", "exec", name, "--", *words, stream=stream)
                     for sequence in (b"\x18\x1b\\", b"\x1b]8;;\x1b\\", b"\x1b[?1049l", b"\x1b[?1000l"):
                         self.assertEqual(sequence in shown, ended, (sequence, shown))
-                    os.close(theirs)
-                    os.close(ours)
 
     def test_a_terminal_gets_no_control_within_json(self):
         # In UTF-8 U+009B is CSI and U+009D OSC to some terminals: a report of the title, and one of the clipboard.
@@ -60,15 +66,7 @@ class Output(Home):
                       ("call", "container.inspect", json.dumps({"container": name, "log": True}))):
             with self.subTest(words):
                 self.sallyport("container", "stop", name)
-                ours, theirs = pty.openpty()
-                ran = self.start(*words, stdout=theirs)
-                os.close(theirs)
-                shown = b""
-                with contextlib.suppress(OSError):  # the end of a terminal
-                    while block := os.read(ours, 65536):
-                        shown += block
-                self.assertEqual(ran.wait(), 0)
-                os.close(ours)
+                shown = self.shown(*words)
                 self.assertTrue(shown.decode().strip().isprintable(), shown)
                 self.assertIn(said, json.dumps(json.loads(shown), ensure_ascii=False))
 

@@ -1,6 +1,9 @@
 // Containers of the real daemon: made, used, attacked from inside and lost.
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -193,6 +196,45 @@ TEST_F(Containers, AreLostWithTheLauncherAndANewOneServesOn) {
   EXPECT_EQ(exec(client, create(client, ""), "echo served").out, "served\n");
 }
 
+// Whoever waits for one is told, and `container ls` is true, however long it takes until another launcher serves.
+TEST_F(Containers, AreLostAtOnceWhereNoOtherLauncherCanBeStarted) {
+  const TemporaryDirectory bin;
+  const std::string programs = std::filesystem::path(SALLYPORT_CLI).parent_path(), own = bin.path();
+  std::filesystem::copy_file(programs + "/sallyportd", own + "/sallyportd");
+  std::filesystem::create_symlink(programs + "/sallyport-launcher", own + "/sallyport-launcher");
+  start({.program = own + "/sallyportd"});
+  Client client = connect(), waiting = connect();
+  const std::string id = create(client, "");
+  ASSERT_TRUE(waiting.send_request("1", "container.wait", named(id)));
+  std::filesystem::rename(own + "/sallyport-launcher", own + "/away");
+  ASSERT_EQ(::kill(launcher(), SIGKILL), 0);
+  EXPECT_EQ(code_of(waiting.next_message()), "OK");
+  EXPECT_EQ(state_of(client, id), "lost");
+  std::filesystem::rename(own + "/away", own + "/sallyport-launcher");
+  EXPECT_TRUE(eventually([&] { return exec(client, create(client, ""), "echo served").out == "served\n"; }));
+}
+
+TEST_F(Containers, ThatAreStoppedWhileTheLauncherTakesNoOrdersEndWhenItDoes) {
+  Client client = connect(), crowd = connect();
+  const std::string id = create(client, "");
+  ASSERT_EQ(::kill(launcher(), SIGSTOP), 0);
+  const std::string large = R"({"config":{"env":{"A":")" + std::string(90'000, 'a') + "\"}}}";
+  int count = 0;
+  while (count < 400 && !crowd.has_data(std::chrono::milliseconds(0))) {
+    ASSERT_TRUE(crowd.send_request(std::to_string(++count), "container.create", large));
+    ASSERT_TRUE(client.pings());
+  }
+  EXPECT_EQ(code_of(crowd.next_message()), "UNAVAILABLE");
+  crowd.close();
+  Client stopper = connect();
+  ASSERT_TRUE(stopper.send_request("1", "container.stop", named(id)));
+  // Its decision is on the disk and it has been done; only its end is not there.
+  ASSERT_FALSE(stopper.has_data(std::chrono::milliseconds(500)));
+  stopper.close();
+  ASSERT_EQ(::kill(launcher(), SIGCONT), 0);
+  EXPECT_TRUE(eventually([&] { return state_of(client, id) == "exited"; }));
+}
+
 TEST_F(Containers, DoNotKeepTheWardenFromEndingWhenTheLauncherHangs) {
   Client client = connect();
   create(client, "");
@@ -200,6 +242,34 @@ TEST_F(Containers, DoNotKeepTheWardenFromEndingWhenTheLauncherHangs) {
   ASSERT_EQ(::kill(launcher(), SIGSTOP), 0);
   daemon().signal(SIGTERM);
   EXPECT_EQ(daemon().wait(), 0);
+}
+
+// Acknowledged, it would be unknown to the next warden: not listed, not started again, its mailbox left for ever.
+TEST_F(Containers, OfWhichNoRecordCanBeWrittenAreRefusedAndLeaveNothing) {
+  Client client = connect();
+  const std::string state = daemon().root() + "/state";
+  std::filesystem::rename(state + "/containers", state + "/away");
+  EXPECT_EQ(create(client, "").rfind("IO_ERROR", 0), 0U);
+  std::filesystem::rename(state + "/away", state + "/containers");
+  EXPECT_EQ(states_of("", client), Names{});
+  for (const auto& entry : std::filesystem::directory_iterator(state + "/mailbox")) {
+    EXPECT_EQ(entry.path().filename().string()[0], '.') << "a mailbox of nobody: " << entry.path();
+  }
+  EXPECT_EQ(exec(client, create(client, ""), "echo served").out, "served\n");
+}
+
+// Those that have ended keep some too: nobody could come in any more to remove them, or to stop the warden.
+TEST_F(Containers, LeaveTheHostDescriptorsToComeIn) {
+  start({.before_exec = [] {
+    const rlimit few{.rlim_cur = 128, .rlim_max = 128};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    ::prctl(PR_CAPBSET_DROP, CAP_SYS_RESOURCE, 0, 0, 0);  // or root would raise it again
+  }});
+  Client client = connect();
+  std::string last;
+  for (int i = 0; i < 50 && last.find(": ") == std::string::npos; ++i) last = create(client, "");
+  EXPECT_EQ(last.rfind("UNAVAILABLE: ", 0), 0U) << last;
+  EXPECT_TRUE(connect().pings());
 }
 
 TEST_F(Containers, ThatWereRunningWhenTheWardenDiedAreLostAndRestartedWhereAskedFor) {

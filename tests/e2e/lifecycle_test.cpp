@@ -231,6 +231,19 @@ TEST_F(LifeCycle, AWardenWhoseDirectoryIsRemovedStops) {
   EXPECT_EQ(daemon().wait(), 0);
 }
 
+// It is stopping, as soon as it looks: 75 is what commands wait for, where they would fail otherwise.
+TEST_F(LifeCycle, TheNextOneIsToldToWaitForAWardenWhoseDirectoryIsRemoved) {
+  daemon().signal(SIGSTOP);
+  std::filesystem::remove_all(daemon().runtime_dir());
+  const std::string state = daemon().root() + "/state";
+  Daemon next({.runtime_dir = daemon().runtime_dir(),
+               .before_exec = [state] { ::setenv("SALLYPORT_STATE_DIR", state.c_str(), 1); }});
+  EXPECT_FALSE(next.start());
+  EXPECT_EQ(next.wait(), 75);
+  daemon().signal(SIGCONT);
+  EXPECT_EQ(daemon().wait(), 0);
+}
+
 TEST_F(LifeCycle, AWardenWhoseLockIsRemovedStopsAndLeavesTheNextOneAlone) {
   start_with(kPatientEnd);
   // Something is in flight, so that the first is still there when the next one comes.

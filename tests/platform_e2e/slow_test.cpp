@@ -4,7 +4,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "os/files.h"
 #include "platform_e2e/fixture.h"
@@ -139,6 +142,28 @@ TEST_F(PlatformSlow, AttackCachesThatAreClearedAndGivenUpDoNotKeepRedisBusy) {
   const std::size_t at = stats.find("cmdstat_scan:calls=");
   ASSERT_NE(at, std::string::npos) << stats;
   EXPECT_LT(std::stoi(stats.substr(at + 19)), kTimes * kPagesEach / 4) << stats;
+}
+
+// One thread does it for all, and what it has begun it does to its end.
+TEST_F(PlatformSlow, AttackListsThatAreGivenUpDoNotKeepStorageFromOthers) {
+  start_platform("[platform.adapters]\nstorage = \"files\"\n");
+  Client worker = as_container(make_container()), host = connect();
+  ASSERT_EQ(host.outcome("storage.write", R"({"key":"k","value":"v"})"), "OK");
+  ASSERT_EQ(worker.outcome("storage.write", R"({"bucket":"big","key":"k","value":"v"})"), "OK");
+  const std::string bucket = daemon().root() + "/state/platform/storage/profile.plugin/big/";
+  ASSERT_TRUE(std::filesystem::is_directory(bucket));
+  for (int i = 0; i < 20'000; ++i) std::ofstream(bucket + std::to_string(i));
+  constexpr int kTimes = 3'000;
+  for (int i = 0; i < kTimes; ++i) {
+    const std::string id = "l" + std::to_string(i);
+    ASSERT_TRUE(worker.send_request(id, "storage.list", R"({"bucket":"big","limit":1})"));
+    ASSERT_TRUE(worker.send(frame_of(R"({"type":"event","id":")" + id + R"(","method":"cancel"})")));
+    ASSERT_TRUE(worker.next_message());
+  }
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_EQ(host.outcome("storage.stat", R"({"key":"k"})"), "OK");
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(10));
+  EXPECT_EQ(worker.outcome("storage.list", R"({"bucket":"big","limit":1})"), "OK") << "it has its turn again";
 }
 
 TEST_F(PlatformSlow, ACheckPrintsJsonOnlyWhateverElseThereIsToSay) {

@@ -3,6 +3,8 @@
 
 #include <sqlite3.h>
 
+#include <future>
+
 #include "ledger/faulty_vfs.h"
 #include "scheduler/world.h"
 
@@ -234,6 +236,21 @@ TEST_F(SchedulerDisk, OutputThatFindsNoRoomIsToldWhenThereIs) {
   fail_at_the_end_of(R"(echo '{"type":"message","text":"late"}')");
   EXPECT_EQ(count("container.message", "late"), 1U);
   expect_done_after_a_restart();
+}
+
+TEST_F(SchedulerDisk, AttackOneTaskTooManyAgainAndAgainHoldsUpNoCommits) {
+  Limits limits;
+  limits.max_tasks = 1;
+  scheduler().set_limits(limits);
+  task("x", "@daily", "1");
+  // Whoever asks the ledger now waits.
+  std::promise<void> end;
+  const auto ended = end.get_future().share();
+  life_->ledger->read({.work = [ended](ledger::Database&) { ended.wait_for(std::chrono::seconds(2)); }, .done = {}});
+  const auto before = std::chrono::steady_clock::now();
+  EXPECT_EQ(task("x", "@daily", "2"), "QUOTA_EXCEEDED: too many tasks are scheduled");
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(1));
+  end.set_value();
 }
 
 TEST_F(SchedulerDisk, WhatWasScheduledRunsThoughTheStartFoundNoRoom) {
