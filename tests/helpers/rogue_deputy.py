@@ -91,11 +91,10 @@ elif mode == "escape":
     # What it can reach from its cell, as its reason.
     import socket
     found = []
-    for path in ("/root", "/home"):
-        try:
-            found += os.listdir(path)
-        except OSError:
-            pass
+    for home in ("/root", "/home"):
+        # This very file is there, where the clone is.
+        found += [name for place, _, names in os.walk(home) for name in names
+                  if os.path.join(place, name) != os.path.abspath(__file__)]
     try:
         open("/usr/deputy-was-here", "w")
         found.append("wrote")
