@@ -134,6 +134,9 @@ bool Daemon::logs(const std::string& text) const {
 
 void Daemon::exec_child(int ready_fd) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // Tests stop it, and the kernel hangs up a group that has something stopped in it when the group becomes an orphan:
+  // without a terminal that happens to the group of all tests.
+  ::setpgid(0, 0);
   const int log_fd = ::open((root() + "/stderr").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
   place(log_fd, STDERR_FILENO);
   place(options_.stdin_fd, STDIN_FILENO);
