@@ -72,6 +72,18 @@ class Containers : public Door {
     return std::string(answer->result.get("state").as_string().value_or(""));
   }
 
+  using Names = std::vector<std::string>;
+  // Of all containers of this name.
+  static Names states_of(const std::string& name, Client& client) {
+    Names states;
+    const auto answer = client.call("container.list");
+    if (!answer) return states;
+    for (const wire::Value container : answer->result.get("containers").items()) {
+      if (container.get("name").as_string() == name) states.emplace_back(*container.get("state").as_string());
+    }
+    return states;
+  }
+
   static std::string named(const std::string& id) { return R"({"container":")" + id + "\"}"; }
 };
 
