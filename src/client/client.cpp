@@ -26,6 +26,8 @@ namespace {
 
 // We give the peer this much longer than we told it, so that its own TIMEOUT answer wins.
 constexpr Millis kGrace{2'000};
+// Places of answered calls that may stay behind one that takes long.
+constexpr std::size_t kMostAnswered = 64;
 // A peer that takes nothing for so long, of what no deadline is said for, does not read any more.
 constexpr Millis kSendPatience{30'000};
 
@@ -35,6 +37,17 @@ int poll_millis(SteadyTime until) {
   const auto left = std::chrono::ceil<Millis>(until - steady_now()).count();
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30));
 }
+
+// A number's text.
+class Digits {
+ public:
+  explicit Digits(std::uint64_t number) : end_(std::to_chars(text_.data(), text_.data() + text_.size(), number).ptr) {}
+  std::string_view view() const { return {text_.data(), static_cast<std::size_t>(end_ - text_.data())}; }
+
+ private:
+  std::array<char, 20> text_;
+  const char* end_;
+};
 
 bool is_socket(int fd) {
   struct stat info{};
@@ -145,8 +158,11 @@ Result<LoopbackAddress> read_loopback_file(const std::string& path) {
 
 Error Client::fail(Error error) {
   if (!failure_) failure_ = error;
-  auto pending = std::exchange(pending_, {});
-  for (auto& [id, on_answer] : pending) on_answer(error);
+  const auto pending = std::exchange(pending_, {});
+  answered_ = 0;
+  for (const Pending& each : pending) {
+    if (!each.is_answered) each.on_answer(error);
+  }
   return error;
 }
 
@@ -299,7 +315,7 @@ Status Client::handle_message(ByteView body) {
   }
   switch (message->type) {
     case wire::MessageType::response:
-      handle_response(std::move(*message));
+      handle_response(*message);
       return ok();
     case wire::MessageType::event:
       return handle_event(*message);
@@ -309,7 +325,25 @@ Status Client::handle_message(ByteView body) {
   return ok();
 }
 
-void Client::handle_response(wire::Message message) {
+// A place is given up once it is the first, or when most are answered.
+Client::OnAnswer Client::take_pending(std::uint64_t id) {
+  auto found = pending_.begin();
+  if (found == pending_.end() || found->id != id) {
+    found =
+        std::lower_bound(found, pending_.end(), id, [](const Pending& each, std::uint64_t to) { return each.id < to; });
+  }
+  if (found == pending_.end() || found->id != id || std::exchange(found->is_answered, true)) return nullptr;
+  OnAnswer on_answer = std::move(found->on_answer);
+  ++answered_;
+  for (; !pending_.empty() && pending_.front().is_answered; --answered_) pending_.pop_front();
+  if (answered_ > kMostAnswered && answered_ > pending_.size() / 2) {
+    std::erase_if(pending_, [](const Pending& each) { return each.is_answered; });
+    answered_ = 0;
+  }
+  return on_answer;
+}
+
+void Client::handle_response(wire::Message& message) {
   // The peer could not read something of ours, or refuses to serve us at all.
   if (message.id.empty()) {
     farewell_ = *message.error;
@@ -324,11 +358,8 @@ void Client::handle_response(wire::Message message) {
     waiting_answer_ = std::move(answer);
     return;
   }
-  const auto found = pending_.find(id);
-  if (found == pending_.end()) return;  // cancelled or timed out here before
-  const OnAnswer on_answer = std::move(found->second);
-  pending_.erase(found);
-  on_answer(std::move(answer));
+  // None: cancelled or timed out here before.
+  if (const OnAnswer on_answer = take_pending(id)) on_answer(std::move(answer));
 }
 
 Status Client::handle_event(const wire::Message& event) {
@@ -423,15 +454,14 @@ Status Client::append_call(std::string_view id, std::string_view method, std::st
 }
 
 bool Client::is_as_new() const {
-  return is_open() && !is_changed_ && !on_event_ && served_.empty() && pending_.empty() && incoming_.empty() &&
+  return is_open() && !is_changed_ && !on_event_ && served_.empty() && pending() == 0 && incoming_.empty() &&
          std::none_of(opened_.begin(), opened_.end(), [this](std::uint32_t each) { return book_.is_sending(each); });
 }
 
 Result<Answer> Client::call(std::string_view method, std::string_view params, const CallOptions& options) {
   if (!waiting_id_.empty()) return Error::make(Code::invalid_request, "a handler of this client cannot block on it");
-  std::array<char, 24> id_text{};
-  const auto id_end = std::to_chars(id_text.data(), id_text.data() + id_text.size(), ++last_id_).ptr;
-  const std::string_view id(id_text.data(), static_cast<std::size_t>(id_end - id_text.data()));
+  const Digits digits(++last_id_);
+  const std::string_view id = digits.view();
   TRY(append_call(id, method, params, options));
   const SteadyTime until = steady_now() + options.deadline + kGrace;
   give_up_at_ = until;
@@ -455,11 +485,11 @@ Result<Answer> Client::call(std::string_view method, std::string_view params, co
 
 Result<std::string> Client::start(std::string_view method, std::string_view params, OnAnswer on_answer,
                                   const CallOptions& options) {
-  std::string id = std::to_string(++last_id_);
-  TRY(append_call(id, method, params, options));
+  const Digits id(++last_id_);
+  TRY(append_call(id.view(), method, params, options));
   TRY(send_unsent());
-  pending_.emplace(last_id_, std::move(on_answer));
-  return id;
+  pending_.push_back({last_id_, std::move(on_answer)});
+  return std::string(id.view());
 }
 
 void Client::cancel(std::string_view id) {

@@ -11,13 +11,13 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/bytes.h"
@@ -32,7 +32,7 @@ namespace sallyport {
 // A result that owns its memory. Use it in the thread of its Client.
 class Answer {
  public:
-  Answer(std::shared_ptr<wire::Decoder> decoder, wire::Message message)
+  Answer(std::shared_ptr<wire::Decoder> decoder, wire::Message&& message)
       : decoder_(std::move(decoder)), message_(std::move(message)) {}
   Answer(Answer&&) = default;
   Answer& operator=(Answer&&) = default;
@@ -94,7 +94,7 @@ class Client {
   // Handles what has arrived, waiting for something at most `wait`. UNAVAILABLE once the peer is gone.
   Status dispatch(Millis wait);
   int fd() const { return in_.get(); }  // readable: time to dispatch(Millis(0))
-  std::size_t pending() const { return pending_.size(); }
+  std::size_t pending() const { return pending_.size() - answered_; }
 
   // ---- events and serving ----
   using OnEvent = std::function<void(const wire::Message&)>;
@@ -136,6 +136,11 @@ class Client {
     bool is_ended = false;
     std::optional<Error> error;
   };
+  struct Pending {
+    std::uint64_t id;
+    OnAnswer on_answer;
+    bool is_answered = false;
+  };
 
   Client(UniqueFd in, UniqueFd out, wire::Side side);
   static Result<std::unique_ptr<Client>> prove(UniqueFd connection, const LoopbackAddress& address);
@@ -153,7 +158,8 @@ class Client {
   Status handle_each_frame();
   Status handle_message(ByteView body);
   Status handle_chunk(ByteView body);
-  void handle_response(wire::Message message);
+  void handle_response(wire::Message& message);
+  OnAnswer take_pending(std::uint64_t id);
   Status handle_event(const wire::Message& event);
   Status handle_request(const wire::Message& request);
   ssize_t send_once(ByteView bytes);
@@ -171,7 +177,8 @@ class Client {
   wire::Streams book_;
   Spinner spinner_;
   Bytes unsent_;
-  std::unordered_map<std::uint64_t, OnAnswer> pending_;
+  std::deque<Pending> pending_;  // in the order of their ids
+  std::size_t answered_ = 0;     // of these
   std::map<std::string, Serve, std::less<>> served_;
   std::map<std::uint32_t, Incoming> incoming_;
   std::vector<std::uint32_t> opened_;     // by us; some may be closed again

@@ -93,17 +93,12 @@ void Session::leave_account() {
   account.waiting.erase(this);
   account.clogged.erase(this);
   std::erase(account.queue, this);
-  account.asking.remove_if([this](const Account::Asking& each) { return each.call->session_.get() == this; });
+  account.asking.remove_if([this](const Account::Asking& each) { return each.call->session_ == this; });
   account.streams -= held_streams_;
   account.unread -= held_unread_;
   for (Session* session : account.waiting) session->wake_reader();
   account.promised -= promised_;
   account.give_room(shared_.loop());
-}
-
-bool Session::has_room_to_read() const {
-  return account_ == nullptr || unread_ <= held_unread_ ||
-         account_->unread + (unread_ - held_unread_) <= account_->most_unread;
 }
 
 void Session::hold_unread(std::size_t bytes) {
@@ -119,10 +114,6 @@ void Session::hold_stream(bool is_held) {
   const std::size_t change = is_held ? 1 : std::size_t{0} - 1;
   held_streams_ += change;
   if (account_ != nullptr) account_->streams += change;
-}
-
-bool Session::is_full() const {
-  return unsent_bytes() >= capacity_.unsent_bytes || (account_ != nullptr && account_->is_full());
 }
 
 bool Session::may_send_streams() {

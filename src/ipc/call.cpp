@@ -7,9 +7,13 @@
 
 namespace sallyport::ipc {
 
-Call::Call(std::shared_ptr<Session> session, wire::Message&& message)
-    : session_(std::move(session)), message_(std::move(message)), started_(session_->last_activity_) {
-  session_->newest_call_ = this;
+Call::Call(const std::shared_ptr<Session>& session, wire::Message&& message)
+    : session_(session.get()), message_(std::move(message)), started_(session_->last_activity_) {
+  if (session_->is_in_turn_) {
+    session_->newest_call_ = this;
+  } else {
+    outlive_turn();
+  }
   ++session_->open_calls_;
   session_->open_bytes_ += message_.bytes;
   ++session_->shared_.in_flight_;
@@ -34,21 +38,24 @@ void Call::answer(Reply reply) {
   if (timer_ != 0) session_->shared_.loop().cancel(timer_);
   if (is_in_flight_) std::erase(session_->calls_, this);
   // A connection that turns out to be lost closes its session, and that may end the coroutine this call lives in:
-  // nothing of it is touched behind the sending.
-  const std::shared_ptr<Session> session = session_;
+  // nothing of it is touched behind the sending. In a turn it is only queued.
+  Session& session = *session_;
+  const std::shared_ptr<Session> held = session.is_in_turn_ ? nullptr : held_;
   const auto work = std::exchange(after_reply_, nullptr);
-  const std::vector<std::uint32_t> streams = message_.streams;
+  const std::vector<std::uint32_t> streams = std::exchange(message_.streams, {});
   if (reply.error()) {
-    session->send_error(message_.id, *reply.error());
+    session.send_error(message_.id, *reply.error());
   } else {
-    session->send(std::move(reply.frame()));
+    session.send(std::move(reply.frame()));
   }
   // What follows a good answer: chunks of streams that it names, a shutdown that it promises.
   if (work && !reply.error()) work();
-  if (!streams.empty()) session->streams().drop_untaken(streams);
+  if (!streams.empty()) session.streams().drop_untaken(streams);
 }
 
-void Call::enter_flight() {
+void Call::outlive_turn() {
+  held_ = session_->shared_from_this();
+  if (is_answered_) return;
   is_in_flight_ = true;
   session_->calls_.push_back(this);
   start_timer();
@@ -80,15 +87,18 @@ void Call::start_timer() {
   });
 }
 
+// Not inlined: the compiler cannot know that nobody looks where it points to once the call is gone.
+[[gnu::noinline]] void Call::tell_end(bool* is_gone) { is_gone_ = is_gone; }
+
 void Call::give_up(const Error& error) {
   if (is_given_up()) return;
   given_up_ = ErrorBox(error);
   // Each may end the coroutine this call lives in: nothing of it is touched after that.
   bool is_gone = false;
-  is_gone_ = &is_gone;
+  tell_end(&is_gone);
   if (!answers_for_itself_) answer(Reply(error));
   if (is_gone) return;
-  is_gone_ = nullptr;
+  tell_end(nullptr);
   const auto taken = std::exchange(taken_, {});
   const auto work = std::exchange(on_cancel_, nullptr);
   for (const auto& weak : taken) {

@@ -35,7 +35,7 @@ class [[nodiscard]] Reply {
 
 class Call {
  public:
-  Call(std::shared_ptr<Session> session, wire::Message&& message);
+  Call(const std::shared_ptr<Session>& session, wire::Message&& message);
   ~Call();
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -43,7 +43,7 @@ class Call {
   const wire::Message& message() const { return message_; }
   wire::Value params() const { return message_.params; }
   Session& session() { return *session_; }
-  std::shared_ptr<Session> share_session() { return session_; }
+  std::shared_ptr<Session> share_session() { return session_->shared_from_this(); }
 
   // For work whose outcome somebody must learn however late: its deadline and `cancel` do not answer it then. The
   // handler sees is_given_up() and answers what became of it.
@@ -93,11 +93,13 @@ class Call {
   void hold_room(std::size_t bytes);
   Task<bool> wait_for_room(std::size_t bytes);
   void leave_room();
-  void enter_flight();  // the turn is over and no answer is there: start the clock
+  void outlive_turn();  // it is not over: holds the session and, if no answer is there, starts the clock
   void start_timer();
   void give_up(const Error& error);  // by someone else than the handler
+  void tell_end(bool* is_gone);      // sets it when this call ends; null: nobody asks any more
 
-  std::shared_ptr<Session> session_;
+  Session* session_;               // which whoever reads it holds as long as the turn lasts
+  std::shared_ptr<Session> held_;  // from then on
   wire::Message message_;
   std::optional<wire::Document> replaced_;
   Millis timeout_{0};
@@ -106,7 +108,7 @@ class Call {
   Loop::TimerId timer_ = 0;
   std::function<void()> on_cancel_, after_reply_;
   std::vector<std::weak_ptr<InStream>> taken_;
-  bool* is_gone_ = nullptr;  // told when this call ends
+  bool* is_gone_ = nullptr;
   ErrorBox given_up_;
   bool is_answered_ = false;
   bool answers_for_itself_ = false;

@@ -125,8 +125,8 @@ Task<bool> Session::receive() {
   }
 }
 
-void Session::wake_reader() {
-  if (!paused_reader_ || (!may_read() && !is_closed_)) return;
+void Session::wake_paused_reader() {
+  if (!may_read() && !is_closed_) return;
   shared_.loop().post([reader = std::exchange(paused_reader_, nullptr)] { reader.resume(); });
 }
 
@@ -176,8 +176,7 @@ bool Session::read_some() {
 }
 
 void Session::settle_newest_call() {
-  if (newest_call_ != nullptr && !newest_call_->is_answered()) newest_call_->enter_flight();
-  newest_call_ = nullptr;
+  if (newest_call_ != nullptr) std::exchange(newest_call_, nullptr)->outlive_turn();
 }
 
 std::optional<wire::Message> Session::next_request() {
@@ -201,7 +200,9 @@ std::optional<wire::Message> Session::next_request() {
     turn_bytes_ += (*frame)->size() + kFrameOverhead;
     switch (wire::frame_kind(**frame)) {
       case wire::FrameKind::message:
-        if (auto request = accept_message(**frame)) return request;
+        if (auto message = wire::decode_message(shared_.decoder(), **frame, keep_); accept_message(message)) {
+          return std::move(*message);
+        }
         break;
       case wire::FrameKind::chunk:
         accept_chunk(**frame);
@@ -215,43 +216,42 @@ std::optional<wire::Message> Session::next_request() {
   return std::nullopt;
 }
 
-std::optional<wire::Message> Session::accept_message(ByteView body) {
-  auto message = wire::decode_message(shared_.decoder(), body, keep_);
+bool Session::accept_message(wire::MessageResult& message) {
   if (!message) {
     // A request in flight gets one answer, and this is not it.
     const std::string_view id = message.malformed().id;
     slip(find_call(id) == nullptr ? id : std::string_view(), message.malformed().error);
-    return std::nullopt;
+    return false;
   }
   if (message->type == wire::MessageType::event) {
     accept_event(*message);
-    return std::nullopt;
+    return false;
   }
   if (message->type == wire::MessageType::response) {
-    accept_response(std::move(*message));
-    return std::nullopt;
+    accept_response(*message);
+    return false;
   }
   if (find_call(message->id) != nullptr) {
     slip({}, Error::make(Code::conflict, "a request with this id is still in flight"));
-    return std::nullopt;
+    return false;
   }
   if (!message->streams.empty()) {
     const auto refuse = [&](const Error& error) { send_error(message->id, error); };
     if (const Status announced = streams().announce(message->streams, refuse); !announced) {
       if (announced.error().code != Code::rate_limited) slip(message->id, announced.error());
-      return std::nullopt;
+      return false;
     }
   }
   if (is_draining_) {
     send_error(message->id, Error::make(Code::unavailable, "the other side is stopping; try again"));
     if (!message->streams.empty()) streams().drop_untaken(message->streams);
-    return std::nullopt;
+    return false;
   }
   ++shared_.counters().requests;
-  return std::move(*message);
+  return true;
 }
 
-void Session::accept_response(wire::Message response) {
+void Session::accept_response(wire::Message& response) {
   // The other side will not serve us at all: it ends the connection, and whoever asked learns why.
   if (response.id.empty() && response.error && side_ == wire::Side::connecting) {
     refusal_ = *response.error;
@@ -344,6 +344,7 @@ void Session::end_turn() {
   settle_newest_call();
   is_in_turn_ = false;
   flush();
+  update_account();
   if (account_ != nullptr) account_->spent += std::chrono::steady_clock::now() - turn_begun_;
   unread_ = 0;
   if (reader_.is_between_frames()) {
@@ -383,8 +384,8 @@ Fire Session::watch_for_hangup() {
   if (is_gone || co_await in_->hangup()) close();
 }
 
-void Session::maybe_done() {
-  if ((!is_over_ && !is_draining_) || is_closed_ || open_calls_ != 0 || !unsent_.empty() || is_in_turn_) return;
+void Session::close_if_done() {
+  if (open_calls_ != 0 || !unsent_.empty() || is_in_turn_) return;
   // No more credit comes from a peer that has ended its side.
   if (!streams_ || !streams_->has_more_to_send(!is_over_)) close();
 }

@@ -125,6 +125,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void set_never_idle(bool never) { is_never_idle_ = never; }
   // Runs once when the session closes.
   void on_close(std::function<void()> work) { on_close_.push_back(std::move(work)); }
+  // For what calls refer to: it lasts as long as the session.
+  void keep(std::shared_ptr<const void> what) { kept_.push_back(std::move(what)); }
 
   Sessions& shared() { return shared_; }
   const std::string& name() const { return name_; }  // for logs
@@ -143,16 +145,24 @@ class Session : public std::enable_shared_from_this<Session> {
   bool is_turn_over();
   void update_account();
   void leave_account();
-  bool has_room_to_read() const;
+  bool has_room_to_read() const {
+    return account_ == nullptr || unread_ <= held_unread_ ||
+           account_->unread + (unread_ - held_unread_) <= account_->most_unread;
+  }
   void hold_unread(std::size_t bytes);  // of the account, instead of what was held before
-  bool is_full() const;
+  bool is_full() const {
+    return unsent_bytes() >= capacity_.unsent_bytes || (account_ != nullptr && account_->is_full());
+  }
   bool may_send_streams();  // if not, send_streams() is called later
   void send_streams();
-  void wake_reader();
+  void wake_reader() {
+    if (paused_reader_) wake_paused_reader();
+  }
+  void wake_paused_reader();
   void settle_newest_call();
   bool read_some();
-  std::optional<wire::Message> accept_message(ByteView body);
-  void accept_response(wire::Message response);
+  bool accept_message(wire::MessageResult& message);  // true: a request
+  void accept_response(wire::Message& response);
   void accept_event(const wire::Message& event);
   void accept_chunk(ByteView body);
   void slip(std::string_view id, const Error& error);
@@ -162,7 +172,10 @@ class Session : public std::enable_shared_from_this<Session> {
   void forget_sent();  // gives back the buffer of what was sent
   Fire drain_output();
   Fire watch_for_hangup();
-  void maybe_done();
+  void maybe_done() {
+    if ((is_over_ || is_draining_) && !is_closed_) close_if_done();
+  }
+  void close_if_done();
   void maybe_done_soon();  // for one who cannot see the session end now
   Call* find_call(std::string_view id);
 
@@ -192,6 +205,7 @@ class Session : public std::enable_shared_from_this<Session> {
   SteadyTime last_activity_;
   std::optional<SteadyTime> frame_begun_;  // when the first byte of an unfinished frame came
   std::vector<std::function<void()>> on_close_, on_sent_;
+  std::vector<std::shared_ptr<const void>> kept_;
   std::map<std::pair<std::string, std::string>, std::string> latest_;  // by id and method: not sent yet
   wire::Side side_;
   Capacity capacity_;

@@ -29,7 +29,8 @@ void Session::send(Bytes frame) {
     unsent_.append(frame.view());
   }
   shared_.give_buffer(std::move(frame));
-  if (!is_in_turn_) flush();
+  if (is_in_turn_) return;  // at its end
+  flush();
   update_account();
 }
 
@@ -90,7 +91,6 @@ void Session::send_latest(std::string_view id, std::string_view method, std::str
 void Session::flush() {
   if (is_closed_ || is_draining_output_ || unsent_.empty()) return;
   if (!write_some() && !is_closed_) drain_output();
-  update_account();
 }
 
 // True when nothing is left to send.

@@ -11,8 +11,6 @@
 namespace sallyport::ipc {
 namespace {
 
-// Enough for the connections that are busy in one turn of the loop.
-constexpr std::size_t kSpareBuffers = 8;
 constexpr Millis kShortestSweep{20}, kLongestSweep{5000};
 
 }  // namespace
@@ -32,18 +30,6 @@ void Sessions::for_each(const std::function<void(Session&)>& visit) {
 void Sessions::when_empty(std::function<void()> done) {
   if (open_.empty()) return done();
   when_empty_ = std::move(done);
-}
-
-Bytes Sessions::take_buffer() {
-  if (spares_.empty()) return {};
-  Bytes buffer = std::move(spares_.back());
-  spares_.pop_back();
-  buffer.clear();
-  return buffer;
-}
-
-void Sessions::give_buffer(Bytes buffer) {
-  if (buffer.capacity() != 0 && spares_.size() < kSpareBuffers) spares_.push_back(std::move(buffer));
 }
 
 void Sessions::add(Session& session) {

@@ -60,12 +60,22 @@ class Sessions {
   // Calls `done` once no session is left: at once, or when the last one goes.
   void when_empty(std::function<void()> done);
 
-  Bytes take_buffer();
-  void give_buffer(Bytes buffer);
+  Bytes take_buffer() {
+    if (spares_.empty()) return {};
+    Bytes buffer = std::move(spares_.back());
+    spares_.pop_back();
+    buffer.clear();
+    return buffer;
+  }
+  void give_buffer(Bytes buffer) {
+    if (buffer.capacity() != 0 && spares_.size() < kSpareBuffers) spares_.push_back(std::move(buffer));
+  }
 
  private:
   friend class Session;
   friend class Call;
+  // Enough for the connections that are busy in one turn of the loop.
+  static constexpr std::size_t kSpareBuffers = 8;
   void add(Session& session);
   void remove(Session& session);
   void sweep();  // closes what was idle for too long, and gives memory back when all is quiet

@@ -111,8 +111,10 @@ class Engine {
     std::vector<std::uint32_t> all;
     std::vector<std::string> token_methods;
     ContainerPolicy given;  // to compile it again when the rules change
+    bool is_open = false;   // everything is allowed, and nothing of it asks for more than that
 
     void add(Rule rule);
+    void finish();  // after the last rule
     template <typename Visit>
     void visit(const Question& question, Visit&& visit) const;
   };

@@ -161,13 +161,14 @@ void Pipeline::open(UniqueFd in, UniqueFd out, Door& door, RequestContext contex
 // ---- Session -> Frame -> Request ----
 
 Fire Pipeline::serve(std::shared_ptr<Session> session, Door& door, RequestContext context) {
-  // Shared with the requests that are still being answered when the last one has come, or when who asks next
-  // may do less.
-  auto shared = std::make_shared<RequestContext>(std::move(context));
+  // Requests may still be answered when the last one has come, or when who asks next may do less.
+  const auto first = std::make_shared<RequestContext>(std::move(context));
+  session->keep(first);
+  RequestContext* asking = first.get();
   while (co_await session->receive()) {
     while (auto request = session->next_request()) {
-      if (shared->narrowed_to) shared = shared->narrowed_to;
-      answer(session, door, shared, std::move(*request));
+      if (asking->narrowed_to) asking = asking->narrowed_to.get();
+      answer(session, door, *asking, std::move(*request));
     }
     session->end_turn();
   }
@@ -176,19 +177,20 @@ Fire Pipeline::serve(std::shared_ptr<Session> session, Door& door, RequestContex
 
 // ---- Request -> Permit -> Reply -> sent ----
 
-Fire Pipeline::answer(const std::shared_ptr<Session>& session, Door& door, std::shared_ptr<RequestContext> context,
+Fire Pipeline::answer(const std::shared_ptr<Session>& session, Door& door, RequestContext& context,
                       wire::Message&& request) {
-  // Before the first suspension, after which the caller's `session` and `request` are gone.
+  // Before the first suspension, after which the caller's `session` and `request` are gone. The call holds the session,
+  // and that the context.
   Call call(session, std::move(request));
   const auto found = methods_.find(call.message().method);
   const Method* method = found == methods_.end() ? nullptr : found->second;
   // Policy first: whoever may call nothing learns nothing about which methods there are.
-  std::optional<Permit> permit = host_.engine.permit_at_once(question_of(method, *context, call));
-  Status allowed = permit ? check(method, door, *context, call.message()) : ok();
+  std::optional<Permit> permit = host_.engine.permit_at_once(question_of(method, context, call));
+  Status allowed = permit ? check(method, door, context, call.message()) : ok();
   std::string agreed_under;
   if (!permit) {
     try {
-      auto granted = co_await grant(method, door, *context, call, agreed_under);
+      auto granted = co_await grant(method, door, context, call, agreed_under);
       if (granted) {
         permit.emplace(std::move(*granted));
       } else {
@@ -199,7 +201,7 @@ Fire Pipeline::answer(const std::shared_ptr<Session>& session, Door& door, std::
     }
   }
   if (!allowed) {
-    auditor_.refused(*context, call, allowed.error());
+    auditor_.refused(context, call, allowed.error());
     call.answer(allowed.error());
     co_return;
   }
@@ -207,8 +209,8 @@ Fire Pipeline::answer(const std::shared_ptr<Session>& session, Door& door, std::
   call.set_timeout(method->timeout);
   std::optional<Reply> reply;
   try {
-    auto work = method->audit == Audit::none ? method->handle(*permit, call, *context, host_)
-                                             : handle_audited(*method, *permit, call, *context, agreed_under);
+    auto work = method->audit == Audit::none ? method->handle(*permit, call, context, host_)
+                                             : handle_audited(*method, *permit, call, context, agreed_under);
     reply = co_await work;
   } catch (const std::exception& error) {
     reply = barrier(error);

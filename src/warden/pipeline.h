@@ -51,8 +51,8 @@ class Pipeline {
   void refuse(UniqueFd connection, const Door& door, const Error& error);
   void open(UniqueFd in, UniqueFd out, Door& door, handlers::RequestContext context);
   Fire serve(std::shared_ptr<ipc::Session> session, Door& door, handlers::RequestContext context);
-  Fire answer(const std::shared_ptr<ipc::Session>& session, Door& door,
-              std::shared_ptr<handlers::RequestContext> context, wire::Message&& request);
+  Fire answer(const std::shared_ptr<ipc::Session>& session, Door& door, handlers::RequestContext& context,
+              wire::Message&& request);
   // What policy does not know about: whether there is such a method and its parameters are right.
   static Status check(const handlers::Method* method, const Door& door, const handlers::RequestContext& context,
                       const wire::Message& request);
@@ -69,7 +69,14 @@ class Pipeline {
 
   handlers::Host& host_;
   Auditor auditor_;
-  std::unordered_map<std::string_view, const handlers::Method*> methods_;
+  // Of names that we chose: what tells them apart is quickly seen.
+  struct NameHash {
+    std::size_t operator()(std::string_view name) const {
+      const auto at = [&](std::size_t i) { return std::size_t{static_cast<unsigned char>(name[i])}; };
+      return name.empty() ? 0 : name.size() ^ at(0) << 5 ^ at(name.size() / 2) << 10 ^ at(name.size() - 1) << 15;
+    }
+  };
+  std::unordered_map<std::string_view, const handlers::Method*, NameHash> methods_;
 };
 
 }  // namespace sallyport::warden

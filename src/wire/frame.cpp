@@ -112,15 +112,10 @@ Bytes FrameReader::surrender() {
   return std::move(buffer_);
 }
 
-Status FrameBuilder::finish() {
-  const std::size_t length = out_.size() - start_ - kHeaderBytes;
-  if (length == 0 || length > kMaxFrameBytes) {
-    abandon();
-    return Error::make(Code::payload_too_large, "outgoing frame of " + std::to_string(length) + " bytes exceeds max " +
-                                                    std::to_string(kMaxFrameBytes));
-  }
-  store_be32(out_.data() + start_, static_cast<std::uint32_t>(length));
-  return ok();
+Status FrameBuilder::refuse(std::size_t length) {
+  abandon();
+  return Error::make(Code::payload_too_large, "outgoing frame of " + std::to_string(length) + " bytes exceeds max " +
+                                                  std::to_string(kMaxFrameBytes));
 }
 
 Status append_frame(Bytes& out, ByteView body) {

@@ -13,6 +13,16 @@
 
 namespace sallyport::wire {
 
+inline std::uint32_t load_be32(const std::uint8_t* from) {
+  return (std::uint32_t{from[0]} << 24) | (std::uint32_t{from[1]} << 16) | (std::uint32_t{from[2]} << 8) | from[3];
+}
+inline void store_be32(std::uint8_t* to, std::uint32_t value) {
+  to[0] = static_cast<std::uint8_t>(value >> 24);
+  to[1] = static_cast<std::uint8_t>(value >> 16);
+  to[2] = static_cast<std::uint8_t>(value >> 8);
+  to[3] = static_cast<std::uint8_t>(value);
+}
+
 // A body's first byte says what it is.
 enum class FrameKind : std::uint8_t { message, chunk, handshake, unknown };
 FrameKind frame_kind(ByteView body);
@@ -65,10 +75,17 @@ class FrameReader {
 class FrameBuilder {
  public:
   explicit FrameBuilder(Bytes& out) : out_(out), start_(out.size()) { out.extend(kHeaderBytes); }
-  Status finish();
+  Status finish() {
+    const std::size_t length = out_.size() - start_ - kHeaderBytes;
+    if (length == 0 || length > kMaxFrameBytes) return refuse(length);
+    store_be32(out_.data() + start_, static_cast<std::uint32_t>(length));
+    return ok();
+  }
   void abandon() { out_.resize(start_); }
 
  private:
+  Status refuse(std::size_t length);
+
   Bytes& out_;
   std::size_t start_;
 };
@@ -86,15 +103,5 @@ Status append_chunk(Bytes& out, std::uint32_t stream, ByteView data);
 // kMaxChunkBytes.
 using ChunkHead = std::array<std::uint8_t, kHeaderBytes + kChunkHeaderBytes>;
 ChunkHead chunk_head(std::uint32_t stream, std::size_t data_bytes);
-
-inline std::uint32_t load_be32(const std::uint8_t* from) {
-  return (std::uint32_t{from[0]} << 24) | (std::uint32_t{from[1]} << 16) | (std::uint32_t{from[2]} << 8) | from[3];
-}
-inline void store_be32(std::uint8_t* to, std::uint32_t value) {
-  to[0] = static_cast<std::uint8_t>(value >> 24);
-  to[1] = static_cast<std::uint8_t>(value >> 16);
-  to[2] = static_cast<std::uint8_t>(value >> 8);
-  to[3] = static_cast<std::uint8_t>(value);
-}
 
 }  // namespace sallyport::wire

@@ -125,10 +125,10 @@ Document Decoder::make_room(std::size_t text_size) {
     document = std::move(spares_.back());
     spares_.pop_back();
   }
-  document.texts_.clear();
-  document.texts_.resize(text_size + kPlainSlack);
-  document.words_.clear();
-  document.words_.reserve(kFirstWords);
+  if (!document.memory_) document.memory_ = std::make_unique<Document::Memory>();
+  document.memory_->texts.resize(text_size + kPlainSlack);
+  document.memory_->words.clear();
+  document.memory_->words.reserve(kFirstWords);
   return document;
 }
 
@@ -145,9 +145,10 @@ Result<Document> Decoder::parse(std::string_view text) {
 }
 
 void Decoder::recycle(Document document) {
-  if (!document.is_small()) {
+  if (!document.memory_) return;
+  if (!document.memory_->is_small()) {
     large_spare_ = std::move(document);
-  } else if (document.texts_.capacity() != 0 && spares_.size() < kSpareDocuments) {
+  } else if (spares_.size() < kSpareDocuments) {
     spares_.push_back(std::move(document));
   }
 }

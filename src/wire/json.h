@@ -7,6 +7,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -125,19 +126,25 @@ class Value::ItemIterator {
   const char* texts_;
 };
 
-// One parsed value and its memory.
+// One parsed value and its memory, which stays where it is when the Document is moved.
 class Document {
  public:
   // Absent if nothing was parsed.
-  Value root() const { return words_.empty() ? Value() : Value(words_.data(), as_text(texts_.view()).data()); }
+  Value root() const {
+    return memory_ && !memory_->words.empty() ? Value(memory_->words.data(), as_text(memory_->texts.view()).data())
+                                              : Value();
+  }
 
  private:
   friend class Decoder;
   friend class JsonReader;
-  bool is_small() const { return texts_.capacity() <= kSmallBytes && words_.capacity() <= kSmallBytes / 8; }
+  struct Memory {
+    Bytes texts;  // its strings, unescaped, one behind the other
+    std::vector<std::uint64_t> words;
+    bool is_small() const { return texts.capacity() <= kSmallBytes && words.capacity() <= kSmallBytes / 8; }
+  };
 
-  Bytes texts_;  // its strings, unescaped, one behind the other
-  std::vector<std::uint64_t> words_;
+  std::unique_ptr<Memory> memory_;
 };
 
 // Parses, and keeps the memory of documents that are done with. One per thread.
@@ -188,9 +195,17 @@ class JsonWriter {
   JsonWriter& value(double number);  // null for what JSON cannot say (NaN, infinity)
   JsonWriter& value(Value copied);   // an absent value is null
   JsonWriter& null() { return raw("null"); }
-  JsonWriter& raw(std::string_view json);  // trusted to be one valid value
+  JsonWriter& raw(std::string_view json) {  // trusted to be one valid value
+    separate();
+    out_.append(json);
+    return *this;
+  }
   // Punctuation and keys that never change, in one piece; a value comes next.
-  JsonWriter& verbatim(std::string_view text);
+  JsonWriter& verbatim(std::string_view text) {
+    out_.append(text);
+    needs_comma_ = false;
+    return *this;
+  }
 
   template <typename T>
   JsonWriter& member(std::string_view name, const T& content) {
@@ -201,9 +216,21 @@ class JsonWriter {
   Bytes& out() { return out_; }
 
  private:
-  JsonWriter& open(char bracket);
-  JsonWriter& close(char bracket);
-  void separate();
+  JsonWriter& open(char bracket) {
+    separate();
+    out_.push_back(bracket);
+    needs_comma_ = false;
+    return *this;
+  }
+  JsonWriter& close(char bracket) {
+    out_.push_back(bracket);
+    needs_comma_ = true;
+    return *this;
+  }
+  void separate() {
+    if (needs_comma_) out_.push_back(',');
+    needs_comma_ = true;
+  }
   template <typename Integer>
   JsonWriter& integer(Integer number);
 

@@ -1,6 +1,7 @@
 // Reads JSON text in one pass into a Document. Inside of wire only: others have Decoder and decode_message.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
@@ -41,8 +42,8 @@ class JsonReader {
  public:
   // The document has room for all of the text, and copy_text's slack. Every {"$stream":n} is noted in `streams`.
   JsonReader(std::string_view text, Document& document, std::vector<std::uint32_t>* streams = nullptr)
-      : words_(document.words_),
-        texts_(reinterpret_cast<char*>(document.texts_.data())),
+      : words_(document.memory_->words),
+        texts_(reinterpret_cast<char*>(document.memory_->texts.data())),
         to_(texts_),
         at_(text.data()),
         end_(at_ + text.size()),
@@ -81,6 +82,13 @@ class JsonReader {
     ++at_;
     return true;
   }
+  template <std::size_t kSize>
+  bool skip(const char (&expected)[kSize]) {
+    constexpr std::size_t kLength = kSize - 1;
+    if (static_cast<std::size_t>(end_ - at_) < kLength || std::memcmp(at_, expected, kLength) != 0) return false;
+    at_ += kLength;
+    return true;
+  }
   void skip_space() {
     // Nearly always there is none.
     while (at_ < end_ && static_cast<unsigned char>(*at_) <= ' ' &&
@@ -98,19 +106,19 @@ class JsonReader {
       case '"':
         return is_checking_ ? string<false>() : string<true>();
       case 't':
-        return literal("true", Kind::yes);
+        return literal(Kind::yes, "true");
       case 'f':
-        return literal("false", Kind::no);
+        return literal(Kind::no, "false");
       case 'n':
-        return literal("null", Kind::null);
+        return literal(Kind::null, "null");
       default:
         return number();
     }
   }
 
-  bool literal(std::string_view name, Kind kind) {
-    if (!std::string_view(at_, end_).starts_with(name)) return fail("not a value");
-    at_ += name.size();
+  template <std::size_t kSize>
+  bool literal(Kind kind, const char (&name)[kSize]) {
+    if (!skip(name)) return fail("not a value");
     push(kind);
     return true;
   }
@@ -248,6 +256,19 @@ class JsonReader {
   // Without kCopies it is only looked at, and nothing is left of it.
   template <bool kCopies>
   bool text() {
+#if defined(__SSE2__)
+    // Most are short, and without escapes.
+    if (const std::ptrdiff_t left = end_ - at_ - 1; left > 0) {
+      const __m128i bytes = left >= 16 ? load_16(at_ + 1) : load_few(at_ + 1, static_cast<std::size_t>(left));
+      const int count = std::countr_zero(special_16(bytes) | 0x10000U);
+      if (count < std::min<std::ptrdiff_t>(left, 16) && at_[1 + count] == '"') {
+        if (kCopies) store_16(bytes, to_);
+        if (kCopies) to_ += count;
+        at_ += count + 2;
+        return true;
+      }
+    }
+#endif
     bool is_closed = false;
     const auto read_special = [&](const char* at, char* to) __attribute__((always_inline)) -> Copied {
       if (*at == '\\' && end_ - at >= 2 && kMeanings[static_cast<unsigned char>(at[1])] != '\0') {

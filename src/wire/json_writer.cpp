@@ -42,24 +42,6 @@ Copied write_unusual(const char* from, const char* end, char* to) {
 
 }  // namespace
 
-void JsonWriter::separate() {
-  if (needs_comma_) out_.push_back(',');
-  needs_comma_ = true;
-}
-
-JsonWriter& JsonWriter::open(char bracket) {
-  separate();
-  out_.push_back(bracket);
-  needs_comma_ = false;
-  return *this;
-}
-
-JsonWriter& JsonWriter::close(char bracket) {
-  out_.push_back(bracket);
-  needs_comma_ = true;
-  return *this;
-}
-
 JsonWriter& JsonWriter::key(std::string_view name) {
   value(name);
   out_.push_back(':');
@@ -68,6 +50,21 @@ JsonWriter& JsonWriter::key(std::string_view name) {
 }
 
 JsonWriter& JsonWriter::value(std::string_view text) {
+#if defined(__SSE2__)
+  // Most are short, and without escapes.
+  if (text.size() - 1 < 15) {
+    const __m128i bytes = load_few(text.data(), text.size());
+    if ((special_16(bytes) & ((1U << text.size()) - 1)) == 0) {
+      separate();
+      out_.reserve(out_.size() + 1 + 16 + 1);
+      out_.push_back('"');
+      store_16(bytes, reinterpret_cast<char*>(out_.data() + out_.size()));
+      out_.resize(out_.size() + text.size());
+      out_.push_back('"');
+      return *this;
+    }
+  }
+#endif
   const char* from = text.data();
   const char* const end = from + text.size();
   // Room for the rest as it is, for all escapes of a slice, a comma and quotes, so that nobody need look.
@@ -107,9 +104,12 @@ JsonWriter& JsonWriter::value(std::uint64_t number) { return integer(number); }
 
 template <typename Integer>
 JsonWriter& JsonWriter::integer(Integer number) {
-  std::array<char, 24> text;  // 20 digits and a sign at most
-  const char* end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
-  return raw({text.data(), static_cast<std::size_t>(end - text.data())});
+  constexpr std::size_t kLongest = 20;  // digits, or digits and a sign
+  separate();
+  const std::size_t used = out_.size();
+  char* const text = reinterpret_cast<char*>(out_.extend(kLongest));
+  out_.resize(used + static_cast<std::size_t>(std::to_chars(text, text + kLongest, number).ptr - text));
+  return *this;
 }
 
 JsonWriter& JsonWriter::value(double number) {
@@ -140,18 +140,6 @@ JsonWriter& JsonWriter::value(Value copied) {
   if (const auto huge = copied.as_uint()) return value(*huge);
   if (const auto number = copied.as_double()) return value(*number);
   return null();
-}
-
-JsonWriter& JsonWriter::verbatim(std::string_view text) {
-  out_.append(text);
-  needs_comma_ = false;
-  return *this;
-}
-
-JsonWriter& JsonWriter::raw(std::string_view json) {
-  separate();
-  out_.append(json);
-  return *this;
 }
 
 }  // namespace sallyport::wire

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,16 +40,17 @@ struct Malformed {
 
 class MessageResult {
  public:
-  MessageResult(Message&& message) : message_(std::move(message)) {}        // NOLINT(*-explicit-*)
-  MessageResult(Malformed malformed) : malformed_(std::move(malformed)) {}  // NOLINT(*-explicit-*)
-  explicit operator bool() const { return message_.has_value(); }
-  Message& operator*() { return *message_; }
-  Message* operator->() { return &*message_; }
+  MessageResult() = default;
+  MessageResult(Malformed malformed)  // NOLINT(*-explicit-*)
+      : malformed_(std::make_unique<Malformed>(std::move(malformed))) {}
+  explicit operator bool() const { return malformed_ == nullptr; }
+  Message& operator*() { return message_; }
+  Message* operator->() { return &message_; }
   const Malformed& malformed() const { return *malformed_; }
 
  private:
-  std::optional<Message> message_;
-  std::optional<Malformed> malformed_;
+  Message message_;
+  std::unique_ptr<Malformed> malformed_;
 };
 
 // With Keep::result a result that names no stream is kept as its text, for somebody who only passes it on.

@@ -27,6 +27,7 @@ class MessageReader : private JsonReader {
   // What is wrong with it as JSON, or null.
   const char* read() {
     const bool has_head = read_usual_head();
+    if (has_head && !read_usual_member()) return problem_;
     skip_space();
     if (!has_head && !skip('{')) {
       fault_ = Error::make(Code::protocol_error, "a message is a JSON object");
@@ -68,7 +69,7 @@ class MessageReader : private JsonReader {
   };
   static const std::array<Field, 8> kFields;
   static const std::array<unsigned, 3> kBelong;  // for each type of message a bit for each field
-  static constexpr unsigned kId = 1U << 0, kType = 1U << 1, kMethod = 1U << 2;
+  static constexpr unsigned kId = 1U << 0, kType = 1U << 1, kMethod = 1U << 2, kResult = 1U << 4, kDeadline = 1U << 6;
 
   static std::size_t field_of(std::string_view name);
 
@@ -97,22 +98,29 @@ class MessageReader : private JsonReader {
     has_type_ = true;
     return true;
   }
-  using JsonReader::skip;
-  bool skip(std::string_view expected) {
-    if (!std::string_view(at_, end_).starts_with(expected)) return false;
-    at_ += expected.size();
-    return true;
+  // What mostly comes next, if it does.
+  bool read_usual_member() {
+    if (message_.type == MessageType::response) {
+      if (!skip(R"(,"result":)")) return true;
+      seen_ |= kResult;
+      return read_result();
+    }
+    if (!skip(R"(,"deadline_ms":)")) return true;
+    seen_ |= kDeadline;
+    return read_deadline();
   }
   // The rest of a text that is a name without escapes, and its closing quote.
   bool read_plain_name(std::string_view& into, std::size_t most) {
-    const char* at = at_;
-    char* to = to_;
-    const char* const stop = at + std::min(static_cast<std::size_t>(end_ - at), most);
-    while (at < stop && *at > ' ' && *at <= '~' && *at != '"' && *at != '\\') *to++ = *at++;
-    into = {to_, to};
-    at_ = at;
-    to_ = to;
-    return !into.empty() && skip('"');
+    char* const begin = to_;
+#if defined(__SSE2__)
+    for (std::size_t count = 16; count == 16 && end_ - at_ >= 16; at_ += count, to_ += count) {
+      copy_16(at_, to_);
+      count = static_cast<std::size_t>(std::countr_zero(unnamed_16(load_16(at_)) | 0x10000U));
+    }
+#endif
+    while (at_ < end_ && *at_ > ' ' && *at_ <= '~' && *at_ != '"' && *at_ != '\\') *to_++ = *at_++;
+    into = {begin, to_};
+    return !into.empty() && into.size() <= most && skip('"');
   }
 
   static Error invalid(std::string message) { return Error::make(Code::invalid_request, std::move(message)); }
@@ -301,7 +309,7 @@ std::size_t MessageReader::field_of(std::string_view name) {
 
 MessageResult decode_message(Decoder& decoder, ByteView body, Keep keep) {
   if (body.size() >= kMaxTextBytes) return Malformed{{}, Error::make(Code::payload_too_large, "too much JSON")};
-  MessageResult result{Message()};
+  MessageResult result;
   Message& message = *result;
   message.bytes = body.size();
   message.document = decoder.make_room(body.size());

@@ -19,38 +19,32 @@ inline constexpr std::size_t kPlainSlack = 16;
 // A quote, a backslash, a control character, or no ASCII.
 inline bool is_special(char c) { return c == '"' || c == '\\' || static_cast<signed char>(c) < ' '; }
 
-// Whether one of eight bytes is special.
-inline bool has_special(std::uint64_t bytes) {
-  constexpr std::uint64_t kOnes = 0x0101010101010101, kTops = kOnes << 7;
-  const auto below = [](std::uint64_t each, std::uint64_t least) { return (each - kOnes * least) & ~each; };
-  return ((bytes | below(bytes, ' ') | below(bytes ^ kOnes * '"', 1) | below(bytes ^ kOnes * '\\', 1)) & kTops) != 0;
-}
-
-// Fewer than 16 bytes, copied if none of them is special. A word is read that overlaps the one before rather than each
-// byte of the rest.
-template <typename Word, bool kCopies>
-bool copy_two(const char* from, std::size_t count, char* to) {
-  Word first, last;
-  std::memcpy(&first, from, sizeof first);
-  std::memcpy(&last, from + count - sizeof last, sizeof last);
-  const bool is_plain =
-      sizeof(Word) == 8 ? !has_special(first) && !has_special(last) : !has_special(std::uint64_t{first} << 32 | last);
-  if (!is_plain) return false;
-  if (kCopies) {
-    std::memcpy(to, &first, sizeof first);
-    std::memcpy(to + count - sizeof last, &last, sizeof last);
-  }
-  return true;
-}
-template <bool kCopies>
-bool copy_short(const char* from, std::size_t count, char* to) {
-  if (count >= 8) return copy_two<std::uint64_t, kCopies>(from, count, to);
-  return count >= 4 && copy_two<std::uint32_t, kCopies>(from, count, to);
-}
-
 #if defined(__SSE2__)
 inline __m128i load_16(const char* text) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(text)); }
-inline void copy_16(const char* from, char* to) { _mm_storeu_si128(reinterpret_cast<__m128i*>(to), load_16(from)); }
+inline void store_16(__m128i bytes, char* to) { _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes); }
+inline void copy_16(const char* from, char* to) { store_16(load_16(from), to); }
+
+template <typename Word>
+std::uint64_t load(const char* from) {
+  Word word;
+  std::memcpy(&word, from, sizeof word);
+  return word;
+}
+
+// The 1 to 15 bytes that are there, and zeros behind them. Words are read that overlap rather than each byte.
+inline __m128i load_few(const char* from, std::size_t count) {
+  if (count > 8) {
+    const std::uint64_t last = load<std::uint64_t>(from + count - 8) >> (8 * (16 - count));
+    return _mm_set_epi64x(static_cast<long long>(last), static_cast<long long>(load<std::uint64_t>(from)));
+  }
+  std::uint64_t bytes = 0;
+  if (count >= 4) {
+    bytes = load<std::uint32_t>(from) | load<std::uint32_t>(from + count - 4) << (8 * (count - 4));
+  } else {
+    for (const std::size_t i : {std::size_t{0}, count / 2, count - 1}) bytes |= load<std::uint8_t>(from + i) << (8 * i);
+  }
+  return _mm_cvtsi64_si128(static_cast<long long>(bytes));
+}
 
 // A bit for each of 16 bytes.
 inline std::uint32_t special_16(__m128i bytes) {
@@ -59,6 +53,12 @@ inline std::uint32_t special_16(__m128i bytes) {
   const __m128i special = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash)),
                                        _mm_cmplt_epi8(bytes, space));
   return static_cast<std::uint32_t>(_mm_movemask_epi8(special));
+}
+// A bit for each of 16 bytes that no name without escapes has: a special one, a space, or DEL.
+inline std::uint32_t unnamed_16(__m128i bytes) {
+  const __m128i others =
+      _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(' ')), _mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x7f)));
+  return special_16(bytes) | static_cast<std::uint32_t>(_mm_movemask_epi8(others));
 }
 // A bit for each of 64.
 inline std::uint64_t special_64(const char* text) {
@@ -108,31 +108,29 @@ Copied copy_text(const char* from, const char* const end, char* to, Special spec
     }
   }
 #endif
-  bool is_tried = false;  // all that is left at once
   while (from < end) {
 #if defined(__SSE2__)
-    if (kCopies && end - from >= 16) {
-      copy_16(from, to);
-      const int count = std::countr_zero(special_16(load_16(from)) | 0x10000U);
-      from += count;
+    // The zeros behind the last bytes are special too.
+    const std::ptrdiff_t left = end - from;
+    const __m128i bytes = left >= 16 ? load_16(from) : load_few(from, static_cast<std::size_t>(left));
+    const int count = std::countr_zero(special_16(bytes) | 0x10000U);
+    if (kCopies) {
+      store_16(bytes, to);
       to += count;
-      if (count == 16) continue;
     }
-#endif
-    const auto left = static_cast<std::size_t>(end - from);
-    if (left < 16 && !std::exchange(is_tried, true) && copy_short<kCopies>(from, left, to)) {
-      return {end, kCopies ? to + left : to};
-    }
-    if (is_special(*from)) {
-      const Copied next = special(from, to);
-      if (next.from == nullptr) return {from, to};
-      from = next.from;
-      to = next.to;
-      is_tried = false;
-    } else {
+    from += count;
+    if (count == 16 || from == end) continue;
+#else
+    if (!is_special(*from)) {
       if (kCopies) *to++ = *from;
       ++from;
+      continue;
     }
+#endif
+    const Copied next = special(from, to);
+    if (next.from == nullptr) return {from, to};
+    from = next.from;
+    to = next.to;
   }
   return {from, to};
 }

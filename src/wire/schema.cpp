@@ -84,6 +84,9 @@ Status check_object(Schema schema, std::string_view path, Value object) {
 
 }  // namespace
 
-Status check_params(Schema schema, Value params) { return check_object(schema, "params", params); }
+Status check_params(Schema schema, Value params) {
+  if (schema.empty() && !params) return ok();
+  return check_object(schema, "params", params);
+}
 
 }  // namespace sallyport::wire
