@@ -22,7 +22,7 @@ if(CCACHE)
 endif()
 
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Wold-style-cast
-                    -Wimplicit-fallthrough -fno-omit-frame-pointer
+                    -Wimplicit-fallthrough $<$<NOT:$<CONFIG:Release>>:-fno-omit-frame-pointer>
                     # What users build must not stop at a warning that another compiler thinks of.
                     $<$<NOT:$<CONFIG:Release>>:-Werror>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

@@ -6,15 +6,56 @@
 // Task is handed to whoever awaits it, and ends the process if it leaves a Fire.
 #pragma once
 
+#include <array>
 #include <coroutine>
+#include <cstddef>
 #include <exception>
+#include <new>
 #include <optional>
 #include <utility>
 
+#include "base/sanitized.h"
+
 namespace sallyport {
 
+// Memory of coroutines: they come and go with every request, in few sizes. Some of what was given back last is kept for
+// the next ones of its thread.
+class FrameMemory {
+ public:
+  static void* operator new(std::size_t size) {
+    if (Spares* spares = spares_for(size); spares != nullptr && spares->first != nullptr) {
+      --spares->count;
+      return std::exchange(spares->first, spares->first->next);
+    }
+    return ::operator new(rounded(size));
+  }
+  static void operator delete(void* frame, std::size_t size) noexcept {
+    Spares* spares = spares_for(size);
+    if (spares == nullptr || spares->count == kMostSpares) return ::operator delete(frame);
+    ++spares->count;
+    spares->first = new (frame) Spare{spares->first};
+  }
+
+ private:
+  static constexpr std::size_t kGrain = 64, kSizes = 32, kMostSpares = 16;
+  struct Spare {
+    Spare* next;
+  };
+  struct Spares {
+    Spare* first;
+    std::size_t count;
+  };
+  static std::size_t rounded(std::size_t size) { return (size + kGrain - 1) / kGrain * kGrain; }
+  // None for large ones, and where a sanitizer watches: it could not see that one is used after its end.
+  static Spares* spares_for(std::size_t size) {
+    const std::size_t index = (size - 1) / kGrain;
+    return kIsSanitized || index >= kSizes ? nullptr : &all_spares[index];
+  }
+  static inline constinit thread_local std::array<Spares, kSizes> all_spares{};
+};
+
 struct Fire {
-  struct promise_type {
+  struct promise_type : FrameMemory {
     Fire get_return_object() { return {}; }
     std::suspend_never initial_suspend() noexcept { return {}; }
     std::suspend_never final_suspend() noexcept { return {}; }
@@ -29,7 +70,7 @@ class [[nodiscard]] Task {
   struct promise_type;
   using Handle = std::coroutine_handle<promise_type>;
 
-  struct promise_type {
+  struct promise_type : FrameMemory {
     std::optional<T> value;
     std::exception_ptr thrown;
     std::coroutine_handle<> waiter = std::noop_coroutine();

@@ -33,7 +33,10 @@ constexpr Millis kSendPatience{30'000};
 
 SteadyTime steady_now() { return std::chrono::steady_clock::now(); }
 
+constexpr SteadyTime kAtOnce{};  // the clock need not be asked for it
+
 int poll_millis(SteadyTime until) {
+  if (until == kAtOnce) return 0;
   const auto left = std::chrono::ceil<Millis>(until - steady_now()).count();
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30));
 }
@@ -207,7 +210,7 @@ Status Client::flush() {
     std::array<pollfd, 2> events = {{{in_.get(), POLLIN, 0}, {output(), POLLOUT, 0}}};
     if (::poll(events.data(), events.size(), wait) < 0 && errno != EINTR) return fail(lost(errno_name(errno)));
     if ((events[0].revents & (POLLIN | POLLHUP)) != 0) {
-      TRY(const bool came, receive(steady_now()));
+      TRY(const bool came, receive(kAtOnce));
       // Handled later, by whoever waits: here only the kernel's buffer is emptied.
       if (!came && has_ended_) return lose("ended by the peer");
     }
@@ -427,7 +430,7 @@ Result<bool> Client::wait_for(const std::function<bool()>& done, SteadyTime unti
 
 Status Client::dispatch(Millis wait) {
   TRY(handle_frames());
-  TRY(const bool came, receive(steady_now() + wait));
+  TRY(const bool came, receive(wait.count() == 0 ? kAtOnce : steady_now() + wait));
   return came ? handle_frames() : ok();
 }
 

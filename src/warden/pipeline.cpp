@@ -94,9 +94,29 @@ bool has_method(std::string_view pattern) {
                      [pattern](const Method* method) { return policy::matches(pattern, method->name); });
 }
 
-Pipeline::Pipeline(handlers::Host& host) : host_(host), auditor_(host.ledger, host.sessions.log(), host.clock) {
-  for (const Method* method : all_methods()) methods_.emplace(method->name, method);
+std::size_t MethodTable::place_of(std::string_view name) {
+  const auto at = [&](std::size_t i) { return std::size_t{static_cast<unsigned char>(name[i])}; };
+  return (name.size() + at(0) * 3 + at(name.size() / 2) * 31 + at(name.size() - 1) * 127) % kPlaces;
 }
+
+MethodTable::MethodTable() {
+  const auto all = all_methods();
+  for (const Method* method : all) {
+    std::size_t place = place_of(method->name);
+    while (places_.at(place) != nullptr) place = (place + 1) % kPlaces;
+    places_.at(place) = method;
+  }
+}
+
+const Method* MethodTable::find(std::string_view name) const {
+  // Every name of a request has a letter.
+  for (std::size_t place = place_of(name); places_.at(place) != nullptr; place = (place + 1) % kPlaces) {
+    if (places_.at(place)->name == name) return places_.at(place);
+  }
+  return nullptr;
+}
+
+Pipeline::Pipeline(handlers::Host& host) : host_(host), auditor_(host.ledger, host.sessions.log(), host.clock) {}
 
 // ---- UniqueFd -> Peer ----
 
@@ -182,8 +202,7 @@ Fire Pipeline::answer(const std::shared_ptr<Session>& session, Door& door, Reque
   // Before the first suspension, after which the caller's `session` and `request` are gone. The call holds the session,
   // and that the context.
   Call call(session, std::move(request));
-  const auto found = methods_.find(call.message().method);
-  const Method* method = found == methods_.end() ? nullptr : found->second;
+  const Method* method = methods_.find(call.message().method);
   // Policy first: whoever may call nothing learns nothing about which methods there are.
   std::optional<Permit> permit = host_.engine.permit_at_once(question_of(method, context, call));
   Status allowed = permit ? check(method, door, context, call.message()) : ok();

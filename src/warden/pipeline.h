@@ -6,10 +6,9 @@
 // the warden calls a handler.
 #pragma once
 
-#include <functional>
+#include <array>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
 #include "base/base.h"
 #include "handlers/method.h"
@@ -36,6 +35,19 @@ struct Door {
 
 // Whether there is a method that this name or pattern stands for.
 bool has_method(std::string_view pattern);
+
+// All methods by their names, which are ours and few: a letter or two tell most of them apart.
+class MethodTable {
+ public:
+  MethodTable();
+  const handlers::Method* find(std::string_view name) const;  // null if there is none
+
+ private:
+  static constexpr std::size_t kPlaces = 1024;  // several for each, so that a search ends soon
+  static std::size_t place_of(std::string_view name);
+
+  std::array<const handlers::Method*, kPlaces> places_{};  // whose place is taken has the next free one
+};
 
 class Pipeline {
  public:
@@ -69,14 +81,7 @@ class Pipeline {
 
   handlers::Host& host_;
   Auditor auditor_;
-  // Of names that we chose: what tells them apart is quickly seen.
-  struct NameHash {
-    std::size_t operator()(std::string_view name) const {
-      const auto at = [&](std::size_t i) { return std::size_t{static_cast<unsigned char>(name[i])}; };
-      return name.empty() ? 0 : name.size() ^ at(0) << 5 ^ at(name.size() / 2) << 10 ^ at(name.size() - 1) << 15;
-    }
-  };
-  std::unordered_map<std::string_view, const handlers::Method*, NameHash> methods_;
+  MethodTable methods_;
 };
 
 }  // namespace sallyport::warden
