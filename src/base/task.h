@@ -27,11 +27,11 @@ class FrameMemory {
       --spares->count;
       return std::exchange(spares->first, spares->first->next);
     }
-    return ::operator new(rounded(size));
+    return make(size);
   }
   static void operator delete(void* frame, std::size_t size) noexcept {
     Spares* spares = spares_for(size);
-    if (spares == nullptr || spares->count == kMostSpares) return ::operator delete(frame);
+    if (spares == nullptr || spares->count == kMostSpares) return destroy(frame);
     ++spares->count;
     spares->first = new (frame) Spare{spares->first};
   }
@@ -45,7 +45,8 @@ class FrameMemory {
     Spare* first;
     std::size_t count;
   };
-  static std::size_t rounded(std::size_t size) { return (size + kGrain - 1) / kGrain * kGrain; }
+  static void* make(std::size_t size);
+  static void destroy(void* frame) noexcept;
   // None for large ones, and where a sanitizer watches: it could not see that one is used after its end.
   static Spares* spares_for(std::size_t size) {
     const std::size_t index = (size - 1) / kGrain;

@@ -82,6 +82,20 @@ TEST_F(ClientOfADaemon, CallsThatDoNotWaitAreAnsweredAsTheyFinish) {
   EXPECT_EQ(order, "ps");
 }
 
+TEST_F(ClientOfADaemon, OneThatTakesLongKeepsItsPlaceBeforeManyThatCameLater) {
+  const auto client = connect();
+  int slow = 0, quick = 0;
+  ASSERT_TRUE(client->start("test.sleep", R"({"ms":60000})", [&](const Result<Answer>& answer) { slow += !answer; }));
+  for (int i = 1; i <= 500; ++i) {
+    ASSERT_TRUE(client->start("test.ping", {}, [&](const Result<Answer>& answer) { quick += answer.has_value(); }));
+    while (quick < i) ASSERT_TRUE(client->dispatch(kPatience));
+    ASSERT_EQ(client->pending(), 1U);
+  }
+  client->cancel("1");
+  while (slow == 0) ASSERT_TRUE(client->dispatch(kPatience));
+  EXPECT_EQ(client->pending(), 0U);
+}
+
 TEST_F(ClientOfADaemon, ACancelledCallSaysSo) {
   const auto client = connect();
   std::optional<Code> code;

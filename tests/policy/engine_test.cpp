@@ -53,6 +53,30 @@ TEST_F(Policy, TheHostMayDoOnlyWhatItsPolicyNames) {
   EXPECT_EQ(decision(engine, kHost, ""), "POLICY_DENIED");
 }
 
+TEST_F(Policy, WhoMayDoAllIsStillHeldToEveryRule) {
+  const auto rules = parse_rules(R"(
+[[rule]]
+name = "keep"
+match = ["fs.remove"]
+principal = ["host"]
+effect = "deny"
+[[rule]]
+name = "slowly"
+match = ["test.echo"]
+principal = ["host"]
+rate = "1/h"
+)",
+                                 "rules.toml");
+  ASSERT_TRUE(rules) << rules.error().describe();
+  Engine engine(HostPolicy(), tokens_);
+  engine.replace(HostPolicy(), *rules);
+  EXPECT_EQ(decision(engine, kHost, "test.ping"), "PERMIT");
+  EXPECT_EQ(decision(engine, kHost, "fs.remove"), "POLICY_DENIED");
+  EXPECT_FALSE(engine.permit_at_once({kHost, 7, "test.echo", {}})) << "somebody must count it";
+  engine.replace(HostPolicy());
+  EXPECT_EQ(decision(engine, kHost, "fs.remove"), "PERMIT");
+}
+
 TEST_F(Policy, AnEmptyListAllowsNothing) {
   const Engine engine({.methods = {}, .token_methods = {}}, tokens_);
   EXPECT_EQ(decision(engine, kHost, "test.ping"), "POLICY_DENIED");
