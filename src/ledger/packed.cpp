@@ -1,5 +1,6 @@
 #include "ledger/packed.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -12,12 +13,12 @@ constexpr std::array kTexts = {&EntryView::principal,       &EntryView::session,
                                &EntryView::method,          &EntryView::code,    &EntryView::rule,
                                &EntryView::unhashed_payload};
 
-// In front of an entry's texts.
+// In front of an entry's texts, which no frame or name makes longer than such a size can say; before them the hash of
+// its payload, where there is one.
 struct Head {
   std::int64_t time_ms, peer_pid;
   std::uint64_t payload_bytes;
-  std::array<std::size_t, kTexts.size()> sizes;
-  Digest payload_sha256;
+  std::array<std::uint32_t, kTexts.size()> sizes;
   Stage stage;
   bool has_sha256;
 };
@@ -67,18 +68,20 @@ void PackedEntries::add(const EntryView& entry) {
             .peer_pid = entry.peer_pid,
             .payload_bytes = entry.payload_bytes,
             .sizes = {},
-            .payload_sha256 = entry.payload_sha256.value_or(Digest()),
             .stage = entry.stage,
             .has_sha256 = entry.payload_sha256.has_value()};
-  std::size_t size = sizeof head;
-  for (std::size_t i = 0; i < kTexts.size(); ++i) size += head.sizes[i] = (entry.*kTexts[i]).size();
+  std::size_t size = sizeof head + (head.has_sha256 ? sizeof(Digest) : 0);
+  for (std::size_t i = 0; i < kTexts.size(); ++i) {
+    head.sizes[i] = static_cast<std::uint32_t>((entry.*kTexts[i]).size());
+    size += head.sizes[i];
+  }
   std::uint8_t* to = bytes_.extend(size);
   std::memcpy(to, &head, sizeof head);
   to += sizeof head;
-  for (const auto text : kTexts) {
-    const std::string_view from = entry.*text;
-    if (!from.empty()) std::memcpy(to, from.data(), from.size());
-    to += from.size();
+  if (head.has_sha256) to = std::copy(entry.payload_sha256->begin(), entry.payload_sha256->end(), to);
+  for (std::size_t i = 0; i < kTexts.size(); ++i) {
+    if (head.sizes[i] != 0) std::memcpy(to, (entry.*kTexts[i]).data(), head.sizes[i]);
+    to += head.sizes[i];
   }
   ++count_;
   payload_bytes_ += entry.unhashed_payload.size();
@@ -93,7 +96,10 @@ EntryView PackedEntries::read(std::size_t& at) const {
   entry.stage = head.stage;
   entry.peer_pid = head.peer_pid;
   entry.payload_bytes = head.payload_bytes;
-  if (head.has_sha256) entry.payload_sha256 = head.payload_sha256;
+  if (head.has_sha256) {
+    std::memcpy(entry.payload_sha256.emplace().data(), bytes_.data() + at, sizeof(Digest));
+    at += sizeof(Digest);
+  }
   for (std::size_t i = 0; i < kTexts.size(); ++i) {
     entry.*kTexts[i] = as_text(bytes_.view().subspan(at, head.sizes[i]));
     at += head.sizes[i];
