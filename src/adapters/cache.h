@@ -34,8 +34,11 @@ class Cache : public Adapter {
   virtual Task<Result<std::int64_t>> incr(const CacheKey& key, std::int64_t by, Ttl ttl) = 0;
 
  private:
-  Task<ipc::Reply> get_value(ipc::Call& call, const CacheKey& key);
-  Task<ipc::Reply> set_value(ipc::Call& call, const CacheKey& key, bool only_if_absent);
+  Task<ipc::Reply> get_value(ipc::Call& call, CacheKey key);
+  Task<ipc::Reply> set_value(ipc::Call& call, CacheKey key, bool only_if_absent);
+  Task<ipc::Reply> delete_value(ipc::Call& call, CacheKey key);
+  Task<ipc::Reply> increment(ipc::Call& call, CacheKey key);
+  Task<ipc::Reply> clear_scope(ipc::Call& call, Scope scope);
 };
 
 using platform::add_to;

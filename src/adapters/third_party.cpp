@@ -236,7 +236,7 @@ class ThirdPartyAdapter final : public Adapter {
       timer = loop.after(deadline + kGrace, [party = party_] { party->kill(); });
     }
     ipc::Asking asking(call, session, method, params, ipc::Events::relayed);
-    auto answer = co_await asking;
+    auto& answer = co_await asking;
     if (timer != 0) loop.cancel(timer);
     // It had the request: nobody knows what became of it.
     if (!answer) co_return broken_off("the adapter ended");

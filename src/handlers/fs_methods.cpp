@@ -169,7 +169,7 @@ Task<Reply> forward(const Permit& permit, Call& call, RequestContext& context, H
   if (!params) co_return std::move(params).error();
   if (permit.method() == kShutdown) turn->retire_worker();
   ipc::Asking asking(call, session, permit.method(), *params, ipc::Events::waited_for);
-  auto answer = co_await asking;
+  auto& answer = co_await asking;
   if (!answer) co_return std::move(answer).error();
   if (answer->error) explain(*answer->error, permit.method(), context, **container);
   Reply reply = ipc::forward_result(call, *session, *answer);

@@ -47,7 +47,7 @@ void record_adapter_connection(Host& host, wire::Value said) {
   ledger::Entry entry = entry_of(*report);
   entry.principal = Principal::host().to_string();
   entry.session = "adapter/" + text(said.get("adapter")) + "/" + entry.session;
-  [[maybe_unused]] const Status appended = host.ledger.append(std::move(entry));
+  [[maybe_unused]] const Status appended = host.ledger.append(entry);
   if (!egress::is_violation(*report)) return;
   host.sessions.log().warn(
       "a third-party adapter was refused a connection",

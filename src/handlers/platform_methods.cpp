@@ -102,33 +102,56 @@ void settle(PlatformSpending& spending, const Operation& operation, const Platfo
   spending.settle_by(operation, asked, result.value());
 }
 
+// Who asks, and for what: all that is decided before anybody waits.
+struct Decided {
+  PlatformTenant tenant;
+  PlatformAsk ask;
+};
+
+Result<Decided> decide(const Operation& operation, const Call& call, const RequestContext& context, Host& host) {
+  TRY(PlatformTenant tenant, platform_tenant(context, host));
+  TRY(PlatformAsk ask, check_platform_call(operation, tenant, call.message(), host.adapters.config()));
+  return Decided{std::move(tenant), std::move(ask)};
+}
+
+Result<std::string> params_of(Call& call, ipc::Session& to, const Operation& operation, const Decided& decided) {
+  const auto add = [&](JsonWriter& json) {
+    json.verbatim(R"("$tenant":)").value(decided.tenant.name);
+    if (!decided.ask.scope.empty()) json.member(operation.scope, decided.ask.scope);
+    if (decided.ask.max_tokens != 0) json.member("max_tokens", decided.ask.max_tokens);
+  };
+  return ipc::forward_params(call, to, kDecidedHere, std::ref(add));
+}
+
+// What it keeps is named once and stays where it is: its frame, which every call of the platform makes anew, then is of
+// a size that the allocator has at hand.
 Task<Reply> operate(const Permit& permit, Call& call, RequestContext& context, Host& host) {
   const Operation& operation = *platform::find_operation(permit.method());
-  CO_TRY(const PlatformTenant tenant, platform_tenant(context, host));
-  CO_TRY(const PlatformAsk asked, check_platform_call(operation, tenant, call.message(), host.adapters.config()));
+  auto decided = decide(operation, call, context, host);
+  if (!decided) co_return std::move(decided).error();
+  const PlatformAsk& asked = decided->ask;
   const bool has_room = co_await call.await_room(asked.answer_bytes);
   if (!has_room) co_return Error::make(Code::cancelled, "given up before there was room for its answer");
-  CO_TRY(const auto share, host.adapters.admissions().admit(tenant.name, call.message().bytes, asked.streams));
-  PlatformSpending spending(host.ledger, quota_key(tenant));
-  CO_TRY(spending.reserve(operation, asked, tenant.quotas));
-  CO_TRY(const std::shared_ptr<ipc::Session> session, co_await host.adapters.session());
+  auto share = host.adapters.admissions().admit(decided->tenant.name, call.message().bytes, asked.streams);
+  if (!share) co_return std::move(share).error();
+  PlatformSpending spending(host.ledger, quota_key(decided->tenant));
+  CO_TRY(spending.reserve(operation, asked, decided->tenant.quotas));
+  auto session = co_await host.adapters.session();
+  if (!session) co_return std::move(session).error();
   if (call.is_answered()) co_return Error::make(Code::cancelled, "the request ended before it began");
-  const auto decided = [&](JsonWriter& json) {
-    json.member("$tenant", tenant.name);
-    if (!asked.scope.empty()) json.member(operation.scope, asked.scope);
-    if (asked.max_tokens != 0) json.member("max_tokens", asked.max_tokens);
-  };
-  CO_TRY(const std::string params, ipc::forward_params(call, *session, kDecidedHere, std::ref(decided)));
-  ipc::Asking asking(call, session, permit.method(), params,
+  auto params = params_of(call, **session, operation, *decided);
+  if (!params) co_return std::move(params).error();
+  ipc::Asking asking(call, *session, permit.method(), *params,
                      operation.has_events ? ipc::Events::relayed : ipc::Events::refused);
-  auto answer = co_await asking;
-  settle(spending, operation, asked, answer, session->shared().decoder());
+  auto& answer = co_await asking;
+  wire::Decoder& decoder = (*session)->shared().decoder();
+  settle(spending, operation, asked, answer, decoder);
   if (!answer) {
     answer.error().retryable = true;
     co_return std::move(answer).error();
   }
-  Reply reply = ipc::forward_result(call, *session, *answer);
-  session->shared().decoder().recycle(std::move(answer->document));
+  Reply reply = ipc::forward_result(call, **session, *answer);
+  decoder.recycle(std::move(answer->document));
   co_return reply;
 }
 
@@ -180,9 +203,9 @@ Task<Reply> log_line(const Permit&, Call& call, RequestContext& context, Host& h
 Task<Result<wire::Message>> ask_adapters(Call& call, Host& host, std::string_view method, std::string_view params) {
   CO_TRY(const std::shared_ptr<ipc::Session> session, co_await host.adapters.session());
   ipc::Asking asking(call, session, method, params);
-  auto answer = co_await asking;
+  auto& answer = co_await asking;
   if (answer && answer->error) co_return *answer->error;
-  co_return answer;
+  co_return std::move(answer);
 }
 
 // Storage in the worker is as good as its workspace.

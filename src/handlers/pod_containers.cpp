@@ -83,7 +83,7 @@ void record_pod(Host& host, const pod::Record& record, wire::Value report) {
     if (report.get("code")) entry.code = text(report.get("code"));
   }
   // If there is no room for it the ledger counts it, and says so when there is.
-  [[maybe_unused]] const Status appended = host.ledger.append(std::move(entry));
+  [[maybe_unused]] const Status appended = host.ledger.append(entry);
 }
 
 policy::NetPolicy net_policy_of(const Host& host, const std::string& id) {

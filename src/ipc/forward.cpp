@@ -92,19 +92,25 @@ Result<std::string> forward_params(Call& call, Session& to, std::span<const std:
     call.session().shared().loop().post([from = *from, out = *out] { relay(from, out); });
     return (*out)->number();
   };
-  const std::function<std::uint32_t(Value)> translating = std::ref(translate);
-  std::string params = wire::to_json([&](JsonWriter& json) {
-    json.begin_object();
-    if (add) add(json);
-    for (const auto& [name, value] : call.params().members()) {
-      if (std::find(without.begin(), without.end(), name) != without.end()) continue;
-      json.key(name);
-      copy(json, value, translating);
+  const bool has_streams = !call.message().streams.empty();
+  Bytes params = to.shared().take_buffer();
+  JsonWriter json(params);
+  json.begin_object();
+  if (add) add(json);
+  for (const auto& [name, value] : call.params().members()) {
+    if (std::find(without.begin(), without.end(), name) != without.end()) continue;
+    json.key(name);
+    if (has_streams) {
+      copy(json, value, std::ref(translate));
+    } else {
+      json.value(value);
     }
-    json.end_object();
-  });
+  }
+  json.end_object();
+  std::string text(as_text(params.view()));
+  to.shared().give_buffer(std::move(params));
   if (failure) return *failure;
-  return params;
+  return text;
 }
 
 Asking::Asking(Call& call, std::shared_ptr<Session> to, std::string_view method, std::string_view params, Events events)
@@ -131,9 +137,9 @@ void Asking::arrive(Result<wire::Message> answer) {
   if (waiter_) waiter_.resume();
 }
 
-Result<wire::Message> Asking::await_resume() {
+Result<wire::Message>& Asking::await_resume() {
   call_.on_cancel(nullptr);
-  return std::move(*answer_);
+  return *answer_;
 }
 
 Reply forward_result(Call& call, Session& from, const wire::Message& answer) {

@@ -42,7 +42,7 @@ class Asking {
 
   bool await_ready() const { return answer_.has_value(); }
   void await_suspend(std::coroutine_handle<> waiter) { waiter_ = waiter; }
-  Result<wire::Message> await_resume();
+  Result<wire::Message>& await_resume();  // to be moved from, if it shall outlive this
 
  private:
   void arrive(Result<wire::Message> answer);

@@ -141,12 +141,9 @@ Entry Ledger::note(std::string method, std::string rule) const {
 
 // ---- from any thread ----
 
-Status Ledger::append(Entry&& entry) {
+Status Ledger::append(EntryView entry) {
   if (entry.time_ms == 0) entry.time_ms = clock_.unix_millis();
-  entry.durability = Durability::buffered;
-  Submission submission{.durability = Durability::buffered};
-  submission.entries.push_back(std::move(entry));
-  if (queue_->push(std::move(submission))) return ok();
+  if (queue_->push(entry)) return ok();
   const std::lock_guard lock(mutex_);
   ++health_.dropped;
   return not_written(Error::make(Code::unavailable, "", "the backlog is full"));
@@ -302,6 +299,10 @@ Result<Status> Ledger::write_one(Submission& submission, std::vector<Record>& re
     TRY(Record record, chain_.append(is_kept ? entry : std::move(entry)));
     records.push_back(std::move(record));
   }
+  TRY(submission.packed.for_each([&](EntryView packed) -> Status {
+    hash_payload(packed);
+    return transaction.record(to_entry(packed));
+  }));
   return Result<Status>(ok());
 }
 

@@ -93,7 +93,7 @@ class Ledger {
   Status close();
 
   // A buffered entry. UNAVAILABLE if there is no room for it, because the disk has been failing for long.
-  Status append(Entry&& entry);
+  Status append(EntryView entry);
   void submit(Submission submission);
   void read(Reading reading);
   // What is submitted while this lives is written together. It must not live longer than it takes to submit it.

@@ -9,31 +9,76 @@
 namespace sallyport::ledger {
 namespace {
 
+// A piece of memory that is filled with entries before there is another.
+constexpr std::size_t kPackedBytes = 64U << 10;
+
 std::size_t payload_of(const Submission& submission) {
-  std::size_t bytes = 0;
+  std::size_t bytes = submission.packed.payload_bytes();
   for (const Entry& entry : submission.entries) bytes += entry.unhashed_payload.size();
   return bytes;
 }
 
 }  // namespace
 
+std::size_t Queue::items_of(const Submission& submission) {
+  return std::max<std::size_t>(1, submission.packed.count());
+}
+
+void Queue::add(const Submission& submission) {
+  items_ += items_of(submission);
+  durable_ += submission.durability == Durability::durable ? 1 : 0;
+  payload_bytes_ += payload_of(submission);
+}
+
+void Queue::remove(const Submission& submission) {
+  items_ -= items_of(submission);
+  durable_ -= submission.durability == Durability::durable ? 1 : 0;
+  payload_bytes_ -= payload_of(submission);
+}
+
 bool Queue::push(Submission&& submission) {
-  const bool is_durable = submission.durability == Durability::durable;
   bool must_wake = false;
   // The writer is behind: whoever comes now makes his own payload small.
-  if (has_much_payload()) std::for_each(submission.entries.begin(), submission.entries.end(), hash_payload);
+  if (has_much_payload()) {
+    for (Entry& entry : submission.entries) hash_payload(entry);
+  }
   {
     const std::lock_guard lock(mutex_);
-    if (!is_durable && submissions_.size() >= kMaxBacklog) return false;
+    if (submission.durability == Durability::buffered && items_ >= kMaxBacklog) return false;
     const bool was_urgent = is_urgent();
     const bool was_empty = submissions_.empty();
     if (was_empty) due_ = std::chrono::steady_clock::now() + kBufferedDelay;
-    durable_ += is_durable ? 1 : 0;
-    payload_bytes_ += payload_of(submission);
+    add(submission);
     submissions_.push_back(std::move(submission));
     // Whoever sleeps already knows when the first is due: a wake-up per record would cost more than it.
     must_wake = (was_empty || (!was_urgent && is_urgent())) && !wake_later();
   }
+  if (must_wake) wake_.notify_one();
+  return true;
+}
+
+bool Queue::push(EntryView entry) {
+  std::unique_lock lock(mutex_);
+  if (payload_bytes_ >= kMaxPayloadBytes) {
+    lock.unlock();
+    hash_payload(entry);
+    lock.lock();
+  }
+  const bool has_place = !submissions_.empty() && submissions_.back().packed.count() > 0 &&
+                         submissions_.back().packed.bytes() < kPackedBytes;
+  if (!has_place) {
+    lock.unlock();
+    Submission submission{.durability = Durability::buffered};
+    submission.packed.add(entry);
+    return push(std::move(submission));
+  }
+  if (items_ >= kMaxBacklog) return false;
+  const bool was_urgent = is_urgent();
+  submissions_.back().packed.add(entry);
+  ++items_;
+  payload_bytes_ += entry.unhashed_payload.size();
+  const bool must_wake = !was_urgent && is_urgent() && !wake_later();
+  lock.unlock();
   if (must_wake) wake_.notify_one();
   return true;
 }
@@ -66,7 +111,7 @@ void Queue::release() {
 }
 
 bool Queue::is_urgent() const {
-  const bool is_plenty = payload_bytes_ >= kEarlyPayloadBytes || submissions_.size() >= kMaxGroup;
+  const bool is_plenty = payload_bytes_ >= kEarlyPayloadBytes || items_ >= kMaxGroup;
   return durable_ > 0 || !readings_.empty() || is_closed_ || (is_plenty && !is_stuck_);
 }
 
@@ -91,13 +136,12 @@ Queue::Batch Queue::take(std::optional<SteadyTime> until) {
   Batch batch;
   batch.may_use_reserve = std::any_of(submissions_.begin(), submissions_.end(),
                                       [](const Submission& each) { return each.may_use_reserve; });
-  const std::size_t count = std::min(submissions_.size(), kMaxGroup);
-  const auto end = submissions_.begin() + static_cast<std::ptrdiff_t>(count);
-  batch.submissions.assign(std::make_move_iterator(submissions_.begin()), std::make_move_iterator(end));
-  submissions_.erase(submissions_.begin(), end);
-  for (const Submission& submission : batch.submissions) {
-    durable_ -= submission.durability == Durability::durable ? 1 : 0;
-    payload_bytes_ -= payload_of(submission);
+  for (std::size_t items = 0; !submissions_.empty(); submissions_.pop_front()) {
+    Submission& next = submissions_.front();
+    items += items_of(next);
+    if (items > kMaxGroup && !batch.submissions.empty()) break;
+    remove(next);
+    batch.submissions.push_back(std::move(next));
   }
   // What is left was there before: due at once.
   batch.readings.assign(std::make_move_iterator(readings_.begin()), std::make_move_iterator(readings_.end()));
@@ -110,10 +154,7 @@ Queue::Batch Queue::take(std::optional<SteadyTime> until) {
 
 void Queue::put_back(std::vector<Submission> submissions) {
   const std::lock_guard lock(mutex_);
-  for (const Submission& submission : submissions) {
-    durable_ += submission.durability == Durability::durable ? 1 : 0;
-    payload_bytes_ += payload_of(submission);
-  }
+  for (const Submission& submission : submissions) add(submission);
   due_ = std::chrono::steady_clock::now() + kRetryDelay;
   is_stuck_ = true;
   waiting_ += submissions.size();
@@ -130,13 +171,12 @@ std::vector<Submission> Queue::take_durable() {
     if (submission.durability == Durability::buffered || i >= waiting_) {
       rest.push_back(std::move(submission));
     } else {
-      payload_bytes_ -= payload_of(submission);
+      remove(submission);
       durable.push_back(std::move(submission));
     }
   }
   submissions_ = std::move(rest);
   waiting_ -= durable.size();
-  durable_ -= durable.size();
   return durable;
 }
 
@@ -156,7 +196,7 @@ bool Queue::has_much_payload() const {
 
 std::size_t Queue::size() const {
   const std::lock_guard lock(mutex_);
-  return submissions_.size();
+  return items_;
 }
 
 }  // namespace sallyport::ledger

@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "ledger/database.h"
+#include "ledger/packed.h"
 #include "ledger/record.h"
 
 namespace sallyport::ledger {
@@ -27,6 +28,7 @@ struct Submission {
   Durability durability = Durability::durable;
   Work work = {};
   std::vector<Entry> entries = {};
+  PackedEntries packed = {};  // by the queue: of what was pushed entry by entry; then there is nothing else
   Done done = {};
   // Runs on the writer thread once it is on the disk, before `done`: for what only waits for that. Keep it short.
   std::function<void()> on_disk = {};
@@ -48,10 +50,11 @@ class Queue {
  public:
   // False: it is full (see kMaxBacklog), and only for what is buffered.
   bool push(Submission&& submission);
+  bool push(EntryView entry);  // buffered
   void push(Reading reading);
 
   struct Batch {
-    std::vector<Submission> submissions;  // in order; at most kMaxGroup
+    std::vector<Submission> submissions;  // in order; kMaxGroup items at most, each a submission or an entry
     std::vector<Reading> readings;
     bool is_closing = false;       // close() was called
     bool is_last = false;          // and nothing else is queued
@@ -75,19 +78,22 @@ class Queue {
   std::size_t size() const;
 
  private:
+  static std::size_t items_of(const Submission& submission);
   bool is_urgent() const;
   bool wake_later();
   bool has_much_payload() const;
+  void add(const Submission& submission);     // to what is counted of submissions_
+  void remove(const Submission& submission);  // from it
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Submission> submissions_;
   std::deque<Reading> readings_;
-  std::size_t durable_ = 0;        // of submissions_
-  std::size_t payload_bytes_ = 0;  // still to be hashed
-  std::size_t waiting_ = 0;        // of submissions_, those that are no newer than the last batch
-  SteadyTime due_;                 // when submissions_ is not empty
-  bool is_stuck_ = false;          // the last attempt failed: do not hurry for what is buffered
+  std::size_t items_ = 0, durable_ = 0;  // of submissions_
+  std::size_t payload_bytes_ = 0;        // still to be hashed
+  std::size_t waiting_ = 0;              // of submissions_, those that are no newer than the last batch
+  SteadyTime due_;                       // when submissions_ is not empty
+  bool is_stuck_ = false;                // the last attempt failed: do not hurry for what is buffered
   bool is_closed_ = false;
   std::size_t holds_ = 0;
   bool must_wake_ = false;  // when nobody holds it any more

@@ -205,7 +205,7 @@ void Flow::refuse(Desk& desk, const Refused& what, const Error& error, const Ori
     refused.rule += " (and " + std::to_string(count) + " refusals that were too many to record)";
   }
   // If there is no room for it the ledger counts it, and says so when there is.
-  [[maybe_unused]] const Status appended = parts_.ledger.append(std::move(refused));
+  [[maybe_unused]] const Status appended = parts_.ledger.append(refused);
   parts_.on_event("mailbox.refused", wire::to_json([&](wire::JsonWriter& json) {
                     json.begin_object()
                         .member("container", desk.container())

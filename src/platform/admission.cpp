@@ -3,6 +3,16 @@
 #include "platform/limits.h"
 
 namespace sallyport::platform {
+namespace {
+
+// Tenants in all before those that have nothing under way are forgotten.
+constexpr std::size_t kKeptTenants = 64;
+
+void forget_if_idle(Admissions::Loads& loads, Admissions::Loads::iterator tenant) {
+  if (tenant->second.calls == 0 && loads.size() > kKeptTenants) loads.erase(tenant);
+}
+
+}  // namespace
 
 Admissions::Share::~Share() {
   if (!loads_) return;
@@ -10,7 +20,7 @@ Admissions::Share::~Share() {
   total.calls -= load_.calls;
   total.bytes -= load_.bytes;
   total.streams -= load_.streams;
-  if (total.calls == 0) loads_->erase(tenant_);
+  forget_if_idle(*loads_, tenant_);
 }
 
 Result<Admissions::Share> Admissions::admit(const std::string& tenant, std::size_t bytes, std::size_t streams) {
@@ -18,7 +28,7 @@ Result<Admissions::Share> Admissions::admit(const std::string& tenant, std::size
   Load& now = found->second;
   if (now.calls >= kMaxCallsPerTenant || now.bytes + bytes > kMaxBytesPerTenant ||
       now.streams + streams > kMaxStreamsPerTenant) {
-    if (now.calls == 0) loads_->erase(found);
+    forget_if_idle(*loads_, found);
     Error error = Error::make(Code::rate_limited, "too many calls of this tenant are under way; try again");
     error.retryable = true;
     return error;

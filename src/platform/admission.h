@@ -15,7 +15,8 @@ struct Load {
 
 class Admissions {
  public:
-  using Loads = std::map<std::string, Load, std::less<>>;  // only of tenants that have something under way
+  // Of tenants that have something under way, and of a few that had: most will again.
+  using Loads = std::map<std::string, Load, std::less<>>;
   // A call's share, given back when it goes.
   class Share {
    public:

@@ -7,12 +7,18 @@ namespace sallyport::warden {
 namespace {
 
 using ledger::Entry;
+using ledger::EntryView;
 using ledger::Stage;
 
-Entry entry_of(Stage stage, const handlers::RequestContext& context, ipc::Call& call, const Error* error) {
-  Entry entry;
+// Of a buffer that is empty again.
+constexpr std::size_t kKeptBytes = 64U << 10;
+
+// As long as `principal`, the call and the error are there.
+EntryView entry_of(Stage stage, const std::string& principal, const handlers::RequestContext& context, ipc::Call& call,
+                   const Error* error) {
+  EntryView entry;
   entry.stage = stage;
-  entry.principal = context.principal.to_string();
+  entry.principal = principal;
   entry.peer_pid = context.peer.pid;
   entry.session = call.session().name();
   entry.request_id = call.message().id;
@@ -49,17 +55,21 @@ void Auditor::Recorded::await_suspend(std::coroutine_handle<> waiter) {
 }
 
 // Nearly all calls are buffered: their entries go where they are kept at once, and nowhere else before.
-Auditor::Recorded Auditor::record(Entry&& entry, const handlers::Method& method,
+Auditor::Recorded Auditor::record(const EntryView& entry, const handlers::Method& method,
                                   const handlers::RequestContext& context, ipc::Call& call) {
-  if (method.audit != handlers::Audit::durable) return Recorded(ledger_.append(std::move(entry)));
-  return {ledger_, std::move(entry), delayed(method, context, call)};
+  if (method.audit != handlers::Audit::durable) return Recorded(ledger_.append(entry));
+  return {ledger_, to_entry(entry), delayed(method, context, call)};
 }
 
 Auditor::Recorded Auditor::decision(const handlers::Method& method, const handlers::RequestContext& context,
                                     ipc::Call& call) {
-  Entry entry = entry_of(Stage::decision, context, call, nullptr);
-  if (call.params()) entry.unhashed_payload = call.params().to_json();
-  return record(std::move(entry), method, context, call);
+  const std::string principal = context.principal.to_string();
+  EntryView entry = entry_of(Stage::decision, principal, context, call, nullptr);
+  params_.clear();
+  if (params_.capacity() > kKeptBytes) params_.release();
+  if (call.params()) wire::JsonWriter(params_).value(call.params());
+  entry.unhashed_payload = as_text(params_.view());
+  return record(entry, method, context, call);
 }
 
 // Whoever owns the host can always stop what runs on it.
@@ -76,23 +86,26 @@ std::function<void()> Auditor::delayed(const handlers::Method& method, const han
 Auditor::Recorded Auditor::outcome(const handlers::Method& method, const handlers::RequestContext& context,
                                    ipc::Call& call, ipc::Reply& reply) {
   const Error* error = reply.error() ? &*reply.error() : nullptr;
-  Entry entry = entry_of(Stage::outcome, context, call, error);
+  const std::string principal = context.principal.to_string();
+  EntryView entry = entry_of(Stage::outcome, principal, context, call, error);
   entry.payload_bytes = reply.frame().size();
   if (error != nullptr) log_failure("request failed", context, call, *error);
-  return record(std::move(entry), method, context, call);
+  return record(entry, method, context, call);
 }
 
 Status Auditor::reviewed(const handlers::RequestContext& context, ipc::Call& call, const approval::Matter& matter,
                          const approval::Verdict& verdict) {
   using Kind = approval::Verdict::Kind;
-  Entry entry = entry_of(Stage::event, context, call, nullptr);
+  const std::string principal = context.principal.to_string();
+  EntryView entry = entry_of(Stage::event, principal, context, call, nullptr);
   const bool is_modified = verdict.kind == Kind::modified;
   const bool is_good = is_modified || verdict.kind == Kind::approved;
   if (!is_good) entry.code = to_string(Code::approval_denied);
-  entry.rule = (is_modified ? "modified by " : is_good ? "approved by " : "rejected by ") + verdict.by;
-  if (!is_good) entry.rule += ": " + verdict.why;
+  std::string rule = (is_modified ? "modified by " : is_good ? "approved by " : "rejected by ") + verdict.by;
+  if (!is_good) rule += ": " + verdict.why;
+  entry.rule = rule;
   entry.unhashed_payload = is_modified ? verdict.payload : matter.payload;
-  return ledger_.append(std::move(entry));
+  return ledger_.append(entry);
 }
 
 void Auditor::refused(const handlers::RequestContext& context, ipc::Call& call, const Error& error) {
@@ -112,16 +125,16 @@ void Auditor::refused(const handlers::RequestContext& context, ipc::Call& call, 
   }
   log_failure("request refused", context, call, error);
   // If there is no room for it the ledger counts it, and says so when there is.
-  [[maybe_unused]] const Status appended = ledger_.append(entry_of(Stage::decision, context, call, &error));
+  [[maybe_unused]] const Status appended = ledger_.append(entry_of(Stage::decision, principal, context, call, &error));
 }
 
 void Auditor::note_suppressed(const std::string& principal, const std::string& what) {
   log_.warn("refusals are too many to be recorded", {{"principal", principal}, {"what", what}});
-  Entry entry;
+  EntryView entry;
   entry.principal = principal;
   entry.method = "audit.suppressed";
   entry.rule = what;
-  [[maybe_unused]] const Status appended = ledger_.append(std::move(entry));
+  [[maybe_unused]] const Status appended = ledger_.append(entry);
 }
 
 void Auditor::log_failure(std::string_view stage, const handlers::RequestContext& context, ipc::Call& call,

@@ -58,8 +58,8 @@ class Auditor {
   // What the caller is not told about a failure, under the id that it knows.
   static void log_failure(std::string_view stage, const handlers::RequestContext& context, ipc::Call& call,
                           const Error& error);
-  Recorded record(ledger::Entry&& entry, const handlers::Method& method, const handlers::RequestContext& context,
-                  ipc::Call& call);
+  Recorded record(const ledger::EntryView& entry, const handlers::Method& method,
+                  const handlers::RequestContext& context, ipc::Call& call);
   std::function<void()> delayed(const handlers::Method& method, const handlers::RequestContext& context,
                                 ipc::Call& call) const;
   void note_suppressed(const std::string& principal, const std::string& what);
@@ -73,6 +73,7 @@ class Auditor {
   const Log& log_;
   const Clock& clock_;
   std::map<std::string, Refusals> refusals_;  // by principal
+  Bytes params_;                              // of the request that is being recorded, as JSON
 };
 
 }  // namespace sallyport::warden

@@ -33,7 +33,7 @@ void Warden::record_policy(const Status& loaded) {
     entry.rule += " stays in force: " + loaded.error().message;
   }
   // If there is no room for it the ledger counts it, and says so when there is.
-  [[maybe_unused]] const Status appended = ledger_->append(std::move(entry));
+  [[maybe_unused]] const Status appended = ledger_->append(entry);
 }
 
 // Not before it serves: that would take the longer the longer it has lived.

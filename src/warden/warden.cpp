@@ -281,7 +281,7 @@ void Warden::record(const containers::Incident& incident) {
   if (incident.code) entry.code = to_string(*incident.code);
   entry.rule = incident.what;
   // If there is no room for it the ledger counts it, and says so when there is.
-  [[maybe_unused]] const Status appended = ledger_->append(std::move(entry));
+  [[maybe_unused]] const Status appended = ledger_->append(entry);
 }
 
 void Warden::open_container_connection(UniqueFd connection, const std::shared_ptr<containers::Container>& container) {

@@ -37,7 +37,7 @@ class Forwarding : public Served {
       co_return;
     }
     Asking asking(call, back_, call.message().method, "{}", Events::relayed);
-    const auto answer = co_await asking;
+    const auto& answer = co_await asking;
     if (answer) call.answer(forward_result(call, *back_, *answer));
   }
   void say(std::string_view id, std::string_view method, std::string_view params = {}) {

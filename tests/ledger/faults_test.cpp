@@ -146,29 +146,6 @@ TEST_F(Faulty, ABacklogThatIsFullRefusesAndSaysLaterHowMuchWasLost) {
   EXPECT_NE(all.find("\"ledger.dropped\""), std::string::npos);
 }
 
-// As those of a container that floods while the disk is full.
-TEST(Queue, KeepsAFewPayloadsAndOfTheRestTheHash) {
-  Queue queue;
-  const std::string payload(1U << 20, 'x');
-  constexpr std::size_t kPushed = 64;
-  for (std::size_t i = 0; i < kPushed; ++i) {
-    Submission submission{.durability = Durability::buffered};
-    submission.entries.emplace_back().unhashed_payload = payload;
-    ASSERT_TRUE(queue.push(std::move(submission)));
-  }
-  const Queue::Batch batch = queue.take({});
-  ASSERT_EQ(batch.submissions.size(), kPushed);
-  std::size_t kept = 0;
-  for (const Submission& each : batch.submissions) {
-    const Entry& entry = each.entries.front();
-    kept += entry.unhashed_payload.size();
-    if (!entry.unhashed_payload.empty()) continue;
-    EXPECT_EQ(entry.payload_bytes, payload.size());
-    EXPECT_EQ(entry.payload_sha256, wire::sha256(as_bytes(payload)));
-  }
-  EXPECT_EQ(kept, kMaxPayloadBytes);
-}
-
 TEST_F(Faulty, AQueryWorksWhileTheDiskCannotBeWritten) {
   ASSERT_TRUE(commit(entry("first")));
   faults_.on_write = SQLITE_FULL;
