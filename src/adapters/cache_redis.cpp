@@ -24,6 +24,7 @@ std::string escape_glob(const std::string& text) {
 template <typename... Word>
 std::vector<std::string> words(Word&&... each) {
   std::vector<std::string> all;
+  all.reserve(sizeof...(each));
   (all.emplace_back(std::forward<Word>(each)), ...);
   return all;
 }
