@@ -306,8 +306,6 @@ Error with_remedy(Error error, const sandbox::Spec& spec) {
 }
 
 void run(Context& context, const RunArguments& arguments) {
-  sandbox::Ahead ahead;  // beside all that follows
-  ahead.begin(true);
   auto prepared = prepare(context, arguments);
   if (!prepared) {
     report(context, prepared.error());
@@ -326,7 +324,6 @@ void run(Context& context, const RunArguments& arguments) {
   };
   sandbox::ForegroundOptions options;
   options.launch.wants_pid_namespace = adoption.is_wanted();
-  options.launch.ahead = &ahead;
   options.on_started = [&](const sandbox::Running& running) {
     egress.take(running.proxy_listener());
     adoption.started(running);

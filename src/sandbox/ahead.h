@@ -1,6 +1,6 @@
 // What every sandbox has, whatever its plan says: its namespaces, a root with its /dev, no capability to gain. Made by
-// a helper on another core while its maker still reads profiles and searches the workspace; and then the helper forks
-// pid 1. Internal to launch(), except that a caller who knows that it will launch something may begin earlier.
+// a helper on another core while launch() searches the workspace and makes the plan; and then the helper forks pid 1.
+// Internal to the module.
 //
 // The helper runs on its maker's memory, which is how the plan reaches pid 1; so it neither allocates nor locks nor
 // touches errno.
@@ -25,8 +25,8 @@ class Ahead {
   Ahead& operator=(const Ahead&) = delete;
   ~Ahead() { give_up(); }
 
-  // With a listener for the proxy, which the launch may leave unused. Does nothing where the memory cannot be shared:
-  // a process that is not dumpable holds what others must not see, even for a moment.
+  // Does nothing where the memory cannot be shared: a process that is not dumpable holds what others must not see, even
+  // for a moment.
   void begin(bool has_proxy, const Faults& faults = {});
   bool has_begun() const { return helper_ > 0; }
   void give_up();  // takes back what was begun and is not used

@@ -21,6 +21,7 @@
 #include <optional>
 
 #include "os/paths.h"
+#include "sandbox/ahead.h"
 #include "sandbox/covers.h"
 #include "sandbox/git_files.h"
 #include "sandbox/job.h"
@@ -326,13 +327,9 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
   if (!options.machine.has_user_namespaces && !spec.allow_weak) {
     return not_accepted(options.machine, "user namespaces are not available");
   }
-  Ahead own;
-  Ahead& ahead = options.ahead != nullptr ? *options.ahead : own;
-  if (options.machine.has_user_namespaces) ahead.begin(spec.has_proxy, options.faults);
   auto state = std::make_unique<Running::State>();
-  // Before all that it may hold, such as the placeholder, is taken down.
-  const auto end_helpers = [](Ahead* used) { used->give_up(); };
-  const std::unique_ptr<Ahead, decltype(end_helpers)> guard(&ahead, end_helpers);
+  Ahead ahead;  // ends before all that it may hold, such as the placeholder, is taken down
+  if (options.machine.has_user_namespaces) ahead.begin(spec.has_proxy, options.faults);
   look_at_others(spec, state->missed, state->beside);
   TRY(state->plan, make_plan(spec, options.machine));
   Plan& plan = state->plan;
@@ -394,7 +391,6 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
     const std::optional<Notice> network = state->receive();
     if (!network) return ended();
     if (network->kind == Notice::Kind::failed) return fail(*network);
-    if (!spec.has_proxy) state->proxy_listener.reset();
   }
   state->let_go_on();
   const std::optional<Notice> first = state->receive();

@@ -15,7 +15,6 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "os/cgroup.h"
-#include "sandbox/ahead.h"
 #include "sandbox/child.h"
 #include "sandbox/exit_scan.h"
 #include "sandbox/plan.h"
@@ -34,7 +33,6 @@ struct LaunchOptions {
   bool wants_pid_namespace = false;  // for comparing peers of the container's door
   Machine machine = Machine::probe();
   const os::CgroupParent* cgroups = nullptr;  // null: looked up, which costs two reads of /proc
-  Ahead* ahead = nullptr;                     // what the caller has begun; null: launch() begins
   Faults faults;
   WorkerEntry worker = nullptr;  // what start_worker() runs
 };

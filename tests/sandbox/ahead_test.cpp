@@ -8,6 +8,7 @@
 
 #include "base/sanitized.h"
 #include "fixture.h"
+#include "sandbox/ahead.h"
 
 namespace sallyport::sandbox {
 namespace {
@@ -43,20 +44,6 @@ TEST_P(MadeAhead, LeavesNothingWhenNobodyUsesIt) {
       if (ahead.has_begun() == kIsSanitized) return false;
     }
     return open_descriptors() == before && has_no_child();
-  });
-}
-
-TEST_P(MadeAhead, IsUsedByTheLaunchThatItWasBegunFor) {
-  in_a_process([&] {
-    Ahead ahead;
-    ahead.begin(true);
-    Spec waiting = spec();
-    LaunchOptions options;
-    options.ahead = &ahead;
-    auto running = launch(waiting, options);
-    if (!running || ahead.has_begun()) return false;
-    running->kill();
-    return has_no_child();
   });
 }
 
