@@ -138,6 +138,7 @@ void Ahead::help() {
   if (shares_memory_) {
     char* stack = stack_ + kGuardBytes + kNetworkStackBytes;
     shared_->network = ::clone(&Ahead::run_network, stack, CLONE_VM | CLONE_PARENT | SIGCHLD, this);
+    // The one call here whose failure errno has, and with it the maker: what that plans comes to nothing anyway.
     if (shared_->network < 0) reporter.fail(Step::more_namespaces, EAGAIN);
   } else {
     const long network = fork_with(CLONE_PARENT, 0);
