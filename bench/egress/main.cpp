@@ -93,7 +93,8 @@ class Inside {
   explicit Inside(int clients) {
     std::thread([&] {
       int listener = -1;
-      if (!sandbox::make_network(&listener)) die("cannot make a network");
+      const bool is_made = ::unshare(CLONE_NEWNET) == 0 && sandbox::set_up_network(&listener).is_ok();
+      if (!is_made) die("cannot make a network");
       listener_ = UniqueFd(listener);
       while (clients-- > 0) sockets_.push_back(::make_socket());
     }).join();

@@ -1,6 +1,7 @@
 #include "sandbox/child.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -22,12 +23,14 @@ void join_cgroups(const ChildContext& context, const Reporter& reporter) {
   }
 }
 
-// Leaves 0, 1, 2 and the control socket; whatever else the launching process had open is closed
-// before anything is built, also what it forgot to mark close-on-exec.
-void arrange_descriptors(const ChildContext& context, Reporter& reporter) {
+// Leaves 0, 1, 2, the control socket and the root, which it returns; whatever else the launching process had open is
+// closed before anything of the plan is built, also what it forgot to mark close-on-exec.
+int arrange_descriptors(const ChildContext& context, const Base* base, Reporter& reporter) {
   const int control = ::fcntl(context.control, F_DUPFD_CLOEXEC, kAboveOurs);
   reporter.must(Step::descriptors, control);
   reporter.moved_to(control);
+  const int root = base == nullptr ? -1 : ::fcntl(base->root, F_DUPFD_CLOEXEC, kAboveOurs);
+  if (base != nullptr) reporter.must(Step::descriptors, root);
   int wanted[3];
   for (int i = 0; i < 3; ++i) {
     wanted[i] = context.stdio[i] == i  ? i
@@ -40,15 +43,11 @@ void arrange_descriptors(const ChildContext& context, Reporter& reporter) {
   }
   reporter.must(Step::descriptors, ::dup3(control, kControlFd, O_CLOEXEC));
   reporter.moved_to(kControlFd);
-  reporter.must(Step::descriptors, ::close_range(kControlFd + 1, ~0U, 0));
-}
-
-void map_user(const Plan& plan, const Reporter& reporter) {
-  // A launcher that is not dumpable would leave these files to the host's root.
-  ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-  reporter.must(Step::uid_map, write_whole(AT_FDCWD, "/proc/self/setgroups", "deny"));
-  reporter.must(Step::uid_map, write_whole(AT_FDCWD, "/proc/self/gid_map", plan.gid_map.c_str()));
-  reporter.must(Step::uid_map, write_whole(AT_FDCWD, "/proc/self/uid_map", plan.uid_map.c_str()));
+  constexpr int kRootFd = kControlFd + 1;
+  if (base != nullptr) reporter.must(Step::descriptors, ::dup3(root, kRootFd, O_CLOEXEC));
+  const unsigned first_other = base != nullptr ? kRootFd + 1 : kRootFd;
+  reporter.must(Step::descriptors, ::close_range(first_other, ~0U, 0));
+  return kRootFd;
 }
 
 // /proc/1/cmdline is open to everyone inside, and pid 1's is a copy of the launching command line:
@@ -83,23 +82,43 @@ void take_handover(std::uint32_t wanted, InitContext& init, const Reporter& repo
   }
 }
 
-// The maker writes down what is to be done should it be killed, beside all of the above. One that was killed first has
-// closed the socket.
-void await_go() {
+// The maker writes down what is to be done should it be killed, and has the network made, beside all of the above. One
+// that was killed first has closed the socket. Returns the namespace of the network, or -1.
+int await_go() {
   Request request{};
+  iovec data{&request, sizeof(request)};
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = sizeof(space);
   ssize_t length = 0;
   do {
-    length = ::recv(kControlFd, &request, sizeof(request), 0);
+    length = ::recvmsg(kControlFd, &message, MSG_CMSG_CLOEXEC);
   } while (length < 0 && errno == EINTR);
   if (length != sizeof(request) || request.kind != Request::Kind::go) ::_exit(127);
+  int network = -1;
+  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if (header != nullptr && header->cmsg_type == SCM_RIGHTS) std::memcpy(&network, CMSG_DATA(header), sizeof(network));
+  return network;
+}
+
+void enter_network(int network, const Reporter& reporter) {
+  reporter.must(Step::more_namespaces, ::setns(network, CLONE_NEWNET));
+  ::close(network);
 }
 
 }  // namespace
 
-long Reporter::must(Step step, long result, std::size_t index) const {
+long Reporter::must(Step step, Answer answer, std::size_t index) const {
   if (is_injected(step)) fail(step, faults_.error, index);
-  if (result < 0) fail(step, errno, index);
-  return result;
+  if (!answer.is_ok()) fail(step, static_cast<int>(-answer.value), index);
+  return answer.value;
+}
+
+long Reporter::must(Step step, long result, std::size_t index) const {
+  return must(step, Answer{result < 0 ? -long{errno} : result}, index);
 }
 
 void Reporter::fail(Step step, int error, std::size_t index) const {
@@ -109,37 +128,46 @@ void Reporter::fail(Step step, int error, std::size_t index) const {
   notice.value = error;
   notice.index = static_cast<std::uint32_t>(index);
   // If nobody hears it, the exit below says the same.
-  (void)::send(control_, &notice, sizeof(notice), MSG_NOSIGNAL);
+  raw_call(SYS_sendto, control_, &notice, sizeof(notice), MSG_NOSIGNAL, nullptr, 0);
   ::_exit(127);
 }
 
-long write_whole(int directory, const char* path, const char* text) {
-  const int file = ::openat(directory, path, O_WRONLY | O_CLOEXEC);
-  if (file < 0) return -1;
-  const auto length = static_cast<ssize_t>(std::strlen(text));
-  const ssize_t written = ::write(file, text, static_cast<std::size_t>(length));
-  const int error = errno;
-  ::close(file);
-  errno = error;
-  return written == length ? 0 : -1;
+UserMap UserMap::to_itself() {
+  const auto line = [](unsigned id) { return std::to_string(id) + " " + std::to_string(id) + " 1"; };
+  return {line(::geteuid()), line(::getegid())};
 }
 
-void run_child(const ChildContext& context) {
+Answer write_whole(int directory, const char* path, const char* text) {
+  const Answer file = raw_call(SYS_openat, directory, path, O_WRONLY | O_CLOEXEC, 0);
+  if (!file.is_ok()) return file;
+  const std::size_t length = std::strlen(text);
+  const Answer written = raw_call(SYS_write, file.value, text, length);
+  raw_call(SYS_close, file.value);
+  if (!written.is_ok()) return written;
+  return {written.value == static_cast<long>(length) ? 0 : -EIO};
+}
+
+void map_user(const UserMap& map, const Reporter& reporter) {
+  // A launcher that is not dumpable would leave these files to the host's root; then this memory is not shared with it.
+  raw_call(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);
+  reporter.must(Step::uid_map, write_whole(AT_FDCWD, "/proc/self/setgroups", "deny"));
+  reporter.must(Step::uid_map, write_whole(AT_FDCWD, "/proc/self/gid_map", map.group.c_str()));
+  reporter.must(Step::uid_map, write_whole(AT_FDCWD, "/proc/self/uid_map", map.user.c_str()));
+}
+
+void run_child(const ChildContext& context, const Base* base) {
   const Plan& plan = *context.plan;
   Reporter reporter(context.control, context.faults);
   sigset_t all;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
   join_cgroups(context, reporter);
-  arrange_descriptors(context, reporter);
+  const int root = arrange_descriptors(context, base, reporter);
 
   InitContext init{&plan, &reporter, context.terminal, 0, {}, context.worker};
-  Helper helper(reporter, plan.has_proxy);
   if (!plan.is_weak) {
-    helper.start();
-    map_user(plan, reporter);
     if (context.cgroup_count > 0) reporter.must(Step::join_cgroup, ::unshare(CLONE_NEWCGROUP));
-    build_root(plan, reporter, helper);
+    build_root(plan, root, reporter);
     reporter.must(Step::hostname, ::sethostname(plan.hostname.c_str(), plan.hostname.size()));
     hide_command_line(plan);
     ::prctl(PR_SET_NAME, "sallyport-init", 0, 0, 0);
@@ -149,10 +177,9 @@ void run_child(const ChildContext& context) {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   }
   bound_rights(plan, reporter);
-  if (!plan.is_weak) helper.detach_host();
   apply_landlock(plan, reporter);
-  const int proxy = plan.is_weak ? -1 : helper.finish();
-  if (proxy >= 0) hand(proxy, kProxyListener, init);
+  const int network = await_go();
+  if (!plan.is_weak) enter_network(network, reporter);
   // Opaque before anything foreign runs: pid 1 is a copy of the launching process's memory.
   reporter.must(Step::capabilities, ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));
   drop_capabilities(reporter);
@@ -162,7 +189,6 @@ void run_child(const ChildContext& context) {
   if (listener >= 0) {
     hand(listener, kViolations, init);
   }
-  if (context.waits_to_go) await_go();
   reporter.must(Step::ready, 0);
   run_init(init);
 }

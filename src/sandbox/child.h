@@ -1,13 +1,15 @@
 // The new process from clone to pid 1: builds the walls, then runs init. Internal to the module.
 //
-// Nothing here allocates, locks or throws: the process is a copy of one that may have been anywhere.
+// Nothing here allocates, locks or throws: the process is a copy of one that may have been anywhere. Nor does what the
+// helper of ahead.h calls touch errno.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+#include <string>
 
 #include "sandbox/control.h"
 #include "sandbox/plan.h"
+#include "sandbox/raw_call.h"
 #include "sandbox/steps.h"
 
 namespace sallyport::sandbox {
@@ -33,12 +35,23 @@ struct ChildContext {
   std::uint32_t cgroup_count;
   TerminalMode terminal;
   std::uint32_t wanted_handover;
-  bool waits_to_go;  // for Request::Kind::go, before anything foreign runs
   Faults faults;
   WorkerEntry worker;
 };
 
-[[noreturn]] void run_child(const ChildContext& context);
+// The lines of uid_map and gid_map.
+struct UserMap {
+  std::string user, group;
+  static UserMap to_itself();
+};
+
+// What was made before there was a plan: see ahead.h.
+struct Base {
+  int root = -1;  // of the new mount namespace, attached, with its /dev
+};
+
+// A weak sandbox has no base.
+[[noreturn]] void run_child(const ChildContext& context, const Base* base);
 
 // Ends the launch with a report if the result is an error or the step is to fail; else passes it on.
 class Reporter {
@@ -47,7 +60,8 @@ class Reporter {
   void moved_to(int control) { control_ = control; }
   int control() const { return control_; }
 
-  long must(Step step, long result, std::size_t index = 0) const;
+  long must(Step step, long result, std::size_t index = 0) const;  // as errno says
+  long must(Step step, Answer answer, std::size_t index = 0) const;
   [[noreturn]] void fail(Step step, int error, std::size_t index = 0) const;
   bool is_injected(Step step) const { return faults_.fail_at == step; }
   int injected_error() const { return faults_.error; }
@@ -57,46 +71,20 @@ class Reporter {
   const Faults& faults_;
 };
 
-// helper.cpp: a process on another core, beside the one that builds its root and bounds its rights. It makes the
-// namespace of the network, which takes the kernel about as long as all mounts together, and that of IPC, and then
-// detaches the host's root, for which the kernel waits for every core. finish() waits for its end and joins both, which
-// takes a capability.
-class Helper {
- public:
-  Helper(const Reporter& reporter, bool has_proxy) : reporter_(reporter), has_proxy_(has_proxy) {}
-  void start();
-  void root_is_changed();  // the host's root lies on top of the new one
-  void detach_host();      // unless the helper has begun to; not inside a Landlock domain, which forbids it
-  int finish();            // the listener for the proxy, or -1
+void map_user(const UserMap& map, const Reporter& reporter);
 
- private:
-  static int run(void* self);
-  void make_network();
+// All of a short text in one go, as the files of /proc want it.
+Answer write_whole(int directory, const char* path, const char* text);
 
-  const Reporter& reporter_;
-  bool has_proxy_;
-  int helper_ = -1;
-  std::atomic<std::uint32_t> is_root_changed_ = 0;
-  std::atomic<bool> is_host_taken_ = false;
-  // Written by the helper, which shares this memory.
-  bool has_namespaces_ = false;
-  int listener_ = -1;
-  int network_ = -1;
-  int ipc_ = -1;
-  bool is_host_detached_ = false;
-  int error_ = 0;
-  alignas(16) char stack_[16 * 1024];
-};
-
-// All of a short text in one go, as the files of /proc want it. As write(2) answers, 0 for success.
-long write_whole(int directory, const char* path, const char* text);
-
-// mount_tree.cpp: the new root, up to and including the change of root and the covers; the helper detaches the host's.
-void build_root(const Plan& plan, const Reporter& reporter, Helper& helper);
+// mount_tree.cpp: the new root; then all of it, up to and including the change of root, from where nothing leads to the
+// host's any more, and the covers.
+int make_root(const Reporter& reporter);
+void build_root(const Plan& plan, int root, const Reporter& reporter);
 // Whether all of them are still where they belong: what happens later is told by mountinfo, once that is open.
 void check_covers(const Plan& plan, const Reporter& reporter);
-// confine.cpp: limits, no_new_privs, what exec could give; then Landlock; then the capabilities themselves; then
+// confine.cpp: what exec could give; limits, no_new_privs; then Landlock; then the capabilities themselves; then
 // seccomp, which returns the listener or -1.
+void bound_capabilities(const Reporter& reporter);
 void bound_rights(const Plan& plan, const Reporter& reporter);
 void apply_landlock(const Plan& plan, const Reporter& reporter);
 void drop_capabilities(const Reporter& reporter);

@@ -22,21 +22,21 @@ namespace {
 
 namespace landlock = os::landlock;
 
-// What exec could give: nothing.
-void bound_capabilities(const Plan& plan, const Reporter& reporter) {
-  if (!plan.is_weak) {
-    // Locked: user id 0 of this namespace is a user like any other, also across exec.
-    constexpr unsigned long kNoRoot = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
-                                      SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
-                                      SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
-    reporter.must(Step::capabilities, ::prctl(PR_SET_SECUREBITS, kNoRoot, 0, 0, 0));
-  }
-  // Ends at EINVAL, past the last one; without namespaces an ordinary user gets EPERM at the first,
-  // and no_new_privs alone keeps capabilities away.
-  for (unsigned long capability = 0; ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0;) ++capability;
+// Ends at EINVAL, past the last one.
+void empty_bounding_set() {
+  for (int capability = 0; raw_call(SYS_prctl, PR_CAPBSET_DROP, capability, 0, 0, 0).is_ok();) ++capability;
 }
 
 }  // namespace
+
+void bound_capabilities(const Reporter& reporter) {
+  // Locked: user id 0 of this namespace is a user like any other, also across exec.
+  constexpr unsigned long kNoRoot = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
+                                    SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
+                                    SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+  reporter.must(Step::capabilities, raw_call(SYS_prctl, PR_SET_SECUREBITS, kNoRoot, 0, 0, 0));
+  empty_bounding_set();
+}
 
 long load_filter(Filter wanted, unsigned flags) {
   const auto program = filter_program(wanted);
@@ -55,7 +55,8 @@ void bound_rights(const Plan& plan, const Reporter& reporter) {
   descriptors.rlim_cur = descriptors.rlim_max;
   reporter.must(Step::limits, ::setrlimit(RLIMIT_NOFILE, &descriptors));
   reporter.must(Step::no_new_privileges, ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-  bound_capabilities(plan, reporter);
+  // An ordinary user gets EPERM at the first, and no_new_privs alone keeps capabilities away.
+  if (plan.is_weak) empty_bounding_set();
 }
 
 void apply_landlock(const Plan& plan, const Reporter& reporter) {

@@ -14,6 +14,7 @@ namespace sallyport::sandbox {
 struct Notice {
   enum class Kind : std::uint32_t {
     failed,       // value: errno; step and index say where. The launch is over, or the job if job > 0
+    network,      // its namespace is made, and comes along. Once, before anything else that is not a failure
     started,      // job runs; the first one carries the descriptors named by Handover
     exited,       // value: wait status
     stopped,      // value: the signal that stopped it
@@ -37,14 +38,15 @@ enum Handover : std::uint32_t {
   kMountInfo = 8,
   kViolations = 16,
   kProxyListener = 32,
+  kNetworkNamespace = 64,
 };
-constexpr std::size_t kMaxHandover = 6;
+constexpr std::size_t kMaxHandover = 5;  // at once
 
 // To pid 1. Kind::exec is followed by its strings, each with its NUL: directory, arguments,
 // environment; and carries the descriptors that become 0, 1, 2, ... of the command. Kind::worker carries
 // one: the worker's socket. Kind::stop stops all that runs, which Notice::Kind::stopped says, and Kind::resume lets it
-// go on; the first command has its terminal again then. Kind::go comes first and once, where pid 1 was told to wait for
-// it.
+// go on; the first command has its terminal again then. Kind::go comes first and once, with the namespace of the
+// network if there is one: pid 1 waits for it before anything foreign runs.
 struct Request {
   enum class Kind : std::uint32_t { exec, signal, stop, resume, worker, go };
   Kind kind;

@@ -143,7 +143,7 @@ class Init {
                          plan_.is_traced,
                          plan_.limits,
                          plan_.is_weak ? next_mark() : 0};
-    JobFailure failure;
+    Failure failure;
     const pid_t pid = start_job(start, *context_.reporter, failure);
     if (pid < 0) context_.reporter->fail(failure.step, failure.error);
     // Not before: a command that shares a terminal is in our maker's group. With that we are not to be stopped.
@@ -437,7 +437,7 @@ class Init {
                          false,
                          plan_.limits,
                          next_mark()};
-    JobFailure failure;
+    Failure failure;
     const pid_t pid = start_job(start, *context_.reporter, failure);
     if (pid < 0) return refuse(request, failure.step, failure.error);
     *place = {request.job, pid, TerminalMode::detached, false, start.mark};

@@ -109,7 +109,7 @@ void await_exec(pid_t pid) {
 // `told` closes at exec; before that the reason for giving up goes through it.
 [[noreturn]] void become(const JobStart& start, const Reporter& reporter, int told) {
   const auto give_up = [&](Step step, int error) {
-    const JobFailure failure{step, error};
+    const Failure failure{step, error};
     [[maybe_unused]] const ssize_t written = ::write(told, &failure, sizeof(failure));
     ::_exit(127);
   };
@@ -181,7 +181,7 @@ bool await_end_of(int told, pid_t pid) {
 
 }  // namespace
 
-pid_t start_job(const JobStart& start, const Reporter& reporter, JobFailure& failure) {
+pid_t start_job(const JobStart& start, const Reporter& reporter, Failure& failure) {
   failure = {};
   int low[2];
   if (::pipe2(low, O_CLOEXEC) != 0) {

@@ -31,14 +31,9 @@ struct JobStart {
   std::uint64_t mark = 0;                          // what it and all that comes of it carry; 0: none
 };
 
-struct JobFailure {
-  Step step = Step::none;
-  int error = 0;
-};
-
 // Returns the pid once the command has been executed, or -1 with the reason. The command inherits
 // every confinement of pid 1: nothing is applied a second time.
-pid_t start_job(const JobStart& start, const Reporter& reporter, JobFailure& failure);
+pid_t start_job(const JobStart& start, const Reporter& reporter, Failure& failure);
 
 // A mark is a limit that the kernel passes on to every new process and no longer uses for anything itself: that on file
 // locks. Raising it needs a capability, and a filter keeps commands from lowering it (filter_rules.h), so that neither

@@ -21,6 +21,7 @@
 #include <optional>
 
 #include "os/paths.h"
+#include "sandbox/ahead.h"
 #include "sandbox/covers.h"
 #include "sandbox/git_files.h"
 #include "sandbox/job.h"
@@ -30,16 +31,28 @@
 namespace sallyport::sandbox {
 namespace {
 
-// The namespaces of the network and of IPC follow in the child, which makes them beside its other work.
-constexpr std::uint64_t kNamespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWUTS;
-
-// As fork: returns twice.
-long clone_process(std::uint64_t flags, int* pidfd) {
+// Pid 1 of a sandbox without namespaces.
+Ahead::Made make_weak(ChildContext& context) {
+  Ahead::Made made;
+  if (context.faults.fail_at == Step::clone) {
+    made.failed = {Step::clone, context.faults.error};
+    return made;
+  }
+  std::array<int, 2> pair{-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()) != 0) {
+    made.failed = {Step::socket, errno};
+    return made;
+  }
+  made.control = UniqueFd(pair[0]);
+  const UniqueFd far_end(pair[1]);
+  context.control = far_end.get();
   clone_args arguments{};
-  arguments.flags = flags | CLONE_PIDFD | CLONE_CLEAR_SIGHAND;
-  arguments.pidfd = reinterpret_cast<std::uint64_t>(pidfd);
+  arguments.flags = CLONE_CLEAR_SIGHAND;
   arguments.exit_signal = SIGCHLD;
-  return ::syscall(SYS_clone3, &arguments, sizeof(arguments));
+  made.pid = static_cast<pid_t>(::syscall(SYS_clone3, &arguments, sizeof(arguments)));
+  if (made.pid == 0) run_child(context, nullptr);
+  if (made.pid < 0) made.failed = {Step::clone, errno};
+  return made;
 }
 
 std::string item_name(const Plan& plan, Step step, std::uint32_t index) {
@@ -82,11 +95,45 @@ bool is_refusal_of_namespaces(int error) {
   return error == EPERM || error == ENOSPC || error == EUSERS || error == EINVAL;
 }
 
+Error no_socket(int error) { return Error::from_errno("cannot make the control socket", error); }
+
 Error not_accepted(const Machine& machine, const std::string& why) {
   return Error::make(Code::unavailable,
                      why + "; a weak sandbox (--allow-weak) was not accepted, in which would be lost: " +
                          joined(weak_losses(machine)));
 }
+
+constexpr int kAnswerMs = 100;
+
+// One sandbox whose pid 1 does not read must not keep its maker from all the others.
+Status send_to_init(int control, const std::string& bytes, const std::vector<int>& fds = {}) {
+  iovec data{const_cast<char*>(bytes.data()), bytes.size()};  // NOLINT(*-const-cast): only read
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int) * kMaxPassedFds)];
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  if (!fds.empty()) {
+    message.msg_control = space;
+    message.msg_controllen = CMSG_SPACE(sizeof(int) * fds.size());
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
+    std::memcpy(CMSG_DATA(header), fds.data(), sizeof(int) * fds.size());
+  }
+  constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
+  ssize_t sent = ::sendmsg(control, &message, kFlags);
+  if (sent < 0 && errno == EAGAIN) {
+    pollfd writable{control, POLLOUT, 0};
+    ::poll(&writable, 1, kAnswerMs);
+    sent = ::sendmsg(control, &message, kFlags);
+  }
+  if (sent >= 0) return ok();
+  if (errno == EAGAIN) return Error::make(Code::unavailable, "the sandbox does not answer; try again, or stop it");
+  return Error::from_errno("cannot reach the sandbox", errno);
+}
+
+std::string bytes_of(const Request& request) { return {reinterpret_cast<const char*>(&request), sizeof(request)}; }
 
 }  // namespace
 
@@ -94,7 +141,8 @@ struct Running::State {
   Plan plan;
   Protections protections;
   os::Cgroup cgroup;
-  UniqueFd control, pidfd, violations, mount_info, user_namespace, mount_namespace, pid_namespace, proxy_listener;
+  UniqueFd control, pidfd, violations, mount_info, user_namespace, mount_namespace, pid_namespace, proxy_listener,
+      network_namespace;  // the last one until pid 1 has it
   ScanRecord record;
   std::vector<MissedScan> missed;
   std::vector<Beside> beside;
@@ -135,9 +183,13 @@ struct Running::State {
   void write_record(const Spec& spec) {
     auto written = ScanRecord::write(spec.scan_records, spec.name, pid, plan.findings, beside);
     if (written) record = std::move(*written);
-    const Request go{Request::Kind::go, 0, 0, 0, 0};
-    // One that has ended has said why.
-    (void)::send(control.get(), &go, sizeof(go), MSG_NOSIGNAL);
+  }
+  // One that has ended has said why.
+  void let_go_on() {
+    std::vector<int> network;
+    if (network_namespace) network.push_back(network_namespace.get());
+    (void)send_to_init(control.get(), bytes_of({Request::Kind::go, 0, 0, 0, 0}), network);
+    network_namespace.reset();
   }
 
   std::optional<Notice> receive() {
@@ -170,9 +222,13 @@ struct Running::State {
       Handover bit;
       UniqueFd& fd;
     };
-    const Place places[] = {{kUserNamespace, user_namespace}, {kMountNamespace, mount_namespace},
-                            {kPidNamespace, pid_namespace},   {kMountInfo, mount_info},
-                            {kProxyListener, proxy_listener}, {kViolations, violations}};
+    const Place places[] = {{kUserNamespace, user_namespace},
+                            {kMountNamespace, mount_namespace},
+                            {kPidNamespace, pid_namespace},
+                            {kMountInfo, mount_info},
+                            {kViolations, violations},
+                            {kProxyListener, proxy_listener},
+                            {kNetworkNamespace, network_namespace}};
     std::size_t next = 0;
     for (const Place& place : places) {
       if ((bits & place.bit) != 0 && next < count) place.fd = UniqueFd(fds[next++]);
@@ -266,11 +322,14 @@ Result<Running> launch(const Spec& spec, const LaunchOptions& options) {
 
 Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, std::string& moved) {
   if (options.faults.fail_at == Step::plan) return Error::from_errno("cannot plan the sandbox", options.faults.error);
+  if (options.faults.fail_at == Step::socket) return no_socket(options.faults.error);
   TRY(check_streams(options));
-  auto state = std::make_unique<Running::State>();
   if (!options.machine.has_user_namespaces && !spec.allow_weak) {
     return not_accepted(options.machine, "user namespaces are not available");
   }
+  auto state = std::make_unique<Running::State>();
+  Ahead ahead;  // ends before all that it may hold, such as the placeholder, is taken down
+  if (options.machine.has_user_namespaces) ahead.begin(spec.has_proxy, options.faults);
   look_at_others(spec, state->missed, state->beside);
   TRY(state->plan, make_plan(spec, options.machine));
   Plan& plan = state->plan;
@@ -283,39 +342,20 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
   if (needs_cgroup(spec.limits, plan)) TRY(make_cgroup(spec, options, state->cgroup));
   if (state->cgroup.in_force().memory_bytes == 0 && !plan.is_weak) plan.supervised_memory = spec.limits.memory_bytes;
 
-  const bool is_recorded = plan.findings.needs_scan && !spec.scan_records.empty();
-  std::array<int, 2> pair{-1, -1};
-  if (options.faults.fail_at == Step::socket)
-    return Error::from_errno("cannot make the control socket", options.faults.error);
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()) != 0) {
-    return Error::from_errno("cannot make the control socket", errno);
-  }
-  state->control = UniqueFd(pair[0]);
-  UniqueFd far_end(pair[1]);
-
   ChildContext context{&plan,
-                       far_end.get(),
+                       -1,
                        {options.stdio[0], options.stdio[1], options.stdio[2]},
                        state->cgroup.join_fds().data(),
                        static_cast<std::uint32_t>(state->cgroup.join_fds().size()),
                        options.terminal,
                        0,
-                       is_recorded,
                        options.faults,
                        options.worker};
   if (options.wants_pid_namespace) context.wanted_handover |= kPidNamespace;
   if (!plan.covers.empty()) context.wanted_handover |= kUserNamespace | kMountNamespace | kMountInfo;
-  // With a version 1 group the namespace of groups is entered after joining, or it would show the join.
-  const std::uint64_t flags =
-      plan.is_weak ? 0 : kNamespaces | (context.cgroup_count == 0 ? std::uint64_t{CLONE_NEWCGROUP} : 0);
-  int pidfd = -1;
-  long pid = -1;
-  if (options.faults.fail_at == Step::clone) {
-    errno = options.faults.error;
-  } else {
-    pid = clone_process(flags, &pidfd);
-  }
-  if (pid == 0) run_child(context);
+  if (context.cgroup_count > 0) ahead.give_up();  // it does not have what joins the group
+  Ahead::Made made = plan.is_weak ? make_weak(context) : ahead.make(context);
+  if (made.failed.step == Step::socket) return no_socket(made.failed.error);
   const auto do_without = [&](const std::string& what, int error) -> Result<Running> {
     if (!spec.allow_weak || options.faults.fail_at == Step::clone) {
       return not_accepted(options.machine,
@@ -323,32 +363,39 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
     }
     LaunchOptions weak = options;
     weak.machine.has_user_namespaces = false;
+    ahead.give_up();
     state.reset();
     return start(spec, weak, moved);
   };
-  if (pid < 0) {
-    const int error = errno;
-    if (is_refusal_of_namespaces(error) && !plan.is_weak) return do_without("user namespaces", error);
-    Error failed = Error::from_errno("cannot start the sandbox: " + std::string(to_string(Step::clone)), error);
-    failed.code = Code::unavailable;
-    return failed;
-  }
-  state->pid = static_cast<pid_t>(pid);
-  state->pidfd = UniqueFd(pidfd);
-  far_end.reset();
-  if (is_recorded) state->write_record(spec);
-
-  const std::optional<Notice> first = state->receive();
-  if (!first) return Error::make(Code::unavailable, "the sandbox ended while it was being built");
-  if (first->kind == Notice::Kind::failed) {
-    if (first->step == Step::more_namespaces && is_refusal_of_namespaces(first->value)) {
-      return do_without("namespaces of network and IPC", first->value);
+  const auto fail = [&](const Notice& notice) -> Result<Running> {
+    if (!plan.is_weak && is_refusal_of_namespaces(notice.value)) {
+      if (notice.step == Step::clone) return do_without("user namespaces", notice.value);
+      if (notice.step == Step::more_namespaces) return do_without("namespaces of network and IPC", notice.value);
     }
-    const bool is_cover = first->step == Step::pin || first->step == Step::mask;
-    if (!is_cover || !is_change(first->value)) return launch_error(plan, *first);
-    moved = item_name(plan, first->step, first->index);
+    const bool is_cover = notice.step == Step::pin || notice.step == Step::mask;
+    if (!is_cover || !is_change(notice.value)) return launch_error(plan, notice);
+    moved = item_name(plan, notice.step, notice.index);
     return workspace_changes(moved);
+  };
+  if (made.failed.step != Step::none) {
+    return fail({Notice::Kind::failed, made.failed.step, 0, made.failed.error, 0, 0, 0});
   }
+  state->control = std::move(made.control);
+  state->pid = made.pid;
+  if (made.pid > 0) state->pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, made.pid, 0)));
+  const bool is_recorded = plan.findings.needs_scan && !spec.scan_records.empty();
+  if (is_recorded && made.pid > 0) state->write_record(spec);
+
+  const auto ended = [] { return Error::make(Code::unavailable, "the sandbox ended while it was being built"); };
+  if (!plan.is_weak) {
+    const std::optional<Notice> network = state->receive();
+    if (!network) return ended();
+    if (network->kind == Notice::Kind::failed) return fail(*network);
+  }
+  state->let_go_on();
+  const std::optional<Notice> first = state->receive();
+  if (!first) return ended();
+  if (first->kind == Notice::Kind::failed) return fail(*first);
   state->protections = describe(spec, plan, state->cgroup, options.machine);
   if (is_recorded && !state->record.is_written()) {
     state->protections.lost.emplace_back(
@@ -395,45 +442,11 @@ Event Running::next_event() {
       return {Event::Kind::over_memory, notice->job, notice->value};
     case Notice::Kind::went_on:
       return {Event::Kind::went_on};
+    case Notice::Kind::network:  // only before the start
+      break;
   }
   return {Event::Kind::ended};
 }
-
-namespace {
-
-constexpr int kAnswerMs = 100;
-
-// One sandbox whose pid 1 does not read must not keep its maker from all the others.
-Status send_to_init(int control, const std::string& bytes, const std::vector<int>& fds = {}) {
-  iovec data{const_cast<char*>(bytes.data()), bytes.size()};  // NOLINT(*-const-cast): only read
-  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int) * kMaxPassedFds)];
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  if (!fds.empty()) {
-    message.msg_control = space;
-    message.msg_controllen = CMSG_SPACE(sizeof(int) * fds.size());
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
-    std::memcpy(CMSG_DATA(header), fds.data(), sizeof(int) * fds.size());
-  }
-  constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
-  ssize_t sent = ::sendmsg(control, &message, kFlags);
-  if (sent < 0 && errno == EAGAIN) {
-    pollfd writable{control, POLLOUT, 0};
-    ::poll(&writable, 1, kAnswerMs);
-    sent = ::sendmsg(control, &message, kFlags);
-  }
-  if (sent >= 0) return ok();
-  if (errno == EAGAIN) return Error::make(Code::unavailable, "the sandbox does not answer; try again, or stop it");
-  return Error::from_errno("cannot reach the sandbox", errno);
-}
-
-std::string bytes_of(const Request& request) { return {reinterpret_cast<const char*>(&request), sizeof(request)}; }
-
-}  // namespace
 
 Status Running::signal(int number, std::uint32_t job) {
   return send_to_init(state_->control.get(), bytes_of({Request::Kind::signal, job, number, 0, 0}));

@@ -21,23 +21,32 @@
 namespace sallyport::sandbox {
 namespace {
 
-int set_attributes(int tree, std::uint64_t attributes, bool is_recursive) {
-  if (attributes == 0) return 0;
+constexpr struct {
+  const char* name;
+  const char* text;
+} kDeviceLinks[] = {{"dev/fd", "/proc/self/fd"},
+                    {"dev/stdin", "/proc/self/fd/0"},
+                    {"dev/stdout", "/proc/self/fd/1"},
+                    {"dev/stderr", "/proc/self/fd/2"},
+                    {"dev/ptmx", "pts/ptmx"}};
+
+Answer set_attributes(int tree, std::uint64_t attributes, bool is_recursive) {
+  if (attributes == 0) return {};
   mount_attr change{};
   change.attr_set = attributes;
   const unsigned flags = AT_EMPTY_PATH | (is_recursive ? AT_RECURSIVE : 0U);
-  return ::mount_setattr(tree, "", flags, &change, sizeof(change));
+  return raw_call(SYS_mount_setattr, tree, "", flags, &change, sizeof(change));
 }
 
-int clone_tree(int from, const char* path, bool is_recursive) {
+Answer clone_tree(int from, const char* path, bool is_recursive) {
   const unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW |
                          (path[0] == '\0' ? AT_EMPTY_PATH : 0U) | (is_recursive ? AT_RECURSIVE : 0U);
-  return ::open_tree(from, path, flags);
+  return raw_call(SYS_open_tree, from, path, flags);
 }
 
-int attach(int tree, int at, const char* target) {
+Answer attach(int tree, int at, const char* target) {
   const unsigned flags = MOVE_MOUNT_F_EMPTY_PATH | (target[0] == '\0' ? MOVE_MOUNT_T_EMPTY_PATH : 0U);
-  return ::move_mount(tree, "", at, target, flags);
+  return raw_call(SYS_move_mount, tree, "", at, target, flags);
 }
 
 struct Option {
@@ -45,28 +54,33 @@ struct Option {
   const char* value;
 };
 
-int make_file_system(const char* type, std::initializer_list<Option> options, unsigned attributes) {
-  const int context = ::fsopen(type, FSOPEN_CLOEXEC);
-  if (context < 0) return -1;
-  bool is_set = true;
+// Sets them, and then has the kernel make the file system, or change it.
+Answer configure(int context, std::initializer_list<Option> options, fsconfig_command command) {
   for (const Option& option : options) {
-    is_set = is_set && ::fsconfig(context, FSCONFIG_SET_STRING, option.key, option.value, 0) == 0;
+    const Answer set = raw_call(SYS_fsconfig, context, FSCONFIG_SET_STRING, option.key, option.value, 0);
+    if (!set.is_ok()) return set;
   }
-  int made = -1;
-  if (is_set && ::fsconfig(context, FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) == 0) {
-    made = ::fsmount(context, FSMOUNT_CLOEXEC, attributes);
-  }
-  const int error = errno;
-  ::close(context);
-  errno = error;
+  return raw_call(SYS_fsconfig, context, command, nullptr, nullptr, 0);
+}
+
+Answer make_file_system(const char* type, std::initializer_list<Option> options, unsigned attributes) {
+  const Answer context = raw_call(SYS_fsopen, type, FSOPEN_CLOEXEC);
+  if (!context.is_ok()) return context;
+  Answer made = configure(static_cast<int>(context.value), options, FSCONFIG_CMD_CREATE);
+  if (made.is_ok()) made = raw_call(SYS_fsmount, context.value, FSMOUNT_CLOEXEC, attributes);
+  raw_call(SYS_close, context.value);
   return made;
 }
 
 // Files without content take memory too.
-int make_private(const Plan& plan, const char* mode, unsigned attributes) {
-  return make_file_system(
-      "tmpfs", {{"size", plan.scratch_size.c_str()}, {"nr_inodes", plan.scratch_files.c_str()}, {"mode", mode}},
-      attributes);
+Answer bound_size(const Plan& plan, int tmpfs) {
+  const Answer context = raw_call(SYS_fspick, tmpfs, "", FSPICK_EMPTY_PATH | FSPICK_CLOEXEC);
+  if (!context.is_ok()) return context;
+  const Answer bound = configure(static_cast<int>(context.value),
+                                 {{"size", plan.scratch_size.c_str()}, {"nr_inodes", plan.scratch_files.c_str()}},
+                                 FSCONFIG_CMD_RECONFIGURE);
+  raw_call(SYS_close, context.value);
+  return bound;
 }
 
 void bind_host_path(const Item& item, std::size_t index, int root, const Reporter& reporter) {
@@ -79,9 +93,11 @@ void bind_host_path(const Item& item, std::size_t index, int root, const Reporte
 }
 
 void make_scratch(const Plan& plan, const Item& item, std::size_t index, int root, const Reporter& reporter) {
-  const int tree =
-      item.action == Action::own_scratch ? clone_tree(root, item.target.c_str(), false) : make_private(plan, "0700", 0);
-  reporter.must(Step::scratch, tree, index);
+  const bool is_own = item.action == Action::own_scratch;
+  const Answer made =
+      is_own ? clone_tree(root, item.target.c_str(), false) : make_file_system("tmpfs", {{"mode", "0700"}}, 0);
+  const int tree = static_cast<int>(reporter.must(Step::scratch, made, index));
+  if (!is_own) reporter.must(Step::scratch, bound_size(plan, tree), index);
   reporter.must(Step::scratch, set_attributes(tree, item.attributes, false), index);
   reporter.must(Step::scratch, attach(tree, root, item.target.c_str()), index);
   ::close(tree);
@@ -110,18 +126,34 @@ void place(const Plan& plan, std::size_t index, int root, const Reporter& report
   }
 }
 
-void add_devices(const Plan& plan, int root, const Reporter& reporter) {
-  for (std::size_t i = 0; i < plan.devices.size(); ++i) {
+void add_devices(int root, const Reporter& reporter) {
+  reporter.must(Step::devices, raw_call(SYS_mkdirat, root, "dev", 0755));
+  for (std::size_t i = 0; i < kDevices.size(); ++i) {
     char path[32] = "/dev/";
-    std::strncat(path, plan.devices[i].c_str(), sizeof(path) - 6);
-    const int tree = static_cast<int>(reporter.must(Step::devices, clone_tree(AT_FDCWD, path, false), i));
+    std::strncat(path, kDevices[i], sizeof(path) - 6);
+    const Answer cloned = clone_tree(AT_FDCWD, path, false);
+    if (cloned.is(ENOENT)) continue;  // a host without it
+    const int tree = static_cast<int>(reporter.must(Step::devices, cloned, i));
     // Read-only still lets a device be read and written, but not have its mode changed by an owner.
     reporter.must(Step::devices, set_attributes(tree, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, false),
                   i);
-    reporter.must(Step::devices, ::mknodat(root, path + 1, S_IFREG | 0444, 0), i);
+    reporter.must(Step::devices, raw_call(SYS_mknodat, root, path + 1, S_IFREG | 0444, 0), i);
     reporter.must(Step::devices, attach(tree, root, path + 1), i);
-    ::close(tree);
+    raw_call(SYS_close, tree);
   }
+  for (const auto& [name, text] : kDeviceLinks) {
+    reporter.must(Step::devices, raw_call(SYS_symlinkat, text, root, name));
+  }
+}
+
+void add_terminals(int root, const Reporter& reporter) {
+  // All sandboxes of a machine have three thousand.
+  const Answer made = make_file_system("devpts", {{"ptmxmode", "0666"}, {"mode", "620"}, {"max", "1024"}},
+                                       MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+  const int terminals = static_cast<int>(reporter.must(Step::terminals, made));
+  reporter.must(Step::terminals, raw_call(SYS_mkdirat, root, "dev/pts", 0755));
+  reporter.must(Step::terminals, attach(terminals, root, "dev/pts"));
+  raw_call(SYS_close, terminals);
 }
 
 // Of what a user may have on the host, this sandbox may have half.
@@ -139,10 +171,9 @@ void halve(int proc, const char* all, const char* own) {
   if (value > 1) (void)write_whole(proc, own, half);
 }
 
-void add_own_file_systems(const Plan& plan, int root, const Reporter& reporter) {
+void add_proc(const Plan& plan, int root, const Reporter& reporter) {
   constexpr unsigned kBare = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
-  const int proc = make_file_system("proc", {}, kBare);
-  reporter.must(Step::proc, proc);
+  const int proc = static_cast<int>(reporter.must(Step::proc, make_file_system("proc", {}, kBare)));
   // Not by the host's /proc, which knows this file once for each namespace that there was, and would look at them all.
   if (!plan.pid_max.empty()) {
     reporter.must(Step::limits, write_whole(proc, "sys/kernel/pid_max", plan.pid_max.c_str()));
@@ -154,13 +185,6 @@ void add_own_file_systems(const Plan& plan, int root, const Reporter& reporter) 
   reporter.must(Step::proc, ::mkdirat(root, "proc", 0555));
   reporter.must(Step::proc, attach(proc, root, "proc"));
   ::close(proc);
-  // All sandboxes of a machine have three thousand.
-  const int terminals = make_file_system("devpts", {{"ptmxmode", "0666"}, {"mode", "620"}, {"max", "1024"}},
-                                         MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
-  reporter.must(Step::terminals, terminals);
-  reporter.must(Step::terminals, ::mkdirat(root, "dev/pts", 0755));
-  reporter.must(Step::terminals, attach(terminals, root, "dev/pts"));
-  ::close(terminals);
 }
 
 Step step_of(const Cover& cover) {
@@ -179,28 +203,35 @@ void add_covers(const Plan& plan, const Reporter& reporter) {
 void change_root(int root, const Reporter& reporter) {
   reporter.must(Step::pivot, ::fchdir(root));
   reporter.must(Step::pivot, ::syscall(SYS_pivot_root, ".", "."));
+  reporter.must(Step::pivot, ::umount2(".", MNT_DETACH));  // the old one, on top of the new one
   reporter.must(Step::pivot, ::chdir("/"));
 }
 
 }  // namespace
 
-void build_root(const Plan& plan, const Reporter& reporter, Helper& helper) {
+int make_root(const Reporter& reporter) {
   mount_attr is_private{};
   is_private.propagation = MS_PRIVATE;
-  reporter.must(Step::private_mounts, ::mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &is_private, sizeof(is_private)));
+  reporter.must(Step::private_mounts,
+                raw_call(SYS_mount_setattr, AT_FDCWD, "/", AT_RECURSIVE, &is_private, sizeof(is_private)));
 
   // One tmpfs is the root and, through mounts of its own directories, all private places: a mount
   // costs far less than a file system, and one size bounds them together.
-  const int root = make_private(plan, "0755", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-  reporter.must(Step::root, root);
+  const Answer made = make_file_system("tmpfs", {{"mode", "0755"}}, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+  const int root = static_cast<int>(reporter.must(Step::root, made));
   reporter.must(Step::root, attach(root, AT_FDCWD, "/"));
-  ::umask(0);
+  raw_call(SYS_umask, 0);
+  add_devices(root, reporter);
+  add_terminals(root, reporter);
+  return root;
+}
+
+void build_root(const Plan& plan, int root, const Reporter& reporter) {
+  reporter.must(Step::root, bound_size(plan, root));
   for (std::size_t i = 0; i < plan.items.size(); ++i) place(plan, i, root, reporter);
-  add_devices(plan, root, reporter);
-  add_own_file_systems(plan, root, reporter);
+  add_proc(plan, root, reporter);
   if (::mkdirat(root, "run", 0755) != 0 && errno != EEXIST) reporter.fail(Step::directories, errno);
   change_root(root, reporter);
-  helper.root_is_changed();
   reporter.must(Step::mask, ::mknod(kEmptyFile, S_IFREG | 0444, 0));
   reporter.must(Step::mask, ::mknod(kClosedFile, S_IFREG, 0));
   reporter.must(Step::mask, ::mkdir(kEmptyDirectory, 0555));

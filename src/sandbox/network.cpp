@@ -7,7 +7,7 @@
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
+#include <sys/syscall.h>
 
 #include <cstdint>
 #include <cstring>
@@ -21,15 +21,15 @@ constexpr int kLoopbackIndex = 1;                 // of every network namespace
 constexpr unsigned short kGsoIpv4MaxSize = 63;    // IFLA_GSO_IPV4_MAX_SIZE, Linux 6.3
 constexpr std::uint32_t kSegmentBytes = 500'000;  // the kernel's limit is 524280, with headers
 
-bool bring_loopback_up() {
-  const int any = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (any < 0) return false;
+Answer bring_loopback_up() {
+  const Answer any = raw_call(SYS_socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (!any.is_ok()) return any;
   ifreq request{};
   std::strcpy(request.ifr_name, "lo");
   request.ifr_flags = IFF_UP | IFF_RUNNING;
-  const bool is_up = ::ioctl(any, SIOCSIFFLAGS, &request) == 0;
-  ::close(any);
-  return is_up;
+  const Answer up = raw_call(SYS_ioctl, any.value, SIOCSIFFLAGS, &request);
+  raw_call(SYS_close, any.value);
+  return up;
 }
 
 // Everything that leaves a sandbox passes its loopback first: one large segment there costs no more than one of the
@@ -48,35 +48,35 @@ void enlarge_segments() {
   message.attribute.rta_len = RTA_LENGTH(sizeof message.value);
   message.attribute.rta_type = kGsoIpv4MaxSize;
   message.value = kSegmentBytes;
-  const int route = ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-  if (route < 0) return;
-  [[maybe_unused]] const ssize_t sent = ::send(route, &message, sizeof message, 0);
-  ::close(route);
+  const Answer route = raw_call(SYS_socket, AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+  if (!route.is_ok()) return;
+  raw_call(SYS_sendto, route.value, &message, sizeof message, 0, nullptr, 0);
+  raw_call(SYS_close, route.value);
 }
 
 // Without SO_REUSEADDR and SO_REUSEPORT: nobody inside can take the port's place.
-int listen_for_proxy() {
+Answer listen_for_proxy() {
   constexpr int kBacklog = 1024;
-  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const Answer listener = raw_call(SYS_socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (!listener.is_ok()) return listener;
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(kProxyPort);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (listener < 0 || ::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
-      ::listen(listener, kBacklog) != 0) {
-    return -1;
-  }
+  if (const Answer bound = raw_call(SYS_bind, listener.value, &address, sizeof(address)); !bound.is_ok()) return bound;
+  if (const Answer open = raw_call(SYS_listen, listener.value, kBacklog); !open.is_ok()) return open;
   return listener;
 }
 
 }  // namespace
 
-bool set_up_network(int* listener) {
-  if (!bring_loopback_up()) return false;
-  if (listener == nullptr) return true;
+Answer set_up_network(int* listener) {
+  const Answer up = bring_loopback_up();
+  if (!up.is_ok() || listener == nullptr) return up;
   enlarge_segments();
-  *listener = listen_for_proxy();
-  return *listener >= 0;
+  const Answer made = listen_for_proxy();
+  *listener = static_cast<int>(made.value);
+  return made;
 }
 
 }  // namespace sallyport::sandbox

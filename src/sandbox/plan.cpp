@@ -35,8 +35,6 @@ constexpr std::uint64_t kBytesPerScratchFile = 8192, kLeastScratchFiles = 4096;
 // Directories that a merged /usr turns into links; elsewhere they are directories of their own.
 constexpr std::array<const char*, 6> kSystemLinks = {"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"};
 
-constexpr std::array<const char*, 6> kDevices = {"null", "zero", "full", "random", "urandom", "tty"};
-
 // The kernel opens these for execution when a dynamic program starts.
 constexpr std::array<const char*, 5> kLoaders = {"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1",
                                                  "/lib/ld-linux.so.2", "/lib/ld-musl-x86_64.so.1",
@@ -67,11 +65,6 @@ void add_system(const Spec& spec, RootTree& tree) {
     }
   }
   tree.link("/var/tmp", "/tmp");
-  tree.link("/dev/fd", "/proc/self/fd");
-  tree.link("/dev/stdin", "/proc/self/fd/0");
-  tree.link("/dev/stdout", "/proc/self/fd/1");
-  tree.link("/dev/stderr", "/proc/self/fd/2");
-  tree.link("/dev/ptmx", "pts/ptmx");
   tree.scratch("/tmp", 01777, 0);
   tree.scratch("/dev/shm", 01777, MOUNT_ATTR_NOEXEC);
 }
@@ -404,10 +397,6 @@ Status fill_plan(const Spec& spec, const Machine& machine, Plan& plan) {
                        "a sandbox without user namespaces has no network of its own to allow hosts in");
   }
   plan.has_proxy = spec.has_proxy;
-  const std::string uid = std::to_string(::geteuid());
-  const std::string gid = std::to_string(::getegid());
-  plan.uid_map = uid + " " + uid + " 1";
-  plan.gid_map = gid + " " + gid + " 1";
   plan.scratch_size = std::to_string(spec.limits.scratch_bytes);
   plan.scratch_files = std::to_string(std::max(kLeastScratchFiles, spec.limits.scratch_bytes / kBytesPerScratchFile));
   plan.hostname = spec.hostname;
@@ -433,9 +422,6 @@ Status fill_plan(const Spec& spec, const Machine& machine, Plan& plan) {
   }
   tree.drop_redundant();
   plan.items = tree.items();
-  for (const char* device : kDevices) {
-    if (::access((std::string("/dev/") + device).c_str(), F_OK) == 0) plan.devices.emplace_back(device);
-  }
   if (plan.directory.empty()) plan.directory = "/";
   TRY(add_covers(tree, plan));
   add_landlock(spec, tree, plan);

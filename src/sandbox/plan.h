@@ -4,6 +4,7 @@
 
 #include <sys/resource.h>
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -17,6 +18,9 @@
 #include "sandbox/steps.h"
 
 namespace sallyport::sandbox {
+
+// Of the host's /dev, where it has them.
+inline constexpr std::array<const char*, 6> kDevices = {"null", "zero", "full", "random", "urandom", "tty"};
 
 enum class Action : std::uint8_t {
   make_directory,
@@ -50,11 +54,10 @@ struct ExecRule {
 struct Plan {
   bool is_weak = false;
   std::uint64_t mark = 0;  // of its commands, if it is weak: see job.h
-  std::string uid_map, gid_map, scratch_size, scratch_files, hostname, directory, path_list, workspace;
+  std::string scratch_size, scratch_files, hostname, directory, path_list, workspace;
   bool is_proc_read_only = false;
   std::span<char> command_line;
   std::vector<Item> items;
-  std::vector<std::string> devices;  // names in /dev
   std::vector<Cover> covers;
   int landlock_abi = 0;
   std::uint64_t landlock_handled = 0;

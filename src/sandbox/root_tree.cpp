@@ -73,7 +73,7 @@ bool RootTree::is_visible(const std::string& path) const {
 
 std::vector<Item> RootTree::items() const {
   std::vector<Item> out;
-  std::map<std::string, bool> made;  // directories of the new root
+  std::map<std::string, bool> made = {{"/dev", true}};  // directories of the new root
   for (const auto& [path, entry] : entries_) {
     const Entry* parent = above(path);
     const bool has_own_place = parent == nullptr || parent->kind != Kind::bind;

@@ -49,6 +49,11 @@ enum class Step : std::uint8_t {
 // Not a path or an errno: a few words such as "mount the new root".
 std::string_view to_string(Step step);
 
+struct Failure {
+  Step step = Step::none;  // none: it did not fail
+  int error = 0;
+};
+
 // Makes one step fail as if the kernel had answered `error`. The default fails nothing.
 struct Faults {
   Step fail_at = Step::none;

@@ -4,6 +4,7 @@
 #include <grp.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@ void become_ordinary() {
       ::setresuid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0) {
     ::_exit(98);
   }
+  ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // as a program that such a user starts
 }
 
 // Until the clock that ticks has passed this moment: a file may be dated by one that does not.

@@ -56,7 +56,7 @@ TEST(Network, TakesLargeSegmentsWhereThereIsAProxyAndTheKernelKnowsThem) {
       {
         if (::geteuid() != 0) ::unshare(CLONE_NEWUSER);
         int listener = -1;
-        const bool is_made = ::unshare(CLONE_NEWNET) == 0 && set_up_network(&listener);
+        const bool is_made = ::unshare(CLONE_NEWNET) == 0 && set_up_network(&listener).is_ok();
         ::_exit(is_made && listener >= 0 && segment_bytes() == wanted ? 0 : 1);
       },
       ::testing::ExitedWithCode(0), "");
