@@ -21,7 +21,9 @@ bool Queue::push(Submission&& submission) {
   const bool is_durable = submission.durability == Durability::durable;
   bool must_wake = false;
   // The writer is behind: whoever comes now makes his own payload small.
-  if (has_much_payload()) std::for_each(submission.entries.begin(), submission.entries.end(), hash_payload);
+  if (payload_of(submission) > 0 && has_much_payload()) {
+    std::for_each(submission.entries.begin(), submission.entries.end(), hash_payload);
+  }
   {
     const std::lock_guard lock(mutex_);
     if (!is_durable && submissions_.size() >= kMaxBacklog) return false;
