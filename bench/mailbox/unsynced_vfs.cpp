@@ -22,6 +22,8 @@ int open_file(sqlite3_vfs*, sqlite3_filename name, sqlite3_file* file, int flags
 }  // namespace
 
 void register_unsynced_vfs() {
+  // As the ledger does, which comes too late here.
+  sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
   base = sqlite3_vfs_find(nullptr);
   unsynced = *base;
   unsynced.zName = "unsynced";

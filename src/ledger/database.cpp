@@ -42,6 +42,10 @@ Status create_private(const std::string& path) {
   return ok();
 }
 
+// Nobody asks how much memory SQLite has: counting it takes a lock for every piece. Before its first use in a process,
+// or it has no effect.
+void count_no_memory() { [[maybe_unused]] static const int kAnswer = ::sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0); }
+
 bool is_fault(int code) {
   switch (code & 0xff) {
     case SQLITE_FULL:
@@ -130,6 +134,7 @@ bool Statement::is_null(int column) const { return ::sqlite3_column_type(stateme
 // ---- Database ----
 
 Result<std::unique_ptr<Database>> Database::open(const std::string& path, Access access, const std::string& vfs) {
+  count_no_memory();
   TRY(const std::string real, real_path(path));
   const bool writes = access != Access::read, is_lazy = access == Access::write_lazily;
   if (writes) {

@@ -209,7 +209,12 @@ void Ledger::run() {
 }
 
 void Ledger::commit(std::vector<Submission> group) {
-  if (const std::uint64_t dropped = health().dropped; dropped != dropped_noted_) {
+  std::uint64_t dropped = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    dropped = health_.dropped;
+  }
+  if (dropped != dropped_noted_) {
     const std::string count = std::to_string(dropped - std::exchange(dropped_noted_, dropped));
     group.push_back({.durability = Durability::buffered, .entries = {note("ledger.dropped", "count=" + count)}});
   }

@@ -39,7 +39,7 @@ void Queue::remove(const Submission& submission) {
 bool Queue::push(Submission&& submission) {
   bool must_wake = false;
   // The writer is behind: whoever comes now makes his own payload small.
-  if (has_much_payload()) {
+  if (payload_of(submission) > 0 && has_much_payload()) {
     for (Entry& entry : submission.entries) hash_payload(entry);
   }
   {

@@ -106,8 +106,9 @@ bool Flow::is_busy(const Desk& desk, std::string_view signal) const {
   return found != nullptr && found->command;
 }
 
-Result<Flow::Arrival> Flow::examine(Desk& desk, std::string_view name, std::string_view request_id, wire::Value payload,
-                                    const std::string& id_of_signal, const Origin& origin) {
+Result<std::unique_ptr<Flow::Arrival>> Flow::examine(Desk& desk, std::string_view name, std::string_view request_id,
+                                                     wire::Value payload, const std::string& id_of_signal,
+                                                     const Origin& origin) {
   const auto found = signals_.find(name);
   const Principal who = Principal::container(desk.container());
   const Judgement judgement =
@@ -116,7 +117,8 @@ Result<Flow::Arrival> Flow::examine(Desk& desk, std::string_view name, std::stri
   if (found == signals_.end()) {
     return judgement.is_denied ? denied(judgement) : Error::make(Code::method_not_found, "no such signal");
   }
-  Arrival arrival;
+  auto kept = std::make_unique<Arrival>();
+  Arrival& arrival = *kept;
   arrival.signal = found->second;
   const Status fits = check_shape(*arrival.signal, request_id, payload);
   if (judgement.is_denied) {
@@ -127,8 +129,9 @@ Result<Flow::Arrival> Flow::examine(Desk& desk, std::string_view name, std::stri
   TRY(fits);
   const bool is_reviewed = judgement.needs_deputy || judgement.needs_human;
   // What was taken in before is only answered again: no limit counts it twice.
-  const bool is_known =
-      desk.has_answered(std::string(request_id)) || pending_.contains({desk.container(), std::string(request_id)});
+  JournalRow& row = arrival.row;
+  row.key = {desk.container(), request_id.empty() ? id_of_signal : std::string(request_id)};
+  const bool is_known = !request_id.empty() && (desk.has_answered(row.key.request_id) || pending_.contains(row.key));
   // A denial is a row for good: no more of them than refusals that are recorded.
   if (arrival.denial && !is_known && (desk.requests >= kMaxRequests || !may_record(desk))) return *arrival.denial;
   if (!arrival.denial && !is_known) {
@@ -148,8 +151,6 @@ Result<Flow::Arrival> Flow::examine(Desk& desk, std::string_view name, std::stri
     arrival.counts_as = judgement.counts_as;
     TRY(parts_.ledger.rates().take(arrival.counts_as, arrival.counted));
   }
-  JournalRow& row = arrival.row;
-  row.key = {desk.container(), request_id.empty() ? id_of_signal : std::string(request_id)};
   row.subject = name;
   row.payload = payload ? payload.to_json() : "";
   row.sha256 = hash_of(name, row.payload);
@@ -168,7 +169,7 @@ Result<Flow::Arrival> Flow::examine(Desk& desk, std::string_view name, std::stri
   if (is_reviewed) arrival.entry.rule = row.state + ": " + row.rule;
   arrival.entry.session = origin.session;
   arrival.entry.peer_pid = origin.peer_pid;
-  return arrival;
+  return kept;
 }
 
 void Flow::refuse(Desk& desk, const Refused& what, const Error& error, const Origin& origin) {
@@ -219,8 +220,9 @@ void Flow::refuse(Desk& desk, const Refused& what, const Error& error, const Ori
 
 // ---- into the journal ----
 
-Task<Status> Flow::take_in(std::shared_ptr<Desk> desk, Arrival arrival, std::optional<Request::Waiter> waiter,
-                           std::function<void()> accepted) {
+Task<Status> Flow::take_in(std::shared_ptr<Desk> desk, std::unique_ptr<Arrival> taken,
+                           std::optional<Request::Waiter> waiter, const std::function<void()>& accepted) {
+  Arrival& arrival = *taken;
   std::optional<ledger::Accepted> result;
   const bool is_reviewed = arrival.row.is_open && arrival.row.state != state::kExecuting;
   if (is_reviewed) ++desk->waiting;
@@ -376,20 +378,20 @@ Task<Status> Flow::finish(std::shared_ptr<Request> request, Result<std::string> 
   }
   // What has no id cannot come again, nor what a container that is no more has sent: nobody could ask for the answer.
   const bool is_forgotten = is_signal_only || request->desk->is_removed;
-  ledger::Work work = [&](ledger::Transaction& transaction) {
+  const ledger::Work work = [&](ledger::Transaction& transaction) {
     if (is_forgotten) return ledger::forget(transaction, row.key, row.state, last);
     return ledger::advance(transaction, row.key,
                            {.from = row.state, .to = state::kAnswered, .is_open = false, .answer = answer}, last);
   };
   // By the ledger's thread: the reply waits for nothing else, and this one has enough to do.
   Status replied;
-  std::function<void()> on_disk = [&] {
+  const std::function<void()> on_disk = [&] {
     fault_point("done");
     if (!is_signal_only) replied = request->desk->box().write_reply(row.key.request_id, answer);
   };
   request->is_answering = true;
   request->desk->forget_unwritten(row.key.request_id);
-  const Status stored = co_await commit(std::move(work), std::move(on_disk));
+  const Status stored = co_await commit(work, on_disk);
   request->is_answering = false;
   if (!stored) co_return stored;
   pending_.erase(row.key);
@@ -437,10 +439,11 @@ void Flow::publish_answer(const JournalRow& row, const Error* error) {
 
 Task<Status> Flow::step(Request& request, Edge edge, Entry recorded) {
   // The edge's texts may be views into the row: it is changed only afterwards.
-  ledger::Work work = [&](ledger::Transaction& transaction) {
+  const ledger::Work work = [&](ledger::Transaction& transaction) {
     return ledger::advance(transaction, request.row.key, edge, recorded);
   };
-  const Status taken = co_await commit(std::move(work), nullptr);
+  const std::function<void()> nothing;
+  const Status taken = co_await commit(work, nothing);
   if (!taken) co_return taken;
   JournalRow& row = request.row;
   const std::string to(edge.to);
@@ -454,12 +457,12 @@ Task<Status> Flow::step(Request& request, Edge edge, Entry recorded) {
 }
 
 // A ledger that cannot be written stops everything right here, until it can be or the warden ends.
-Task<Status> Flow::commit(ledger::Work work, std::function<void()> on_disk) {
+Task<Status> Flow::commit(const ledger::Work& work, const std::function<void()>& on_disk) {
   for (;;) {
     ipc::OneShot<Status> done;
     ledger::Submission submission;
-    submission.work = work;
-    submission.on_disk = on_disk;
+    submission.work = [&work](ledger::Transaction& transaction) { return work(transaction); };
+    if (on_disk) submission.on_disk = [&on_disk] { on_disk(); };
     submission.fails_clean = true;
     submission.done = [&done](Status status) { done.resolve(std::move(status)); };
     parts_.ledger.submit(std::move(submission));

@@ -83,14 +83,14 @@ class Flow {
   // Runs when one has ended.
   std::function<void(const std::string& container)> on_room;
   // `id_of_signal` names the row of one that has no id. Everything that makes it an error is said to the
-  // sender and changes nothing.
-  Result<Arrival> examine(Desk& desk, std::string_view signal, std::string_view request_id, wire::Value payload,
-                          const std::string& id_of_signal, const Origin& origin);
+  // sender and changes nothing. On the heap, because it is large and passed on often.
+  Result<std::unique_ptr<Arrival>> examine(Desk& desk, std::string_view signal, std::string_view request_id,
+                                           wire::Value payload, const std::string& id_of_signal, const Origin& origin);
 
   // Into the journal, and on from there. The status is the ledger's (UNAVAILABLE: nothing was accepted; try
   // again) or CONFLICT. `accepted` runs once it is durable.
-  Task<Status> take_in(std::shared_ptr<Desk> desk, Arrival arrival, std::optional<Request::Waiter> waiter,
-                       std::function<void()> accepted);
+  Task<Status> take_in(std::shared_ptr<Desk> desk, std::unique_ptr<Arrival> arrival,
+                       std::optional<Request::Waiter> waiter, const std::function<void()>& accepted);
 
   // What is not taken in, as far as it is known.
   struct Refused {
@@ -138,7 +138,8 @@ class Flow {
   Task<Result<std::string>> act(const Permit& permit, const Request& request);
   Task<Status> finish(std::shared_ptr<Request> request, Result<std::string> outcome, std::string by);
   Task<Status> step(Request& request, ledger::Edge edge, ledger::Entry entry);
-  Task<Status> commit(ledger::Work work, std::function<void()> on_disk);  // a work that fails clean
+  // A work that fails clean. Both must live until it is done.
+  Task<Status> commit(const ledger::Work& work, const std::function<void()>& on_disk);
   void deliver_interim(Request& request, std::string_view state);
   static void tell_waiters(Request& request, const std::string& answer, bool is_final);
   Result<Permit> permit(const Request& request) const;

@@ -268,10 +268,11 @@ Task<Status> Flow::cancel(ledger::Accepted accepted) {
   const Error gone =
       Error::make(Code::cancelled, "the container was removed", "the container was removed before it was begun");
   const Entry last = entry(Stage::outcome, row, &gone);
-  ledger::Work work = [&](ledger::Transaction& transaction) {
+  const ledger::Work work = [&](ledger::Transaction& transaction) {
     return ledger::forget(transaction, row.key, row.state, last);
   };
-  const Status forgotten = co_await commit(std::move(work), nullptr);
+  const std::function<void()> nothing;
+  const Status forgotten = co_await commit(work, nothing);
   co_return forgotten;
 }
 

@@ -122,7 +122,9 @@ bool Mailbox::look(const std::string& container, const std::string& name) {
   auto& message = std::get<Message>(parsed);
   if (flow_.is_busy(*desk, message.signal)) return false;
   // Without an id of its own, the very file is what must not be taken twice.
-  const std::string id = "signal-" + std::to_string(taken->inode) + "-" + std::to_string(taken->changed_ns);
+  const std::string id = message.request_id.empty()
+                             ? "signal-" + std::to_string(taken->inode) + "-" + std::to_string(taken->changed_ns)
+                             : "";
   auto arrival = flow_.examine(*desk, message.signal, message.request_id, message.payload, id, {});
   decoder_.recycle(std::move(message.document));
   if (!arrival) {
@@ -137,9 +139,9 @@ bool Mailbox::look(const std::string& container, const std::string& name) {
   return true;
 }
 
-Fire Mailbox::take_in(std::shared_ptr<Desk> desk, Flow::Arrival arrival, std::string name, Bytes content,
-                      std::uint64_t inode) {
-  const std::string request_id = arrival.row.key.request_id, signal = arrival.row.subject;
+Fire Mailbox::take_in(std::shared_ptr<Desk> desk, std::unique_ptr<Flow::Arrival> arrival, std::string name,
+                      Bytes content, std::uint64_t inode) {
+  const std::string request_id = arrival->row.key.request_id, signal = arrival->row.subject;
   const std::function<void()> discard = [&] {
     if (!desk->is_removed) desk->box().discard(name, inode);
   };
@@ -185,7 +187,8 @@ Task<Result<std::string>> Mailbox::raise(std::string container, std::string sign
   }
   std::optional<Request::Waiter> waiter;
   waiter.emplace(answer, wants_interim);
-  const Status taken = co_await flow_.take_in(desk, std::move(*arrival), std::move(waiter), nullptr);
+  const std::function<void()> nothing_to_discard;
+  const Status taken = co_await flow_.take_in(desk, std::move(*arrival), std::move(waiter), nothing_to_discard);
   if (desk->is_removed) co_return Error::make(Code::cancelled, "the container was removed");
   if (!taken && taken.error().code == Code::conflict) flow_.refuse(*desk, what, taken.error(), origin);
   CO_TRY(taken);

@@ -58,7 +58,8 @@ class Mailbox {
 
  private:
   bool look(const std::string& container, const std::string& name);
-  Fire take_in(std::shared_ptr<Desk> desk, Flow::Arrival arrival, std::string name, Bytes content, std::uint64_t inode);
+  Fire take_in(std::shared_ptr<Desk> desk, std::unique_ptr<Flow::Arrival> arrival, std::string name, Bytes content,
+               std::uint64_t inode);
   void on_fault(const std::string& container, const std::string& why);
   void keep_house();
   void look_for_idle();

@@ -3,16 +3,16 @@
 namespace sallyport::warden {
 
 mailbox::Judgement EngineJudge::consider(const Principal& who, std::string_view signal, wire::Value payload) const {
-  const policy::Decision decision = engine_.consider({who, 0, signal, {}, payload});
+  policy::Decision decision = engine_.consider({who, 0, signal, {}, payload});
   mailbox::Judgement judgement;
   judgement.is_denied = decision.is_denied;
   judgement.needs_deputy = decision.needs_deputy;
   judgement.needs_human = decision.needs_human;
-  judgement.rule = decision.rule;
-  judgement.why = decision.why;
-  for (const policy::RateLimit& rate : decision.rates)
-    judgement.limits.push_back({rate.rule, {rate.count, rate.period}});
-  judgement.counts_as = decision.counts_as;
+  judgement.rule = std::move(decision.rule);
+  judgement.why = std::move(decision.why);
+  for (policy::RateLimit& rate : decision.rates)
+    judgement.limits.push_back({std::move(rate.rule), {rate.count, rate.period}});
+  judgement.counts_as = std::move(decision.counts_as);
   return judgement;
 }
 

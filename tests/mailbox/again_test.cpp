@@ -247,8 +247,9 @@ TEST(MailboxLedger, SignalsOfTier1AreNoneOfTheRequestsThatAContainerMayEverRaise
   const auto desk = std::make_shared<mailbox::Desk>(std::move(*box));
   desk->requests = mailbox::kMaxRequests - 1;
   std::optional<Status> taken;
-  const auto take = [&](mailbox::Flow::Arrival arrival) -> Fire {
-    taken = co_await flow.take_in(desk, std::move(arrival), std::nullopt, nullptr);
+  const std::function<void()> nothing;
+  const auto take = [&](std::unique_ptr<mailbox::Flow::Arrival> arrival) -> Fire {
+    taken = co_await flow.take_in(desk, std::move(arrival), std::nullopt, nothing);
   };
   for (int i = 0; i < 3; ++i) {
     auto arrival = flow.examine(*desk, "note", "", {}, "signal-" + std::to_string(i), {});
