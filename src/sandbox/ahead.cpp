@@ -182,7 +182,6 @@ void Ahead::give_up() {
   release();
 }
 
-// Waits for the end of both, after which the memory that they ran on is nobody else's again.
 void Ahead::release() {
   reap(std::exchange(helper_, -1));
   if (shared_ != nullptr) {

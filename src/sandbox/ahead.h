@@ -39,6 +39,7 @@ class Ahead {
   // Has the helper, which is started now if nothing was begun, fork pid 1. What the helper does not have, because it
   // was opened since it began, pid 1 does not have either.
   Made make(ChildContext& context);
+  void release();  // waits for the end of the helpers, after which their memory is nobody else's again
 
  private:
   enum Word : std::uint32_t { kWait, kGo, kGiveUp };
@@ -54,7 +55,6 @@ class Ahead {
   static int run_network(void* self);
   void help();
   void tell(Word word);
-  void release();
 
   Faults faults_;
   bool has_proxy_ = false;

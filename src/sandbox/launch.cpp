@@ -203,9 +203,10 @@ struct Running::State {
     message.msg_control = space;
     message.msg_controllen = sizeof(space);
     ssize_t length = 0;
+    // That pid 1 has not read all when it ended is told first, once; what it said before comes after that.
     do {
       length = ::recvmsg(control.get(), &message, MSG_CMSG_CLOEXEC);
-    } while (length < 0 && errno == EINTR);
+    } while (length < 0 && (errno == EINTR || errno == ECONNRESET));
     if (length < static_cast<ssize_t>(sizeof(notice))) return std::nullopt;
     last_target.assign(tail, static_cast<std::size_t>(length) - sizeof(notice));
     if (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr && header->cmsg_type == SCM_RIGHTS) {
@@ -392,6 +393,7 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
     if (!network) return ended();
     if (network->kind == Notice::Kind::failed) return fail(*network);
   }
+  ahead.release();  // nothing foreign runs beside what made its walls
   state->let_go_on();
   const std::optional<Notice> first = state->receive();
   if (!first) return ended();
