@@ -45,8 +45,8 @@ int main() {
   // The creator's child ends here; what lives on is nobody's child and no session's leader.
   const pid_t child = ::fork();
   if (child != 0) ::_exit(child < 0 ? 1 : 0);
-  ::signal(SIGPIPE, SIG_IGN);
-  ::signal(SIGHUP, SIG_IGN);
+  // Not ignored, which the agent would inherit: a handler ends with this program.
+  for (const int number : {SIGPIPE, SIGHUP}) ::signal(number, [](int) {});
   ::umask(077);
   auto claim = pod::take_over(*startup);
   if (!claim) return give_up(STDERR_FILENO, claim.error());

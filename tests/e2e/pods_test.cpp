@@ -6,6 +6,15 @@
 namespace sallyport::testing {
 namespace {
 
+TEST_F(Pods, StartTheirAgentWithNoSignalIgnored) {
+  make("agent", "sh -c \"kill -PIPE \\$\\$\"; echo pipe=$?; exec sleep 1000");
+  auto client = attach("agent");
+  ASSERT_TRUE(client && client->sees("pipe=141"));
+  EXPECT_EQ(sallyport("pod kill agent --signal HUP").status, 0);
+  ASSERT_TRUE(client->reads_to_the_end());
+  EXPECT_EQ(client->told->exit_code, 129);
+}
+
 TEST_F(Pods, TellTheirExitStatusAfterTheFact) {
   make("quick", "echo done; exit 7");
   ASSERT_TRUE(becomes("quick", pod::Life::exited));
