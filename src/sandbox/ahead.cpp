@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -44,10 +45,11 @@ char* make_stack() {
   return static_cast<char*>(stack);
 }
 
-// As fork: returns twice.
-long fork_with(std::uint64_t flags, int exit_signal) {
+// As fork: returns twice. The kernel writes to `told` before the new process runs.
+long fork_with(std::uint64_t flags, int exit_signal, pid_t* told) {
   clone_args arguments{};
-  arguments.flags = flags;
+  arguments.flags = flags | CLONE_PARENT_SETTID;
+  arguments.parent_tid = reinterpret_cast<std::uint64_t>(told);
   arguments.exit_signal = static_cast<std::uint64_t>(exit_signal);
   return raw_call(SYS_clone3, &arguments, sizeof(arguments)).value;
 }
@@ -105,7 +107,7 @@ Failure Ahead::start(bool shares_memory) {
       helper_ = ::clone(&Ahead::run_helper, stack_ + kStackBytes, CLONE_VM | CLONE_NEWUSER | SIGCHLD, this);
     }
   } else {
-    const long helper = fork_with(CLONE_NEWUSER, SIGCHLD);
+    const long helper = fork_with(CLONE_NEWUSER, SIGCHLD, &helper_);
     if (helper == 0) ::_exit(run_helper(this));
     if (helper < 0) errno = static_cast<int>(-helper);
     helper_ = static_cast<pid_t>(helper);
@@ -129,6 +131,11 @@ void Ahead::help() {
   raw_call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (raw_call(SYS_getppid).value != maker_) return;              // it ended before that was set
   raw_call(SYS_madvise, shared_, sizeof(Shared), MADV_DONTFORK);  // not pid 1's
+  // Descriptors on their way count against the limit of who sends them, whoever of the user has sent the others.
+  rlimit limit{};
+  raw_call(SYS_prlimit64, 0, RLIMIT_NOFILE, nullptr, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  raw_call(SYS_prlimit64, 0, RLIMIT_NOFILE, &limit, nullptr);
   map_user(user_map_, reporter);
   reporter.must(Step::clone, raw_call(SYS_unshare, CLONE_NEWNS | CLONE_NEWUTS));
   reporter.must(Step::more_namespaces, raw_call(SYS_unshare, CLONE_NEWIPC));
@@ -137,23 +144,23 @@ void Ahead::help() {
   // It takes the kernel about as long as all the rest.
   if (shares_memory_) {
     char* stack = stack_ + kGuardBytes + kNetworkStackBytes;
-    shared_->network = ::clone(&Ahead::run_network, stack, CLONE_VM | CLONE_PARENT | SIGCHLD, this);
+    constexpr int kFlags = CLONE_VM | CLONE_PARENT | CLONE_PARENT_SETTID | SIGCHLD;
     // The one call here whose failure errno has, and with it the maker: what that plans comes to nothing anyway.
-    if (shared_->network < 0) reporter.fail(Step::more_namespaces, EAGAIN);
+    if (::clone(&Ahead::run_network, stack, kFlags, this, &shared_->network) < 0) {
+      reporter.fail(Step::more_namespaces, EAGAIN);
+    }
   } else {
-    const long network = fork_with(CLONE_PARENT, 0);
+    const long network = fork_with(CLONE_PARENT, 0, &shared_->network);
     if (network == 0) ::_exit(run_network(this));
     reporter.must(Step::more_namespaces, Answer{network});
-    shared_->network = static_cast<pid_t>(network);
   }
   while (shared_->word.load() == kWait) raw_call(SYS_futex, &shared_->word, FUTEX_WAIT, kWait, nullptr);
   if (shared_->word.load() != kGo) return;
   // With a version 1 group the namespace of groups is entered after joining, or it would show the join.
   const std::uint64_t groups = context_->cgroup_count == 0 ? std::uint64_t{CLONE_NEWCGROUP} : 0;
-  const long pid = fork_with(CLONE_NEWPID | CLONE_PARENT | CLONE_CLEAR_SIGHAND | groups, 0);
+  const long pid = fork_with(CLONE_NEWPID | CLONE_PARENT | CLONE_CLEAR_SIGHAND | groups, 0, &shared_->pid);
   if (pid == 0) run_child(*context_, &base);
   reporter.must(Step::clone, Answer{pid});
-  shared_->pid = static_cast<pid_t>(pid);
 }
 
 // In a process of its own, beside the helper.

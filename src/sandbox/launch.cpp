@@ -4,6 +4,7 @@
 #include <linux/sched.h>
 #include <poll.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -184,15 +185,21 @@ struct Running::State {
     auto written = ScanRecord::write(spec.scan_records, spec.name, pid, plan.findings, beside);
     if (written) record = std::move(*written);
   }
-  // One that has ended has said why.
-  void let_go_on() {
+  Status let_go_on() {
     std::vector<int> network;
     if (network_namespace) network.push_back(network_namespace.get());
-    (void)send_to_init(control.get(), bytes_of({Request::Kind::go, 0, 0, 0, 0}), network);
+    // The kernel counts descriptors on their way for all processes of a user, against the limit of who sends.
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    const rlimit raised{limit.rlim_max, limit.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &raised);
+    Status sent = send_to_init(control.get(), bytes_of({Request::Kind::go, 0, 0, 0, 0}), network);
+    ::setrlimit(RLIMIT_NOFILE, &limit);
     network_namespace.reset();
+    return sent;
   }
 
-  std::optional<Notice> receive() {
+  std::optional<Notice> receive(int flags = 0) {
     Notice notice{};
     char tail[kMaxRefusalText];
     iovec data[2] = {{&notice, sizeof(notice)}, {tail, sizeof(tail)}};
@@ -205,7 +212,7 @@ struct Running::State {
     ssize_t length = 0;
     // That pid 1 has not read all when it ended is told first, once; what it said before comes after that.
     do {
-      length = ::recvmsg(control.get(), &message, MSG_CMSG_CLOEXEC);
+      length = ::recvmsg(control.get(), &message, MSG_CMSG_CLOEXEC | flags);
     } while (length < 0 && (errno == EINTR || errno == ECONNRESET));
     if (length < static_cast<ssize_t>(sizeof(notice))) return std::nullopt;
     last_target.assign(tail, static_cast<std::size_t>(length) - sizeof(notice));
@@ -388,16 +395,19 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
   if (is_recorded && made.pid > 0) state->write_record(spec);
 
   const auto ended = [] { return Error::make(Code::unavailable, "the sandbox ended while it was being built"); };
+  ahead.release();  // nothing foreign runs beside what made its walls
   if (!plan.is_weak) {
-    const std::optional<Notice> network = state->receive();
+    // Said before its end, or never.
+    const std::optional<Notice> network = state->receive(MSG_DONTWAIT);
     if (!network) return ended();
     if (network->kind == Notice::Kind::failed) return fail(*network);
   }
-  ahead.release();  // nothing foreign runs beside what made its walls
-  state->let_go_on();
-  const std::optional<Notice> first = state->receive();
+  // Where it could not be told pid 1 has ended, and has said why; or it would wait for ever.
+  const Status told = state->let_go_on();
+  const std::optional<Notice> first = state->receive(told ? 0 : MSG_DONTWAIT);
+  if (first && first->kind == Notice::Kind::failed) return fail(*first);
+  if (!told) return told.error();
   if (!first) return ended();
-  if (first->kind == Notice::Kind::failed) return fail(*first);
   state->protections = describe(spec, plan, state->cgroup, options.machine);
   if (is_recorded && !state->record.is_written()) {
     state->protections.lost.emplace_back(
