@@ -403,10 +403,15 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
     if (network->kind == Notice::Kind::failed) return fail(*network);
   }
   // Where it could not be told pid 1 has ended, and has said why; or it would wait for ever.
-  const Status told = state->let_go_on();
+  const bool is_untold = options.faults.fail_at == Step::go;
+  const Status told = is_untold ? Error::from_errno("not told", options.faults.error) : state->let_go_on();
   const std::optional<Notice> first = state->receive(told ? 0 : MSG_DONTWAIT);
   if (first && first->kind == Notice::Kind::failed) return fail(*first);
-  if (!told) return told.error();
+  if (!told) {
+    Error failed = told.error();
+    failed.message = "cannot start the sandbox: " + std::string(to_string(Step::go)) + ": " + failed.message;
+    return failed;
+  }
   if (!first) return ended();
   state->protections = describe(spec, plan, state->cgroup, options.machine);
   if (is_recorded && !state->record.is_written()) {

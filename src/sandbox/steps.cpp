@@ -13,6 +13,7 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(Step::count)> kN
     "make the control socket",
     "make the control group",
     "create the namespaces",
+    "let pid 1 go on",
     "arrange the descriptors",
     "join the control group",
     "map the user and group",

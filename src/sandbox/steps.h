@@ -13,6 +13,7 @@ enum class Step : std::uint8_t {
   socket,
   cgroup,
   clone,
+  go,
   // in the new process, before any foreign code
   descriptors,
   join_cgroup,
