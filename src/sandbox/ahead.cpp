@@ -102,6 +102,7 @@ Failure Ahead::start(bool shares_memory) {
   user_map_ = UserMap::to_itself();
   shares_memory_ = shares_memory;
   if (shares_memory) {
+    has_several_cores_ = ::sched_getaffinity(0, sizeof(cores_), &cores_) == 0 && CPU_COUNT(&cores_) > 1;
     stack_ = make_stack();
     if (stack_ != nullptr) {
       helper_ = ::clone(&Ahead::run_helper, stack_ + kStackBytes, CLONE_VM | CLONE_NEWUSER | SIGCHLD, this);
@@ -113,9 +114,29 @@ Failure Ahead::start(bool shares_memory) {
     helper_ = static_cast<pid_t>(helper);
   }
   const int error = errno;
+  if (helper_ > 0 && shares_memory) part_from(helper_);
   if (helper_ > 0) return {};
   release();
   return {Step::clone, error};
+}
+
+// Moves it to another core than this one. Where that fails it is only slower.
+void Ahead::part_from(pid_t process) const {
+  unsigned here = 0;
+  if (!has_several_cores_ || !raw_call(SYS_getcpu, &here, nullptr, nullptr).is_ok()) return;
+  cpu_set_t others = cores_;
+  CPU_CLR(here, &others);
+  raw_call(SYS_sched_setaffinity, process, sizeof(others), &others);
+}
+
+// Where it is, so that it is not woken behind those from which it parted.
+void Ahead::stay() const {
+  const int here = ::sched_getcpu();
+  if (!has_several_cores_ || here < 0) return;
+  cpu_set_t only;
+  CPU_ZERO(&only);
+  CPU_SET(static_cast<unsigned>(here), &only);
+  ::sched_setaffinity(0, sizeof(only), &only);
 }
 
 int Ahead::run_helper(void* self) {
@@ -139,7 +160,7 @@ void Ahead::help() {
   map_user(user_map_, reporter);
   reporter.must(Step::clone, raw_call(SYS_unshare, CLONE_NEWNS | CLONE_NEWUTS));
   reporter.must(Step::more_namespaces, raw_call(SYS_unshare, CLONE_NEWIPC));
-  const Base base{make_root(reporter)};
+  Base base{make_root(reporter), nullptr};
   bound_capabilities(reporter);
   // It takes the kernel about as long as all the rest.
   if (shares_memory_) {
@@ -149,6 +170,7 @@ void Ahead::help() {
     if (::clone(&Ahead::run_network, stack, kFlags, this, &shared_->network) < 0) {
       reporter.fail(Step::more_namespaces, EAGAIN);
     }
+    part_from(shared_->network);
   } else {
     const long network = fork_with(CLONE_PARENT, 0, &shared_->network);
     if (network == 0) ::_exit(run_network(this));
@@ -156,6 +178,7 @@ void Ahead::help() {
   }
   while (shared_->word.load() == kWait) raw_call(SYS_futex, &shared_->word, FUTEX_WAIT, kWait, nullptr);
   if (shared_->word.load() != kGo) return;
+  if (has_several_cores_) base.cores = &cores_;
   // With a version 1 group the namespace of groups is entered after joining, or it would show the join.
   const std::uint64_t groups = context_->cgroup_count == 0 ? std::uint64_t{CLONE_NEWCGROUP} : 0;
   const long pid = fork_with(CLONE_NEWPID | CLONE_PARENT | CLONE_CLEAR_SIGHAND | groups, 0, &shared_->pid);
@@ -196,6 +219,7 @@ void Ahead::release() {
     ::munmap(shared_, sizeof(Shared));
   }
   if (stack_ != nullptr) ::munmap(stack_, kStackBytes);
+  if (std::exchange(has_several_cores_, false)) ::sched_setaffinity(0, sizeof(cores_), &cores_);
   shared_ = nullptr;
   stack_ = nullptr;
   near_.reset();
@@ -206,6 +230,7 @@ Ahead::Made Ahead::make(ChildContext& context) {
   context_ = &context;
   if (has_begun()) {
     context.control = control_;
+    stay();
     tell(kGo);
   } else {
     has_proxy_ = context.plan->has_proxy;

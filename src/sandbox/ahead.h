@@ -6,6 +6,7 @@
 // touches errno.
 #pragma once
 
+#include <sched.h>
 #include <sys/types.h>
 
 #include <atomic>
@@ -51,6 +52,8 @@ class Ahead {
   };
 
   Failure start(bool shares_memory);
+  void part_from(pid_t process) const;
+  void stay() const;
   static int run_helper(void* self);
   static int run_network(void* self);
   void help();
@@ -67,6 +70,9 @@ class Ahead {
   char* stack_ = nullptr;  // of the helper, and then of pid 1
   Shared* shared_ = nullptr;
   ChildContext* context_ = nullptr;
+  // Schedulers may leave a new process on its maker's core, behind it, while others idle.
+  bool has_several_cores_ = false;
+  cpu_set_t cores_{};
 };
 
 }  // namespace sallyport::sandbox

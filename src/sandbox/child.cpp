@@ -180,6 +180,7 @@ void run_child(const ChildContext& context, const Base* base) {
   apply_landlock(plan, reporter);
   const int network = await_go();
   if (!plan.is_weak) enter_network(network, reporter);
+  if (base != nullptr && base->cores != nullptr) ::sched_setaffinity(0, sizeof(*base->cores), base->cores);
   // Opaque before anything foreign runs: pid 1 is a copy of the launching process's memory.
   reporter.must(Step::capabilities, ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));
   drop_capabilities(reporter);

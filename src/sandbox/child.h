@@ -4,6 +4,8 @@
 // helper of ahead.h calls touch errno.
 #pragma once
 
+#include <sched.h>
+
 #include <cstdint>
 #include <string>
 
@@ -47,7 +49,8 @@ struct UserMap {
 
 // What was made before there was a plan: see ahead.h.
 struct Base {
-  int root = -1;  // of the new mount namespace, attached, with its /dev
+  int root = -1;     // of the new mount namespace, attached, with its /dev
+  const cpu_set_t* cores;  // that the sandbox may use, if its walls are made on fewer; else null
 };
 
 // A weak sandbox has no base.

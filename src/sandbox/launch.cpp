@@ -391,11 +391,13 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
   state->control = std::move(made.control);
   state->pid = made.pid;
   if (made.pid > 0) state->pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, made.pid, 0)));
+  // Nothing foreign runs beside what made its walls. Nor is anything written before: as long as another core has this
+  // memory too, each page that pid 1 shares is taken from there first.
+  ahead.release();
   const bool is_recorded = plan.findings.needs_scan && !spec.scan_records.empty();
   if (is_recorded && made.pid > 0) state->write_record(spec);
 
   const auto ended = [] { return Error::make(Code::unavailable, "the sandbox ended while it was being built"); };
-  ahead.release();  // nothing foreign runs beside what made its walls
   if (!plan.is_weak) {
     // Said before its end, or never.
     const std::optional<Notice> network = state->receive(MSG_DONTWAIT);
