@@ -225,7 +225,7 @@ void Ahead::release() {
   near_.reset();
 }
 
-Ahead::Made Ahead::make(ChildContext& context) {
+Ahead::Made Ahead::make(ChildContext& context, const std::function<void()>& meanwhile) {
   Made made;
   context_ = &context;
   if (has_begun()) {
@@ -238,6 +238,7 @@ Ahead::Made Ahead::make(ChildContext& context) {
     made.failed = start(false);
   }
   if (made.failed.step == Step::none) {
+    meanwhile();
     reap(std::exchange(helper_, -1));
     made.pid = shared_->pid;
     made.control = std::move(near_);

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -38,8 +39,8 @@ class Ahead {
     Failure failed;
   };
   // Has the helper, which is started now if nothing was begun, fork pid 1. What the helper does not have, because it
-  // was opened since it began, pid 1 does not have either.
-  Made make(ChildContext& context);
+  // was opened since it began, pid 1 does not have either. Meanwhile is done what changes nothing of the context.
+  Made make(ChildContext& context, const std::function<void()>& meanwhile);
   void release();  // waits for the end of the helpers, after which their memory is nobody else's again
 
  private:

@@ -180,9 +180,8 @@ struct Running::State {
     plan.findings.placeholder.clear();
   }
 
-  // While pid 1 builds the walls, which waits for it before anything foreign runs.
   void write_record(const Spec& spec) {
-    auto written = ScanRecord::write(spec.scan_records, spec.name, pid, plan.findings, beside);
+    auto written = ScanRecord::write(spec.scan_records, spec.name, plan.findings, beside);
     if (written) record = std::move(*written);
   }
   Status let_go_on() {
@@ -362,7 +361,12 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
   if (options.wants_pid_namespace) context.wanted_handover |= kPidNamespace;
   if (!plan.covers.empty()) context.wanted_handover |= kUserNamespace | kMountNamespace | kMountInfo;
   if (context.cgroup_count > 0) ahead.give_up();  // it does not have what joins the group
-  Ahead::Made made = plan.is_weak ? make_weak(context) : ahead.make(context);
+  const bool is_recorded = plan.findings.needs_scan && !spec.scan_records.empty();
+  const auto record = [&] {
+    if (is_recorded) state->write_record(spec);
+  };
+  if (plan.is_weak) record();
+  Ahead::Made made = plan.is_weak ? make_weak(context) : ahead.make(context, record);
   if (made.failed.step == Step::socket) return no_socket(made.failed.error);
   const auto do_without = [&](const std::string& what, int error) -> Result<Running> {
     if (!spec.allow_weak || options.faults.fail_at == Step::clone) {
@@ -394,9 +398,7 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
   // Nothing foreign runs beside what made its walls. Nor is anything written before: as long as another core has this
   // memory too, each page that pid 1 shares is taken from there first.
   ahead.release();
-  const bool is_recorded = plan.findings.needs_scan && !spec.scan_records.empty();
-  if (is_recorded && made.pid > 0) state->write_record(spec);
-
+  if (made.pid > 0) state->record.belongs_to(made.pid);
   const auto ended = [] { return Error::make(Code::unavailable, "the sandbox ended while it was being built"); };
   if (!plan.is_weak) {
     // Said before its end, or never.

@@ -54,7 +54,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 struct Record {
   std::uint32_t version = 3;
-  std::int32_t pid = 0;  // of pid 1
+  std::int32_t pid = 0;  // of pid 1; 0 until it is there
   std::string name;
   Findings findings;
   std::vector<Beside> beside;
@@ -108,15 +108,15 @@ bool is_near(const std::string& one, const std::string& other) {
 
 }  // namespace
 
-Result<ScanRecord> ScanRecord::write(const std::string& directory, const std::string& name, pid_t init,
-                                     const Findings& findings, const std::vector<Beside>& beside) {
+Result<ScanRecord> ScanRecord::write(const std::string& directory, const std::string& name, const Findings& findings,
+                                     const std::vector<Beside>& beside) {
   TRY(const UniqueFd place, os::open_private_directory(directory));
   static std::atomic<std::uint64_t> counter{0};  // names only have to differ within this process
   const std::string file_name = own_prefix() + std::to_string(counter++);
   UniqueFd file(::openat(place.get(), file_name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return Error::from_errno("cannot write down what the scan at exit needs", errno, directory);
   ScanRecord record(directory + "/" + file_name, std::move(file));
-  const std::string text = encoded({.pid = init, .name = name, .findings = findings, .beside = beside, .reports = {}});
+  const std::string text = encoded({.name = name, .findings = findings, .beside = beside, .reports = {}});
   const bool is_locked = ::flock(record.file_.get(), LOCK_EX | LOCK_NB) == 0;
   if (!is_locked || ::write(record.file_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
     return Error::from_errno("cannot write down what the scan at exit needs", errno, directory);
@@ -135,6 +135,14 @@ ScanRecord& ScanRecord::operator=(ScanRecord&& other) noexcept {
 
 ScanRecord::~ScanRecord() {
   if (file_ && !is_to_stay_) ::unlink(path_.c_str());
+}
+
+void ScanRecord::belongs_to(pid_t init) {
+  const std::int32_t pid = init;
+  const auto at = static_cast<off_t>(sizeof(Record::version));
+  if (!file_ || ::pwrite(file_.get(), &pid, sizeof(pid), at) == ssize_t{sizeof(pid)}) return;
+  ::unlink(path_.c_str());
+  file_.reset();
 }
 
 void ScanRecord::keep_reports(const std::vector<std::string>& reports) {

@@ -32,14 +32,15 @@ class ScanRecord {
  public:
   ScanRecord() = default;  // of nothing
   ScanRecord(std::string path, UniqueFd file) : path_(std::move(path)), file_(std::move(file)) {}
-  // `init`: the sandbox's pid 1.
-  static Result<ScanRecord> write(const std::string& directory, const std::string& name, pid_t init,
-                                  const Findings& findings, const std::vector<Beside>& beside = {});
+  // Of a sandbox that has no pid 1 yet.
+  static Result<ScanRecord> write(const std::string& directory, const std::string& name, const Findings& findings,
+                                  const std::vector<Beside>& beside = {});
   ScanRecord(ScanRecord&&) noexcept;
   ScanRecord& operator=(ScanRecord&&) noexcept;
   ~ScanRecord();  // takes it away, unless it must stay
 
   bool is_written() const { return static_cast<bool>(file_); }
+  void belongs_to(pid_t init);              // pid 1, which is waited for before the scan is made up
   void must_stay() { is_to_stay_ = true; }  // something runs
   void scan_is_made() { is_to_stay_ = false; }
   // It was made, and nobody could be told.

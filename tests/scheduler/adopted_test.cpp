@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 class AdoptedContainer : public World {};
 
 TEST_F(AdoptedContainer, WhoseMakerIsStillDyingWhenItsSessionHasEndedIsScanned) {
-  auto record = sandbox::ScanRecord::write(path("/scans"), "adopted", 0,
+  auto record = sandbox::ScanRecord::write(path("/scans"), "adopted",
                                            sandbox::find_protected(path("/desk"), path("/home"), true, {}, {}));
   ASSERT_TRUE(record) << record.error().describe();
   record->must_stay();
