@@ -196,6 +196,11 @@ double echo_dtach(const Bench& bench, int keys) {
   return echo_on(terminal, keys);
 }
 
+double echo_relay(bool with_tcp, int keys) {
+  OnRelay terminal("exec sh -c '" + echo_script(keys) + "'", with_tcp);
+  return echo_on(terminal, keys);
+}
+
 double echo_pod(const Bench& bench, bool with_tcp, int keys) {
   const auto pod = bench.pod(echo_script(keys), with_tcp);
   pod->attach();
@@ -205,7 +210,8 @@ double echo_pod(const Bench& bench, bool with_tcp, int keys) {
 // On one core a key's way is what all of it costs. On several, each link of the chain may also have to wake an idle
 // core, which here costs more than the link does, for the bare terminal as for the others. Both are held to the target.
 void echo_with(Bench& bench, bool is_on_one_core) {
-  std::vector<double> raw, local, tcp, local_ratio, tcp_ratio, dtach_ratio, direct_ratio, tmux_ratio;
+  std::vector<double> raw, local, tcp, local_ratio, tcp_ratio, dtach_ratio, direct_ratio, tmux_ratio, bare_ratio,
+      bare_tcp_ratio;
   const int keys = bench.is_quick ? 500 : 2000;
   for (int round = 0; round < (bench.is_quick ? 3 : 7); ++round) {
     raw.push_back(echo_pty("exec sh -c '" + echo_script(keys) + "'", false, keys));
@@ -213,6 +219,8 @@ void echo_with(Bench& bench, bool is_on_one_core) {
     tcp.push_back(echo_pod(bench, true, keys));
     local_ratio.push_back(local.back() / raw.back());
     tcp_ratio.push_back(tcp.back() / raw.back());
+    bare_ratio.push_back(echo_relay(false, keys) / raw.back());
+    bare_tcp_ratio.push_back(echo_relay(true, keys) / raw.back());
     direct_ratio.push_back(echo_dtach(bench, keys) / raw.back());
     dtach_ratio.push_back(echo_pty(bench.dtach(echo_script(keys)), true, keys) / raw.back());
     tmux_ratio.push_back(echo_pty(bench.tmux(echo_script(keys / 5)), true, keys / 5) / raw.back());
@@ -225,11 +233,18 @@ void echo_with(Bench& bench, bool is_on_one_core) {
                          1.8,
                          1.6,
                          false,
-                         {{"dtach at its socket", median(direct_ratio)},
+                         {{"bare relay", median(bare_ratio)},
+                          {"dtach at its socket", median(direct_ratio)},
                           {"dtach on a terminal", median(dtach_ratio)},
                           {"tmux on a terminal", median(tmux_ratio)}}});
-  bench.lines.push_back(
-      {"echo p50 / raw, TCP" + where, with_unit(median(tcp), "us"), "", median(tcp_ratio), 2.2, 2.0, false, {}});
+  bench.lines.push_back({"echo p50 / raw, TCP" + where,
+                         with_unit(median(tcp), "us"),
+                         "",
+                         median(tcp_ratio),
+                         2.2,
+                         2.0,
+                         false,
+                         {{"bare relay", median(bare_tcp_ratio)}}});
 }
 
 void echo(Bench& bench) {

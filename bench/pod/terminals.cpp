@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -149,6 +151,71 @@ void OnDtach::type(std::string_view keys) const {
 }
 
 std::string_view OnDtach::read() {
+  const ssize_t count = ::read(socket_.get(), buffer_.get(), kBlock);
+  return {buffer_.get(), count > 0 ? static_cast<std::size_t>(count) : 0};
+}
+
+namespace {
+
+std::pair<UniqueFd, UniqueFd> connected(bool with_tcp) {
+  if (!with_tcp) {
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) give_up("socketpair failed");
+    return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+  }
+  const auto listener = must(os::listen_loopback(), "listen");
+  UniqueFd near = must(os::connect_loopback(listener.address), "connect");
+  UniqueFd far{::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC)};
+  return {std::move(near), std::move(far)};
+}
+
+[[noreturn]] void relay(OnPty& terminal, int socket) {
+  const UniqueFd epoll{::epoll_create1(EPOLL_CLOEXEC)};
+  for (const int fd : {terminal.fd(), socket}) {
+    epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
+    ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event);
+  }
+  std::array<char, 4096> block{};
+  for (;;) {
+    std::array<epoll_event, 2> events{};
+    const int count = ::epoll_wait(epoll.get(), events.data(), 2, -1);
+    for (int i = 0; i < count; ++i) {
+      const int from = events.at(static_cast<std::size_t>(i)).data.fd;
+      const ssize_t came = ::read(from, block.data(), block.size());
+      const int to = from == socket ? terminal.fd() : socket;
+      if (came <= 0 || ::write(to, block.data(), static_cast<std::size_t>(came)) != came) ::_exit(0);
+    }
+  }
+}
+
+}  // namespace
+
+OnRelay::OnRelay(const std::string& script, bool with_tcp) : buffer_(std::make_unique_for_overwrite<char[]>(kBlock)) {
+  auto [near, far] = connected(with_tcp);
+  pid_ = ::fork();
+  if (pid_ == 0) {
+    near.reset();
+    OnPty terminal(script, false);
+    relay(terminal, far.get());
+  }
+  socket_ = std::move(near);
+}
+
+OnRelay::~OnRelay() {
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+}
+
+void OnRelay::type(std::string_view keys) const {
+  if (::send(socket_.get(), keys.data(), keys.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(keys.size())) {
+    give_up("the relay ended");
+  }
+}
+
+// Not a read that blocks, which the kernel would also wake when the relay takes what was sent.
+std::string_view OnRelay::read() {
+  pollfd ready{socket_.get(), POLLIN, 0};
+  ::poll(&ready, 1, -1);
   const ssize_t count = ::read(socket_.get(), buffer_.get(), kBlock);
   return {buffer_.get(), count > 0 ? static_cast<std::size_t>(count) : 0};
 }

@@ -32,6 +32,7 @@ class OnPty {
   std::string_view read_at_most(std::size_t bytes);
   bool has_output(int millis) const;
   pid_t pid() const { return pid_; }
+  int fd() const { return master_.get(); }
   void finish();  // waits for the program's end
 
  private:
@@ -65,6 +66,24 @@ class OnDtach {
  private:
   void send(unsigned char type, std::string_view content) const;
   UniqueFd socket_;
+  std::unique_ptr<char[]> buffer_;
+};
+
+// A command on a terminal that a process relays to a socket and back, and nothing else: neither frames nor a record of
+// what was said, no second client. What any program between a person and a terminal costs at the least.
+class OnRelay {
+ public:
+  OnRelay(const std::string& script, bool with_tcp);
+  ~OnRelay();
+  OnRelay(const OnRelay&) = delete;
+  OnRelay& operator=(const OnRelay&) = delete;
+
+  void type(std::string_view keys) const;
+  std::string_view read();  // empty at the end
+
+ private:
+  UniqueFd socket_;
+  pid_t pid_ = -1;
   std::unique_ptr<char[]> buffer_;
 };
 

@@ -30,9 +30,6 @@ inline constexpr std::chrono::milliseconds kRetryDelay{250};
 // Of the write-ahead log, before it is given to the kernel: all of a small commit in one call.
 inline constexpr std::size_t kMaxGatheredBytes = 32U << 10;
 
-// By how much it grows at once: a few commits do not make it grow, and it is never much longer than it must be.
-inline constexpr std::int64_t kLogStepBytes = 64 << 10;
-
 // Kept back on the disk for what stops things and for a warden's last words: a write-ahead log at its longest fits.
 inline constexpr std::uint64_t kReserveBytes = 4U << 20;
 

@@ -5,7 +5,6 @@
 #include <list>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include "ledger/limits.h"
 
@@ -16,8 +15,7 @@ namespace {
 struct LogFile {
   sqlite3_file own;
   Bytes* pending;
-  sqlite3_int64 at;    // where the first pending byte belongs
-  sqlite3_int64 size;  // of the file underneath; -1: not known
+  sqlite3_int64 at;  // where the first pending byte belongs
 };
 constexpr std::size_t kFileBytes = (sizeof(LogFile) + 15) / 16 * 16;
 
@@ -26,24 +24,11 @@ sqlite3_file* base_of(sqlite3_file* file) {
   return reinterpret_cast<sqlite3_file*>(reinterpret_cast<std::uint8_t*>(file) + kFileBytes);
 }
 
-// The log grows by whole steps of zeros, which no reader takes for a commit: to sync what lies inside of a file costs
-// half of what it costs to sync a file that has grown. Where there is no room for them they are not missed.
-void grow(sqlite3_file* file, sqlite3_int64 end) {
-  sqlite3_int64& size = log(file).size;
-  if (size < 0 && base_of(file)->pMethods->xFileSize(base_of(file), &size) != SQLITE_OK) return;
-  if (end <= size) return;
-  const sqlite3_int64 step = kLogStepBytes, wanted = (end + step - 1) / step * step;
-  const std::vector<std::uint8_t> zeros(static_cast<std::size_t>(wanted - end));
-  const int code = base_of(file)->pMethods->xWrite(base_of(file), zeros.data(), static_cast<int>(zeros.size()), end);
-  size = code == SQLITE_OK ? wanted : -1;
-}
-
 int write_out(sqlite3_file* file) {
   Bytes& pending = *log(file).pending;
   if (pending.empty()) return SQLITE_OK;
   const int code =
       base_of(file)->pMethods->xWrite(base_of(file), pending.data(), static_cast<int>(pending.size()), log(file).at);
-  if (code == SQLITE_OK) grow(file, log(file).at + static_cast<sqlite3_int64>(pending.size()));
   // What could not be written belongs to a commit that fails now.
   pending.clear();
   return code;
@@ -74,11 +59,6 @@ int close_file(sqlite3_file* file) {
   return written != SQLITE_OK ? written : closed;
 }
 
-int truncate_file(sqlite3_file* file, sqlite3_int64 size) {
-  log(file).size = -1;
-  return pass_on<&sqlite3_io_methods::xTruncate>(file, size);
-}
-
 int sector_size(sqlite3_file* file) { return base_of(file)->pMethods->xSectorSize(base_of(file)); }
 int characteristics(sqlite3_file* file) { return base_of(file)->pMethods->xDeviceCharacteristics(base_of(file)); }
 
@@ -88,7 +68,7 @@ constexpr Io kMethods = {.iVersion = 1,
                          .xClose = close_file,
                          .xRead = pass_on<&Io::xRead, void*, int, sqlite3_int64>,
                          .xWrite = write_file,
-                         .xTruncate = truncate_file,
+                         .xTruncate = pass_on<&Io::xTruncate, sqlite3_int64>,
                          .xSync = pass_on<&Io::xSync, int>,
                          .xFileSize = pass_on<&Io::xFileSize, sqlite3_int64*>,
                          .xLock = pass_on<&Io::xLock, int>,
@@ -112,7 +92,6 @@ int open_file(sqlite3_vfs* vfs, sqlite3_filename name, sqlite3_file* file, int f
   if (code != SQLITE_OK) return code;
   log(file).pending = new Bytes;
   log(file).at = 0;
-  log(file).size = -1;
   file->pMethods = &kMethods;
   return SQLITE_OK;
 }

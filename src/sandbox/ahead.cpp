@@ -102,7 +102,7 @@ Failure Ahead::start(bool shares_memory) {
   user_map_ = UserMap::to_itself();
   shares_memory_ = shares_memory;
   if (shares_memory) {
-    has_several_cores_ = ::sched_getaffinity(0, sizeof(cores_), &cores_) == 0 && CPU_COUNT(&cores_) > 1;
+    find_cores();
     stack_ = make_stack();
     if (stack_ != nullptr) {
       helper_ = ::clone(&Ahead::run_helper, stack_ + kStackBytes, CLONE_VM | CLONE_NEWUSER | SIGCHLD, this);
@@ -114,29 +114,35 @@ Failure Ahead::start(bool shares_memory) {
     helper_ = static_cast<pid_t>(helper);
   }
   const int error = errno;
-  if (helper_ > 0 && shares_memory) part_from(helper_);
+  if (helper_ > 0 && shares_memory) part_from(helper_, own_core_);
   if (helper_ > 0) return {};
   release();
   return {Step::clone, error};
 }
 
-// Moves it to another core than this one. Where that fails it is only slower.
-void Ahead::part_from(pid_t process) const {
-  unsigned here = 0;
-  if (!has_several_cores_ || !raw_call(SYS_getcpu, &here, nullptr, nullptr).is_ok()) return;
+// Moves it to another core. Where that fails it is only slower.
+void Ahead::part_from(pid_t process, unsigned core) const {
+  if (!has_several_cores_) return;
   cpu_set_t others = cores_;
-  CPU_CLR(here, &others);
+  CPU_CLR(core, &others);
   raw_call(SYS_sched_setaffinity, process, sizeof(others), &others);
 }
 
-// Where it is, so that it is not woken behind those from which it parted.
-void Ahead::stay() const {
-  const int here = ::sched_getcpu();
-  if (!has_several_cores_ || here < 0) return;
+// Its maker, so that it is not woken behind those from which it parted.
+void Ahead::stay() {
+  if (!has_several_cores_) return;
   cpu_set_t only;
   CPU_ZERO(&only);
-  CPU_SET(static_cast<unsigned>(here), &only);
-  ::sched_setaffinity(0, sizeof(only), &only);
+  CPU_SET(own_core_, &only);
+  is_bound_ = ::sched_setaffinity(0, sizeof(only), &only) == 0;
+}
+
+void Ahead::find_cores() {
+  const int here = ::sched_getcpu();
+  has_several_cores_ = here >= 0 && ::sched_getaffinity(0, sizeof(cores_), &cores_) == 0 && CPU_COUNT(&cores_) > 1 &&
+                       CPU_COUNT(&cores_) == ::sysconf(_SC_NPROCESSORS_ONLN);
+  own_core_ = static_cast<unsigned>(here);
+  std::memset(&cores_, 0xff, sizeof(cores_));
 }
 
 int Ahead::run_helper(void* self) {
@@ -170,7 +176,7 @@ void Ahead::help() {
     if (::clone(&Ahead::run_network, stack, kFlags, this, &shared_->network) < 0) {
       reporter.fail(Step::more_namespaces, EAGAIN);
     }
-    part_from(shared_->network);
+    if (unsigned here = 0; raw_call(SYS_getcpu, &here, nullptr, nullptr).is_ok()) part_from(shared_->network, here);
   } else {
     const long network = fork_with(CLONE_PARENT, 0, &shared_->network);
     if (network == 0) ::_exit(run_network(this));
@@ -219,13 +225,14 @@ void Ahead::release() {
     ::munmap(shared_, sizeof(Shared));
   }
   if (stack_ != nullptr) ::munmap(stack_, kStackBytes);
-  if (std::exchange(has_several_cores_, false)) ::sched_setaffinity(0, sizeof(cores_), &cores_);
+  if (std::exchange(is_bound_, false)) ::sched_setaffinity(0, sizeof(cores_), &cores_);
+  has_several_cores_ = false;
   shared_ = nullptr;
   stack_ = nullptr;
   near_.reset();
 }
 
-Ahead::Made Ahead::make(ChildContext& context, const std::function<void()>& meanwhile) {
+Ahead::Made Ahead::make(ChildContext& context) {
   Made made;
   context_ = &context;
   if (has_begun()) {
@@ -238,7 +245,6 @@ Ahead::Made Ahead::make(ChildContext& context, const std::function<void()>& mean
     made.failed = start(false);
   }
   if (made.failed.step == Step::none) {
-    meanwhile();
     reap(std::exchange(helper_, -1));
     made.pid = shared_->pid;
     made.control = std::move(near_);

@@ -11,7 +11,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -39,8 +38,9 @@ class Ahead {
     Failure failed;
   };
   // Has the helper, which is started now if nothing was begun, fork pid 1. What the helper does not have, because it
-  // was opened since it began, pid 1 does not have either. Meanwhile is done what changes nothing of the context.
-  Made make(ChildContext& context, const std::function<void()>& meanwhile);
+  // was opened since it began, pid 1 does not have either. Nothing is done meanwhile: pid 1's file workers allocate
+  // from the copy of this memory that it is forked with.
+  Made make(ChildContext& context);
   void release();  // waits for the end of the helpers, after which their memory is nobody else's again
 
  private:
@@ -53,8 +53,9 @@ class Ahead {
   };
 
   Failure start(bool shares_memory);
-  void part_from(pid_t process) const;
-  void stay() const;
+  void part_from(pid_t process, unsigned core) const;
+  void stay();
+  void find_cores();
   static int run_helper(void* self);
   static int run_network(void* self);
   void help();
@@ -71,9 +72,12 @@ class Ahead {
   char* stack_ = nullptr;  // of the helper, and then of pid 1
   Shared* shared_ = nullptr;
   ChildContext* context_ = nullptr;
-  // Schedulers may leave a new process on its maker's core, behind it, while others idle.
-  bool has_several_cores_ = false;
-  cpu_set_t cores_{};
+  // Schedulers may leave a new process on its maker's core, behind it, while others idle. So each is told where to work
+  // until the walls are made: where all may use every core, and only there, since the kernel takes what is given back
+  // for somebody's wish, and keeps to it when there are more.
+  bool has_several_cores_ = false, is_bound_ = false;
+  unsigned own_core_ = 0;
+  cpu_set_t cores_{};  // all of them
 };
 
 }  // namespace sallyport::sandbox

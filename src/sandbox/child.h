@@ -49,7 +49,7 @@ struct UserMap {
 
 // What was made before there was a plan: see ahead.h.
 struct Base {
-  int root = -1;     // of the new mount namespace, attached, with its /dev
+  int root = -1;           // of the new mount namespace, attached, with its /dev
   const cpu_set_t* cores;  // that the sandbox may use, if its walls are made on fewer; else null
 };
 

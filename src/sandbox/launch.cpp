@@ -362,11 +362,8 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
   if (!plan.covers.empty()) context.wanted_handover |= kUserNamespace | kMountNamespace | kMountInfo;
   if (context.cgroup_count > 0) ahead.give_up();  // it does not have what joins the group
   const bool is_recorded = plan.findings.needs_scan && !spec.scan_records.empty();
-  const auto record = [&] {
-    if (is_recorded) state->write_record(spec);
-  };
-  if (plan.is_weak) record();
-  Ahead::Made made = plan.is_weak ? make_weak(context) : ahead.make(context, record);
+  if (is_recorded) state->write_record(spec);
+  Ahead::Made made = plan.is_weak ? make_weak(context) : ahead.make(context);
   if (made.failed.step == Step::socket) return no_socket(made.failed.error);
   const auto do_without = [&](const std::string& what, int error) -> Result<Running> {
     if (!spec.allow_weak || options.faults.fail_at == Step::clone) {
@@ -395,9 +392,7 @@ Result<Running> Running::start(const Spec& spec, const LaunchOptions& options, s
   state->control = std::move(made.control);
   state->pid = made.pid;
   if (made.pid > 0) state->pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, made.pid, 0)));
-  // Nothing foreign runs beside what made its walls. Nor is anything written before: as long as another core has this
-  // memory too, each page that pid 1 shares is taken from there first.
-  ahead.release();
+  ahead.release();  // nothing foreign runs beside what made its walls
   if (made.pid > 0) state->record.belongs_to(made.pid);
   const auto ended = [] { return Error::make(Code::unavailable, "the sandbox ended while it was being built"); };
   if (!plan.is_weak) {

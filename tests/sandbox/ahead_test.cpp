@@ -1,4 +1,5 @@
 // What is made before there is a plan: used, not used, not wanted.
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -55,6 +56,42 @@ TEST_P(MadeAhead, LeavesNothingWhenThePlanFails) {
     const auto failed = launch(wrong);
     return !failed && open_descriptors() == before && has_no_child();
   });
+}
+
+cpu_set_t cores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  ::sched_getaffinity(0, sizeof(cores), &cores);
+  return cores;
+}
+
+// The walls are made on some of them only.
+TEST_P(MadeAhead, GivesEveryCoreBack) {
+  cpu_set_t before = cores();
+  in_a_process([&] {
+    for (const bool works : {true, false}) {
+      LaunchOptions options;
+      if (!works) options.faults = {Step::bind, EIO};
+      if (launch(spec(), options).has_value() != works) return false;
+      cpu_set_t after = cores();
+      if (!CPU_EQUAL(&before, &after)) return false;
+    }
+    return true;
+  });
+  const Outcome inside = shell("nproc");
+  EXPECT_EQ(inside.output, std::to_string(CPU_COUNT(&before)) + "\n");
+}
+
+TEST_P(MadeAhead, KeepsToTheCoresThatItsUserChose) {
+  Spec asking = spec();
+  asking.command = {"nproc"};
+  const Outcome inside = run(asking, [] {
+    cpu_set_t chosen;
+    CPU_ZERO(&chosen);
+    CPU_SET(0, &chosen);
+    ::sched_setaffinity(0, sizeof(chosen), &chosen);
+  });
+  EXPECT_EQ(inside.output, "1\n");
 }
 
 // What it holds must not be seen by the user's other processes, not even while something is launched.
