@@ -6,8 +6,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdlib>
-#include <filesystem>
 
 namespace sallyport::bench {
 namespace {
@@ -25,15 +23,6 @@ void must(const Status& status) {
 }
 
 }  // namespace
-
-Directory::Directory() : path_((std::filesystem::temp_directory_path() / "sallyport-bench-XXXXXX").string()) {
-  if (::mkdtemp(path_.data()) == nullptr) die("cannot make a temporary directory");
-}
-
-Directory::~Directory() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
 
 Daemon::Daemon(const std::string& program, int cpu, const std::vector<std::string>& options)
     : directory_(std::make_shared<Directory>()) {

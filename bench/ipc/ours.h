@@ -8,21 +8,9 @@
 
 #include "client/client.h"
 #include "contender.h"
+#include "directory.h"
 
 namespace sallyport::bench {
-
-// A temporary directory, removed with all that is in it.
-class Directory {
- public:
-  Directory();
-  ~Directory();
-  Directory(const Directory&) = delete;
-  Directory& operator=(const Directory&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // A sallyportd with directories of its own.
 class Daemon {

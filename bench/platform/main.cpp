@@ -94,7 +94,7 @@ struct Bench {
   std::string bin;
   int cpu = kAnyCpu;
   std::shared_ptr<Directory> directory = std::make_shared<Directory>();
-  Directory workspace = {};  // not below the other: Sallyport's own directories are nobody's to work in
+  Directory workspace{Directory::For::workspace};
   std::string socket = directory->path() + "/redis.sock";
   TokenServer tokens = {};
   Process redis = {};

@@ -15,6 +15,7 @@
 #include <functional>
 #include <thread>
 
+#include "../ipc/directory.h"
 #include "../ipc/table.h"
 #include "os/peer.h"
 #include "os/process.h"
@@ -43,16 +44,16 @@ double own_cpu() {
 }
 
 struct Bench {
-  std::string root, bin;
+  std::string root, workspace, bin;
   bool is_quick = false;
   std::unique_ptr<Client> warden;
   pid_t warden_pid = -1;
   std::vector<Line> lines;
 
   std::string pods_dir() const { return root + "/state/pods"; }
-  std::string text_file() const { return root + "/texts/text"; }
+  std::string text_file() const { return workspace + "/text"; }
   std::unique_ptr<OnPod> pod(const std::string& script, bool with_tcp = false) const {
-    return std::make_unique<OnPod>(*warden, pods_dir(), script, with_tcp);
+    return std::make_unique<OnPod>(*warden, pods_dir(), workspace, script, with_tcp);
   }
   std::string dtach(const std::string& script) const {
     static int used = 0;
@@ -394,10 +395,9 @@ int main(int argc, char** argv) {
     if (option == "--bin" && i + 1 < argc) bench.bin = argv[++i];
     if (option == "--row" && i + 1 < argc) only = argv[++i];
   }
-  std::string root = "/tmp/sallyport-bench-pod-XXXXXX";
-  if (::mkdtemp(root.data()) == nullptr) return 1;
-  bench.root = root;
-  std::filesystem::create_directories(root + "/texts");
+  const Directory own, workspace(Directory::For::workspace);
+  const std::string root = bench.root = own.path();
+  bench.workspace = workspace.path();
   write_text(bench.text_file());
   ::setenv("SALLYPORT_RUNTIME_DIR", (root + "/run").c_str(), 1);
   ::setenv("SALLYPORT_STATE_DIR", (root + "/state").c_str(), 1);
@@ -421,7 +421,5 @@ int main(int argc, char** argv) {
   is_json ? print_json(bench.lines) : print_table(bench.lines);
   bench.warden.reset();
   const int down = std::system((bench.bin + "/sallyport down >/dev/null").c_str());
-  std::error_code ignored;
-  std::filesystem::remove_all(root, ignored);
   return down == 0 ? 0 : 1;
 }

@@ -220,12 +220,13 @@ std::string_view OnRelay::read() {
   return {buffer_.get(), count > 0 ? static_cast<std::size_t>(count) : 0};
 }
 
-OnPod::OnPod(Client& warden, const std::string& pods_dir, const std::string& script, bool with_tcp)
+OnPod::OnPod(Client& warden, const std::string& pods_dir, const std::string& workspace, const std::string& script,
+             bool with_tcp)
     : pods_dir_(pods_dir) {
   const auto made = must(warden.call("pod.create", wire::to_json([&](wire::JsonWriter& json) {
                                        json.begin_object().key("command").begin_array();
                                        json.value("sh").value("-c").value(script).end_array();
-                                       json.member("workspace", pods_dir + "/../../texts");
+                                       json.member("workspace", workspace);
                                        json.member("tcp", with_tcp).end_object();
                                      })),
                          "pod.create");

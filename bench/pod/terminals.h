@@ -90,7 +90,8 @@ class OnRelay {
 // A pod made through the warden, and a client attached to it.
 class OnPod {
  public:
-  OnPod(Client& warden, const std::string& pods_dir, const std::string& script, bool with_tcp);
+  OnPod(Client& warden, const std::string& pods_dir, const std::string& workspace, const std::string& script,
+        bool with_tcp);
   ~OnPod();
   OnPod(const OnPod&) = delete;
   OnPod& operator=(const OnPod&) = delete;
