@@ -15,7 +15,9 @@
 #include <fstream>
 #include <thread>
 
+#include "hops.h"
 #include "os/process.h"
+#include "os/sockets.h"
 #include "ours.h"
 #include "platform/platform.h"
 #include "process.h"
@@ -218,12 +220,21 @@ void bench_small_calls(Bench& bench) {
   row("cache.get through the door, Redis behind it: p50", redis[0], "us", "");
   row("GET by hiredis, no door: p50", redis[1], "us", "");
   row("  ratio", redis[2], "x", "target 2.5, stretch 1.8");
+  const Hops to_redis(2, must(os::connect_unix(bench.socket)));
+  redisContext* bare = ::redisConnectFd(to_redis.fd());
+  const auto through = compare([&] { ::freeReplyObject(::redisCommand(bare, "GET k")); }, ask_redis);
+  row("  GET through two bare relays / without", through[2], "x", "the floor, on one CPU");
+  ::redisFreeKeepFd(bare);
   ::redisFree(direct);
   bench.use_cache("memory");
   const auto memory = compare(get, ping);
   row("cache.get through the door, memory: p50", memory[0], "us", "");
   row("test.ping through the same door: p50", memory[1], "us", "");
   row("  ratio", memory[2], "x", "target 2.5");
+  constexpr std::size_t kCallBytes = 100;
+  const Hops one(1), none(0);
+  const auto hop = compare([&] { one.ask(kCallBytes); }, [&] { none.ask(kCallBytes); });
+  row("  an echo through a bare relay / without", hop[2], "x", "the floor, on one CPU");
 }
 
 void bench_bulk(Bench& bench) {

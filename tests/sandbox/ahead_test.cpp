@@ -1,10 +1,10 @@
 // What is made before there is a plan: used, not used, not wanted.
 #include <sched.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 
 #include "base/sanitized.h"
