@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cctype>
-#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -353,9 +352,15 @@ void add_pod_commands(CLI::App& app, Context& context) {
   stopping->add_option("--grace", *grace, "Seconds until it is killed")
       ->type_name("SECONDS")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 600.0).description(""));
+      ->check(
+          [](const std::string& text) {
+            char* end = nullptr;
+            const double seconds = std::strtod(text.c_str(), &end);
+            const bool is_right = *end == '\0' && seconds >= 0 && seconds <= 600;
+            return is_right ? "" : "takes seconds, from 0 to 600, not '" + escape_for_display(text) + "'";
+          },
+          "");
   on_run(stopping, context, [&context, stopped, grace]() -> Status {
-    if (std::isnan(*grace)) return wrong_usage(context, "--grace takes a number of seconds");
     return call_pod(context, "pod.stop", *stopped, "grace_ms", static_cast<std::int64_t>(*grace * 1000));
   });
 

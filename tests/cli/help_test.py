@@ -145,6 +145,8 @@ class Help(unittest.TestCase):
                                       ("policy explain fs.read {", 2, "the payload must be a JSON object"),
                                       ("audit verify --against /etc/passwd", 1, "/etc/passwd is not what `sallyport audit checkpoint` wrote"),
                                       ("audit query --limit -1", 2, "--limit: Value -1 not in range 1 to 1000000000\n"),
+                                      ("pod stop x --grace 1s", 2, "--grace: takes seconds, from 0 to 600, not '1s'\n"),
+                                      ("pod stop x --grace nan", 2, "--grace: takes seconds, from 0 to 600, not 'nan'\n"),
                                       ("audit tail -n -1", 2, "--lines: Value -1 not in range 0 to 1000000000\n")]:
             ran = run(SALLYPORT, *words.split())
             self.assertEqual(ran.returncode, status, words + ran.stderr)
