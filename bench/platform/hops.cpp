@@ -8,30 +8,15 @@
 #include <string>
 #include <utility>
 
+#include "relay.h"
+
 namespace sallyport::bench {
 namespace {
-
-constexpr std::size_t kBlock = 4096;
 
 std::pair<UniqueFd, UniqueFd> make_pair() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) die("socketpair failed");
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
-
-void pass(int from, int to) {
-  std::array<char, kBlock> block;
-  const ssize_t count = ::read(from, block.data(), block.size());
-  if (count <= 0 || ::write(to, block.data(), static_cast<std::size_t>(count)) != count) ::_exit(0);
-}
-
-[[noreturn]] void relay(int one, int other) {
-  std::array<pollfd, 2> ends{{{one, POLLIN, 0}, {other, POLLIN, 0}}};
-  for (;;) {
-    ::poll(ends.data(), ends.size(), -1);
-    if (ends[0].revents != 0) pass(one, other);
-    if (ends[1].revents != 0) pass(other, one);
-  }
 }
 
 }  // namespace
@@ -42,7 +27,7 @@ Hops::Hops(int count) {
   auto [near, far] = make_pair();
   processes_.push_back(Process::fork([&] {
     near.reset();
-    for (;;) pass(far.get(), far.get());
+    relay(far.get(), far.get());  // both ways are one: an echo
   }));
   far.reset();
   lead_to(count, std::move(near));

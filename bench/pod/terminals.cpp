@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -19,6 +18,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "../ipc/relay.h"
 #include "os/sockets.h"
 #include "pod/attach.h"
 #include "pod/record.h"
@@ -169,25 +169,6 @@ std::pair<UniqueFd, UniqueFd> connected(bool with_tcp) {
   return {std::move(near), std::move(far)};
 }
 
-[[noreturn]] void relay(OnPty& terminal, int socket) {
-  const UniqueFd epoll{::epoll_create1(EPOLL_CLOEXEC)};
-  for (const int fd : {terminal.fd(), socket}) {
-    epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
-    ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event);
-  }
-  std::array<char, 4096> block{};
-  for (;;) {
-    std::array<epoll_event, 2> events{};
-    const int count = ::epoll_wait(epoll.get(), events.data(), 2, -1);
-    for (int i = 0; i < count; ++i) {
-      const int from = events.at(static_cast<std::size_t>(i)).data.fd;
-      const ssize_t came = ::read(from, block.data(), block.size());
-      const int to = from == socket ? terminal.fd() : socket;
-      if (came <= 0 || ::write(to, block.data(), static_cast<std::size_t>(came)) != came) ::_exit(0);
-    }
-  }
-}
-
 }  // namespace
 
 OnRelay::OnRelay(const std::string& script, bool with_tcp) : buffer_(std::make_unique_for_overwrite<char[]>(kBlock)) {
@@ -196,7 +177,7 @@ OnRelay::OnRelay(const std::string& script, bool with_tcp) : buffer_(std::make_u
   if (pid_ == 0) {
     near.reset();
     OnPty terminal(script, false);
-    relay(terminal, far.get());
+    relay(terminal.fd(), far.get());
   }
   socket_ = std::move(near);
 }
