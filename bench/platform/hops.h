@@ -1,5 +1,5 @@
-// Processes that pass bytes on and do nothing else: on one CPU, where nobody spins, the floor of whatever goes through a
-// warden and its adapters.
+// Processes that pass bytes on and do nothing else: on one CPU, where nobody spins, the floor of whatever goes through
+// a warden and its adapters.
 #pragma once
 
 #include <vector>

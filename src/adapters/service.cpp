@@ -32,7 +32,7 @@ Fire Service::serve(std::shared_ptr<ipc::Session> session) {
 }
 
 Fire Service::answer(std::shared_ptr<ipc::Session> session, wire::Message&& request) {
-  Call call(std::move(session), std::move(request));
+  Call call(session, std::move(request));
   std::optional<Reply> reply;
   try {
     reply = co_await handle(call);
