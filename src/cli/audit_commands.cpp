@@ -153,7 +153,7 @@ Status verify(Context& context, const std::string& against_file) {
       return Error::make(Code::invalid_params,
                          against_file + " is not what `sallyport audit checkpoint` wrote: " + parsed.error().message);
     }
-    against = std::move(*parsed);
+    against = *parsed;
   }
   // A running warden knows exactly how far its files reach; asked first, because they only grow.
   std::optional<std::uint64_t> exported;
