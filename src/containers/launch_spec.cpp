@@ -152,13 +152,14 @@ class OwnPlaces {
 
   // What a sandbox could make in our place: made now, so that it can be hidden. A link that leads there cannot be held.
   Status secure(const std::vector<std::string>& writable) {
-    const auto is_open = [&](const std::string& directory) {
+    const auto is_open = [&](const std::string& link) {
+      const std::string directory = std::filesystem::path(link).parent_path();
       return is_in_any(directory, writable) && !is_in_any(directory, existing());
     };
     for (Place& place : places_) {
       if (place.real == place.path) continue;
       const os::Walk walk = os::follow_links(place.path);
-      if (std::any_of(walk.link_directories.begin(), walk.link_directories.end(), is_open)) {
+      if (std::any_of(walk.links.begin(), walk.links.end(), is_open)) {
         return Error::make(Code::invalid_params, "a link leads to Sallyport's own " + place.path +
                                                      ", and the sandbox could put another in its place: make "
                                                      "something smaller writable, or the link a directory");

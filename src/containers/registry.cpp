@@ -344,7 +344,8 @@ void Registry::release(Container& container, int wait_status) {
 
 Result<std::shared_ptr<Job>> Registry::exec(Container& container, const sandbox::Command& command) {
   if (container.state != State::running || container.handle == 0) {
-    return Error::make(Code::conflict, "the container takes no commands in its state");
+    return Error::make(Code::conflict,
+                       "the container is " + std::string(to_string(container.state)) + " and takes no commands");
   }
   const auto job = std::make_shared<Job>();
   job->number = ++container.last_job;

@@ -157,7 +157,10 @@ Task<Reply> container_exec(const Permit&, Call& call, RequestContext& context, H
       if (const auto stream = weak.lock()) stream->reset(Error::make(Code::cancelled, "the command was cancelled"));
     }
   });
-  if (Status started = co_await job->started; !started) co_return std::move(started).error();
+  if (Status started = co_await job->started; !started) {
+    started.error().message += ": " + plumbing->command.arguments.front();
+    co_return std::move(started).error();
+  }
   if (call.is_given_up()) co_return Error::make(Code::cancelled, "cancelled while the command started");
   call.session().send_event(call.message().id, "container.started", wire::to_json([&](JsonWriter& json) {
                               json.begin_object().member("job", job->number);

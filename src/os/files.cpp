@@ -113,10 +113,13 @@ Result<UniqueFd> open_private_directory(const std::string& path) {
   if (::fstat(fd.get(), &info) != 0) return Error::from_errno("cannot stat directory " + path, errno);
   if (info.st_uid != ::geteuid()) {
     return Error::make(Code::conflict, path + " belongs to another user (uid " + std::to_string(info.st_uid) +
-                                           "); set SALLYPORT_RUNTIME_DIR to a directory of your own");
+                                           "); name a directory of your own");
   }
   if ((info.st_mode & 077) != 0) {
-    return Error::make(Code::conflict, path + " is open to other users; run: chmod 700 " + path);
+    const bool is_everybodys = (info.st_mode & S_ISVTX) != 0;
+    return Error::make(Code::conflict,
+                       path + (is_everybodys ? " is everybody's; name a directory of your own, such as one in it"
+                                             : " is open to other users; run: chmod 700 " + path));
   }
   return fd;
 }

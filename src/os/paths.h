@@ -55,11 +55,11 @@ bool is_tidy(const std::string& path);
 // As realpath(3); nothing, and errno, if it leads nowhere.
 std::optional<std::string> real_path(const std::string& path);
 
-// What real_path() does, step by step: where it leads, and the real directories in which the links lie that were
-// followed. What changes meanwhile may be seen as it never was at once: then it is not what real_path() says.
+// What real_path() does, step by step: where it leads, and the links that were followed, each where it really lies.
+// What changes meanwhile may be seen as it never was at once: then it is not what real_path() says.
 struct Walk {
   std::string reached;
-  std::vector<std::string> link_directories;
+  std::vector<std::string> links;
 };
 Walk follow_links(const std::string& path);
 

@@ -43,9 +43,9 @@ std::optional<std::string> real_path(const std::string& path) {
 Walk follow_links(const std::string& path) {
   if (look_at(path) != Look::unclear) return {path, {}};
   constexpr std::size_t kMaxLinks = 40;  // as the kernel
-  std::vector<std::string> directories;
+  std::vector<std::string> links;
   std::string done, rest = path;  // what was walked, without links; what is left
-  while (directories.size() <= kMaxLinks) {
+  while (links.size() <= kMaxLinks) {
     const std::size_t begin = rest.find_first_not_of('/');
     if (begin == std::string::npos) break;
     const std::size_t end = std::min(rest.find('/', begin), rest.size());
@@ -63,11 +63,11 @@ Walk follow_links(const std::string& path) {
       done = here;
       continue;
     }
-    directories.push_back(done.empty() ? "/" : done);
+    links.push_back(here);
     rest.insert(0, text.data(), static_cast<std::size_t>(length));
     if (text[0] == '/') done.clear();
   }
-  return {done.empty() ? "/" : done, std::move(directories)};
+  return {done.empty() ? "/" : done, std::move(links)};
 }
 
 }  // namespace sallyport::os

@@ -91,8 +91,11 @@ Status require_own_directory(int directory, const std::string& path) {
                                            "directory of your own");
   }
   if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return Error::make(Code::conflict, "other users may write to " + path +
-                                           ": nothing that listens there is trusted; run: chmod 700 " + path);
+    const bool is_everybodys = (info.st_mode & S_ISVTX) != 0;
+    return Error::make(
+        Code::conflict,
+        "other users may write to " + path + ": nothing that listens there is trusted; " +
+            (is_everybodys ? "set SALLYPORT_RUNTIME_DIR to a directory of your own" : "run: chmod 700 " + path));
   }
   return ok();
 }

@@ -17,7 +17,7 @@ struct Notice {
     network,      // its namespace is made, and comes along. Once, before anything else that is not a failure
     started,      // job runs; the first one carries the descriptors named by Handover
     exited,       // value: wait status
-    stopped,      // value: the signal that stopped it
+    stopped,      // value: of Request::Kind::stop its number, else 0
     over_memory,  // value: MiB in use when everything was killed
     went_on,      // while it was stopped: everything was killed
     refused,      // value: errno; index: the call; followed by the path or address
@@ -51,7 +51,7 @@ struct Request {
   enum class Kind : std::uint32_t { exec, signal, stop, resume, worker, go };
   Kind kind;
   std::uint32_t job;
-  std::int32_t value;  // the signal
+  std::int32_t value;  // the signal; of a stop its number, which is not 0
   std::uint32_t arguments;
   std::uint32_t variables;
 };

@@ -40,11 +40,16 @@ class Scanner {
   Scanner(const Findings& at_launch, const HeldDirectory& root)
       : at_launch_(at_launch), root_(root), baseline_(at_launch, root) {}
 
-  // What the host's git is sure to use comes first, what is large and seldom holds anything last.
+  // Once more where something was closed, and is open now: what leads through it could not be judged before.
   ScanReport scan() {
-    for (const Configured& configured : at_launch_.configured) check_configured(configured);
-    check_git(root_, ".git");
-    search(root_.path(), later_, [&](const WalkEntry& entry) { return visit(entry); });
+    constexpr int kMostTimes = 3;
+    for (int times = 0; times < kMostTimes; ++times) {
+      const std::size_t open_before = opened_.size();
+      scan_once();
+      if (opened_.size() == open_before || is_late()) break;
+    }
+    drop_what_is_gone();
+    report_.notes.insert(report_.notes.end(), faults_.begin(), faults_.end());
     if (was_cut_) {
       report_.notes.push_back("the scan of the workspace was cut after " + std::to_string(entries_) +
                               " entries: what lies beyond them was not looked at");
@@ -53,6 +58,31 @@ class Scanner {
   }
 
  private:
+  // What the host's git is sure to use comes first, what is large and seldom holds anything last. What an earlier time
+  // found stays found: this one may be cut.
+  void scan_once() {
+    deadline_ = std::chrono::steady_clock::now() + bounds_.time;
+    entries_ = 0;
+    report_.notes.clear();
+    checked_.clear();
+    inside_.clear();
+    later_.clear();
+    for (const Configured& configured : at_launch_.configured) check_configured(configured);
+    check_git(root_, ".git");
+    search(root_.path(), later_, [&](const WalkEntry& entry) { return visit(entry); });
+  }
+
+  // Named twice, or set aside since.
+  void drop_what_is_gone() {
+    std::vector<std::string>& found = report_.suspicious;
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    std::erase_if(found, [&](const std::string& path) {
+      const auto directory = root_.open_inside(parent_of(path));
+      return directory && !directory->look_at(path.substr(path.rfind('/') + 1));
+    });
+  }
+
   // ---- finding ----
 
   // `later` takes directories to search when all else has been.
@@ -74,9 +104,10 @@ class Scanner {
 
   // Closed to us, but git may reach what it knows the name of.
   bool opens(const std::string& path) {
-    const auto directory = root_.open_inside(path);
-    const bool is_open =
-        directory && baseline_.may_be_new(*directory) && opened_.insert(path).second && directory->open_up();
+    // What is closed cannot be opened by its own name in it.
+    const auto directory = path == root_.path() ? HeldDirectory::open(path) : root_.open_inside(path);
+    const bool may_open = directory && (path == root_.path() || baseline_.may_be_new(*directory));
+    const bool is_open = may_open && opened_.insert(path).second && directory->open_up();
     if (!is_open) report_.notes.push_back(path + " cannot be searched, and was not looked into");
     return is_open;
   }
@@ -193,9 +224,9 @@ class Scanner {
 
   void check_configured(const Configured& configured) {
     const auto now = os::real_path(configured.path);
-    if (!now || *now == root_.path()) return;
+    if (!now || (*now != configured.resolved && sets_new_link_aside(configured.path)) || *now == root_.path()) return;
     if (!os::is_below(*now, root_.path())) {
-      if (*now != configured.resolved) set_link_aside(configured.path);
+      if (*now != configured.resolved) suspect(configured.path);
       return;
     }
     at(*now, [&](const HeldDirectory& directory, const std::string& name) {
@@ -212,18 +243,29 @@ class Scanner {
     });
   }
 
-  // Which of its parts leads out of the workspace? Nothing behind that one may be touched.
-  void set_link_aside(const std::string& path) {
-    bool is_done = false;
-    for (std::size_t end = root_.path().size(); os::is_below(path, root_.path()) && end < path.size() && !is_done;) {
-      end = std::min(path.find('/', end + 1), path.size());
-      at(path.substr(0, end), [&](const HeldDirectory& directory, const std::string& name) {
-        if (!is_type(directory.look_at(name), S_IFLNK)) return;
-        set_aside(directory, name);
-        is_done = true;
+  // Of the links on the way to it the first that is new, wherever in the workspace it lies. One that leads to what has
+  // another use, such as the tree itself, would make hooks of all that is in it.
+  bool sets_new_link_aside(const std::string& path) {
+    for (const std::string& link : os::follow_links(path).links) {
+      bool is_done = false;
+      if (!os::is_below(link, root_.path()) || is_like_own_link(link)) continue;
+      at(link, [&](const HeldDirectory& directory, const std::string& name) {
+        is_done = is_type(directory.look_at(name), S_IFLNK) && is_new(directory, name);
+        if (is_done) set_aside(directory, name);
       });
+      if (is_done) return true;
     }
-    if (!is_done) suspect(path);
+    return false;
+  }
+
+  // In another tree of a repository, or a copy of it, as the user has it in their own: where it leads is judged there.
+  bool is_like_own_link(const std::string& path) const {
+    const auto directory = root_.open_inside(parent_of(path));
+    const std::string name = path.substr(path.rfind('/') + 1);
+    const std::string text = directory ? directory->link_text(name) : "";
+    return !text.empty() && text.front() != '/' && text.find("..") == std::string::npos && text != "." &&
+           std::any_of(at_launch_.links.begin(), at_launch_.links.end(),
+                       [&](const auto& own) { return own.second.text == text && own.first.ends_with("/" + name); });
   }
 
   void check_git(const HeldDirectory& directory, const std::string& name) {
@@ -267,7 +309,7 @@ class Scanner {
       for (const std::string& value : values) {
         const std::string path = tree.path_of(value);
         const bool is_above = os::is_within(tree.path(), os::real_path(path).value_or(""));
-        if (!is_above) check_configured({Configured::Kind::hooks, path, ""});
+        if (!sets_new_link_aside(path) && !is_above) check_configured({Configured::Kind::hooks, path, ""});
       }
     }
   }
@@ -318,7 +360,8 @@ class Scanner {
     search(git, later, [&](const WalkEntry& entry) {
       const bool is_nest = below(entry.path) == "modules" || below(entry.path) == "worktrees";
       if (entry.type == DT_DIR && is_nest) nests.push_back(entry.path);
-      return note(entry) && !is_nest && is_for_git(git, below(entry.path), entry.name);
+      const bool is_searched = is_for_git(git, below(entry.path), entry.name) || may_hide(entry);
+      return note(entry) && !is_nest && is_searched;
     });
     for (const std::string& nest : nests) {
       later.clear();
@@ -347,9 +390,18 @@ class Scanner {
     }
   }
 
+  // Git puts only files among its loose objects. What else may be there is known without reading all of their names:
+  // a directory has a link from each one in it.
+  bool may_hide(const WalkEntry& entry) const {
+    const bool is_loose = entry.type == DT_DIR && parent_of(entry.path).ends_with("/objects");
+    const auto directory = is_loose ? root_.open_inside(entry.path) : std::nullopt;
+    const auto info = directory ? directory->look() : std::nullopt;
+    return info && (info->st_nlink != 2 || directory->look_at("HEAD"));
+  }
+
   void check_inner_link(const HeldDirectory& directory, const std::string& name) {
     const auto info = directory.look_at(name);
-    if (!is_type(info, S_IFLNK) && !is_type(info, S_IFIFO)) return;
+    if ((!is_type(info, S_IFLNK) && !is_type(info, S_IFIFO)) || name.ends_with(".quarantined")) return;
     const auto then = at_launch_.links.find(directory.path_of(name));
     const bool is_same = then != at_launch_.links.end() && then->second.text == directory.link_text(name);
     if (!is_same && is_new(directory, name)) set_aside(directory, name);
@@ -442,7 +494,7 @@ class Scanner {
     if (!safe) return;
     set_aside(directory, name);
     if (!directory.look_at(name) && !directory.write_new(name, *safe)) {
-      report_.notes.push_back(directory.path_of(name) + " could not be written back without what was taken out");
+      faults_.push_back(directory.path_of(name) + " could not be written back without what was taken out");
     }
   }
 
@@ -452,6 +504,8 @@ class Scanner {
     const Origin origin = baseline_.origin_of(directory, name);
     if (origin == Origin::old) return;
     const std::string path = directory.path_of(name);
+    // Under another name it would not be hidden any more.
+    if (baseline_.was_masked(path)) return suspect(path);
     const bool is_moved =
         origin == Origin::fresh && (directory.set_aside(name) || (directory.open_up() && directory.set_aside(name)));
     (is_moved ? report_.quarantined : report_.suspicious).push_back(path);
@@ -463,7 +517,8 @@ class Scanner {
   ScanReport report_;
   // Longer than at launch, where somebody waits: what is not looked at stays.
   const WalkBounds bounds_{std::chrono::seconds(2)};
-  const std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::now() + bounds_.time;
+  std::chrono::steady_clock::time_point deadline_;
+  std::vector<std::string> faults_;
   bool was_cut_ = false;
   std::uint64_t entries_ = 0;
   std::vector<std::string> later_;   // directories to search when all else has been

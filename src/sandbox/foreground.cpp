@@ -1,6 +1,7 @@
 #include "sandbox/foreground.h"
 
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -22,7 +23,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kPassedOn[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP};
+// SIGTTIN comes to the whole group when one of it reads the terminal in the background: what is inside can bring that
+// about, and must not stop only us.
+constexpr int kPassedOn[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN};
 
 // Blocks the signals that are to be read, for as long as it lives.
 class SignalReader {
@@ -64,12 +67,21 @@ class Terminal {
 
   bool is_ours() const { return is_ours_; }
   // One of the streams is a terminal that another group has.
+  static bool is_any() { return ::isatty(0) != 0 || ::isatty(1) != 0 || ::isatty(2) != 0; }
   static bool is_others() {
     for (int fd = 0; fd < 3; ++fd) {
       const pid_t group = ::isatty(fd) != 0 ? ::tcgetpgrp(fd) : -1;
       if (group > 0 && group != ::getpgrp()) return true;
     }
     return false;
+  }
+  // On whichever stream: held, nobody could write to it any more, and kept for one, nobody open it.
+  static void let_go() {
+    for (int fd = 0; fd < 3; ++fd) {
+      if (::isatty(fd) == 0) continue;
+      ::tcflow(fd, TCOON);
+      ::ioctl(fd, TIOCNXCL);
+    }
   }
   void take_back() const {
     if (!is_ours_) return;
@@ -84,10 +96,12 @@ class Terminal {
 };
 
 // In the caller's own group the command could signal the group, and with it the rest of a pipeline;
-// only Landlock's signal scope keeps it from that.
+// only Landlock's signal scope keeps it from that. Without a stream that is a terminal it has none at all: not by
+// /dev/tty either, or it could read what is typed while it is in the background.
 TerminalMode choose_mode(const Terminal& terminal, const Machine& machine) {
   constexpr int kScopesSignals = 6;
   if (terminal.is_ours()) return TerminalMode::foreground;
+  if (!Terminal::is_any()) return TerminalMode::detached;
   return machine.landlock_abi >= kScopesSignals ? TerminalMode::shared : TerminalMode::own_group;
 }
 
@@ -151,8 +165,10 @@ class Supervisor {
   void pass_signals() {
     signalfd_siginfo info;
     while (::read(signals_.fd(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
-      if (info.ssi_signo == SIGTSTP && mode_ != TerminalMode::foreground) {
-        is_stopping_ = running_.stop().has_value();
+      if (info.ssi_signo == SIGTTIN && mode_ == TerminalMode::foreground) continue;
+      const bool is_stop = info.ssi_signo == SIGTSTP || info.ssi_signo == SIGTTIN;
+      if (is_stop && mode_ != TerminalMode::foreground) {
+        if (running_.stop(++last_stop_)) awaited_stop_ = last_stop_;
         continue;
       }
       // The terminal sends to the whole group: the command has had it already.
@@ -168,7 +184,8 @@ class Supervisor {
         report.wait_status = event.value;
         return true;
       case Event::Kind::stopped:
-        if (event.job == 0 && (mode_ == TerminalMode::foreground || std::exchange(is_stopping_, false))) stop_with_it();
+        // Another number: one that stopped itself, or what was answered while we were stopped.
+        if (event.job == 0 && (mode_ == TerminalMode::foreground || event.value == awaited_stop_)) stop_with_it();
         return false;
       case Event::Kind::over_memory:
         report.was_over_memory = true;
@@ -200,13 +217,14 @@ class Supervisor {
   // As if the command were a direct child of the user's shell: Ctrl-Z gives the prompt back. In the background it
   // does not go on.
   void stop_with_it() {
+    awaited_stop_.reset();
     terminal_.take_back();
     // The terminal has stopped the rest of a pipeline itself. Later all of it has to be: a shell takes a job of which
     // one process is stopped for running, and does not continue it.
     for (pid_t whom = mode_ == TerminalMode::foreground ? 0 : ::getpid();; whom = 0) {
       ::kill(whom, SIGSTOP);
       if (!Terminal::is_others()) break;
-      if (mode_ != TerminalMode::foreground) (void)running_.stop();  // what is in our group was continued with us
+      if (mode_ != TerminalMode::foreground) (void)running_.stop(++last_stop_);  // continued with us
     }
     (void)running_.resume();
   }
@@ -220,7 +238,8 @@ class Supervisor {
   ViolationLog violations_;
   ViolationLog refusals_;
   std::optional<Clock::time_point> deadline_;
-  bool is_stopping_ = false;  // all was asked to stop, and we will too
+  int last_stop_ = 0;
+  std::optional<int> awaited_stop_;  // all was asked to stop, and we will too
 };
 
 // The streams are the caller's own: whoever has them may change the mode of what they lead to, a terminal's for good.
@@ -277,6 +296,7 @@ Result<ExitReport> run_foreground(const Spec& spec, const ForegroundOptions& opt
   Supervisor(running, spec, terminal, launch_options.terminal, signals, options).run(report);
   running.let_go();
   streams.restore(report);
+  Terminal::let_go();
   report.scan = running.scan();
   return report;
 }

@@ -1,6 +1,7 @@
 #include "sandbox/git_config.h"
 
 #include <algorithm>
+#include <array>
 
 #include "sandbox/protected_names.h"
 
@@ -150,6 +151,16 @@ class Parser {
   GitConfig config_;
 };
 
+// A remote may name a program (ext::, or a scheme that git itself does not know) or look like an option.
+bool is_plain_address(std::string_view address) {
+  constexpr std::array<std::string_view, 9> kSchemes = {"https", "http", "ssh",     "git",    "file",
+                                                        "ftp",   "ftps", "git+ssh", "ssh+git"};
+  if (address.find("::") != std::string_view::npos || address.starts_with('-')) return false;
+  const std::size_t end = address.find("://");
+  return end == std::string_view::npos ||
+         std::find(kSchemes.begin(), kSchemes.end(), address.substr(0, end)) != kSchemes.end();
+}
+
 std::string pair_of(const GitSetting& setting) { return setting.key + "=" + setting.value; }
 
 }  // namespace
@@ -160,9 +171,8 @@ bool is_harmless(const GitSetting& setting) {
   if (std::find(kHarmlessGitKeys.begin(), kHarmlessGitKeys.end(), setting.key) == kHarmlessGitKeys.end()) return false;
   // Newer gits take an address here.
   if (setting.key == "extensions.refstorage") return setting.value == "files" || setting.value == "reftable";
-  // A remote may name a program (ext::, or any other helper) or look like an option.
   const bool may_be_url = setting.key.ends_with(".url") || setting.key.ends_with(".remote");
-  return !may_be_url || (setting.value.find("::") == std::string::npos && !setting.value.starts_with('-'));
+  return !may_be_url || is_plain_address(setting.value);
 }
 
 OwnSettings harmful_settings(std::string_view text) {

@@ -35,6 +35,11 @@ constexpr int kStoppingMs = 1;
 constexpr int kStillMs = 20;
 constexpr std::int64_t kLongestStopMs = 500;
 constexpr std::int64_t kContinuedMs = 200;
+// What reads the terminal and waits for its lock sleeps deep, and takes what is typed before it sees that it is to stop:
+// that passes. For good sleeps one whose vfork-ed child is stopped.
+constexpr std::int64_t kDeepSleepMs = 100;
+// And so many looks: where the whole machine paused, time says nothing.
+constexpr int kFewestLooks = 8;
 
 struct Job {
   std::uint32_t id;
@@ -146,8 +151,9 @@ class Init {
     Failure failure;
     const pid_t pid = start_job(start, *context_.reporter, failure);
     if (pid < 0) context_.reporter->fail(failure.step, failure.error);
-    // Not before: a command that shares a terminal is in our maker's group. With that we are not to be stopped.
-    ::setpgid(0, 0);
+    // Not before: a command that shares a terminal is in our maker's group. With that we are not to be stopped. Nor does
+    // the kernel continue, for a terminal that is gone, a group in which one has its parent elsewhere in the session.
+    context_.terminal == TerminalMode::shared ? ::setsid() : ::setpgid(0, 0);
     jobs_[0] = {0, pid, context_.terminal};
     say({Notice::Kind::started, Step::none, 0, 0, pid, 0, 0}, true);
     // Only job control still needs the terminal; an open pipe here would keep a reader waiting.
@@ -174,7 +180,7 @@ class Init {
         }
         if (WIFSTOPPED(status)) {
           // Its terminal is somebody else's from now on, who must not be overheard by what has left its group.
-          const Notice stopped{Notice::Kind::stopped, Step::none, job.id, WSTOPSIG(status), pid, 0, 0};
+          const Notice stopped{Notice::Kind::stopped, Step::none, job.id, 0, pid, 0, 0};
           if (job.id == 0 && job.terminal == TerminalMode::foreground) {
             stop_all(stopped);
           } else {
@@ -290,7 +296,7 @@ class Init {
         pass_signal(request);
         break;
       case Request::Kind::stop:
-        stop_all({Notice::Kind::stopped, Step::none, 0, SIGSTOP, 0, 0, 0});
+        stop_all({Notice::Kind::stopped, Step::none, 0, request.value, 0, 0, 0});
         break;
       case Request::Kind::resume:
         if (const Job* job = find(0); job != nullptr && job->terminal == TerminalMode::foreground) {
@@ -331,6 +337,7 @@ class Init {
     if (stopped_at_ == 0) {
       stopped_at_ = now_ms();
       still_at_ = 0;
+      restless_looks_ = 0;
     }
     stop_ = stopped;
     is_stop_untold_ = true;
@@ -340,15 +347,18 @@ class Init {
   // somebody else's now. What is in our maker's group is continued with it, which then says whether it may go on.
   void check_still() {
     const std::int64_t now = now_ms();
-    if (!does_anything_run()) {
+    const bool is_early = restless_looks_ < kFewestLooks || now - stopped_at_ <= kDeepSleepMs;
+    if (!does_anything_run(still_at_ == 0 && is_early ? DeepSleep::counts : DeepSleep::is_still)) {
       still_at_ = now;
+      restless_looks_ = 0;
       if (std::exchange(is_stop_untold_, false)) say(stop_);
       return;
     }
     const Job* first = find(0);
     const bool is_shared = first != nullptr && first->terminal == TerminalMode::shared;
     const std::int64_t most = still_at_ == 0 ? kLongestStopMs : is_shared ? kContinuedMs : 0;
-    if (now - (still_at_ == 0 ? stopped_at_ : still_at_) > most) {
+    const bool is_seen = most == 0 || ++restless_looks_ >= kFewestLooks;
+    if (is_seen && now - (still_at_ == 0 ? stopped_at_ : still_at_) > most) {
       stopped_at_ = 0;
       is_stop_untold_ = false;
       say({Notice::Kind::went_on, Step::none, 0, 0, 0, 0, 0});
@@ -448,6 +458,7 @@ class Init {
   const Plan& plan_;
   std::int64_t stopped_at_ = 0;  // by now_ms(), while all is stopped; else 0
   std::int64_t still_at_ = 0;    // since then, when it was last seen to be; 0: not yet
+  int restless_looks_ = 0;       // since then
   Notice stop_{};                // to be told
   bool is_stop_untold_ = false;
   std::int64_t last_memory_check_ = 0;

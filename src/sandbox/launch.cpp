@@ -26,6 +26,7 @@
 #include "sandbox/covers.h"
 #include "sandbox/git_files.h"
 #include "sandbox/job.h"
+#include "sandbox/launch_errors.h"
 #include "sandbox/scan_record.h"
 #include "sandbox/tracer.h"
 
@@ -56,52 +57,9 @@ Ahead::Made make_weak(ChildContext& context) {
   return made;
 }
 
-std::string item_name(const Plan& plan, Step step, std::uint32_t index) {
-  const bool is_item = step == Step::directories || step == Step::bind || step == Step::scratch;
-  const bool is_cover = step == Step::pin || step == Step::mask;
-  if (is_item && index < plan.items.size()) return "/" + plan.items[index].target;
-  if (is_cover && index < plan.covers.size()) return plan.covers[index].target;
-  if (step == Step::landlock && index < plan.landlock_rules.size()) return plan.landlock_rules[index].path;
-  return {};
-}
-
-Error launch_error(const Plan& plan, const Notice& notice) {
-  if (notice.step == Step::exec && !plan.command.empty()) {
-    const std::string& name = plan.command.front();
-    if (notice.value == ENOENT) return Error::make(Code::not_found, std::string(kNoSuchCommand) + name);
-    if (notice.value == EACCES) {
-      return Error::make(Code::policy_denied, std::string(kNotExecutable) + name,
-                         "not on the exec list, or without the execute permission");
-    }
-  }
-  Error error = Error::from_errno("cannot start the sandbox: " + std::string(to_string(notice.step)), notice.value,
-                                  item_name(plan, notice.step, notice.index));
-  error.code = Code::unavailable;
-  const bool is_refusal = notice.value == EPERM || notice.value == EACCES;
-  if (is_refusal &&
-      (notice.step == Step::uid_map || notice.step == Step::private_mounts || notice.step == Step::root)) {
-    error.detail += " user namespaces exist but give no rights here (AppArmor or a container around us?)";
-  }
-  return error;
-}
-
-std::string joined(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
-  return text;
-}
-
 // The kernel's ways to say that this user has no more of a kind, or none at all.
 bool is_refusal_of_namespaces(int error) {
   return error == EPERM || error == ENOSPC || error == EUSERS || error == EINVAL;
-}
-
-Error no_socket(int error) { return Error::from_errno("cannot make the control socket", error); }
-
-Error not_accepted(const Machine& machine, const std::string& why) {
-  return Error::make(Code::unavailable,
-                     why + "; a weak sandbox (--allow-weak) was not accepted, in which would be lost: " +
-                         joined(weak_losses(machine)));
 }
 
 constexpr int kAnswerMs = 100;
@@ -284,22 +242,15 @@ bool is_file_to_read(int fd) {
   return is_file && (::fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
 }
 
-// The error for a workspace that cannot be protected because it does not hold still.
-Error workspace_changes(const std::string& moved) {
-  return Error::make(
-      Code::unavailable,
-      "the workspace changes all the time, so that its secrets and settings cannot be protected: end what "
-      "moves its directories, or try again",
-      "the last that was not where it had been found: " + moved);
-}
-
 // For as long as it is held with a shared lock, other sandboxes of this workspace leave the file. False: one of them
 // was about to take it away, or has.
 bool hold_placeholder(const std::string& path, UniqueFd& held) {
   if (path.empty()) return true;
-  held = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  // Not waiting: another sandbox may have put a pipe there.
+  held = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
   struct stat info{};
-  return held && ::flock(held.get(), LOCK_SH | LOCK_NB) == 0 && ::fstat(held.get(), &info) == 0 && info.st_nlink != 0;
+  return held && ::flock(held.get(), LOCK_SH | LOCK_NB) == 0 && ::fstat(held.get(), &info) == 0 &&
+         S_ISREG(info.st_mode) && info.st_nlink != 0;
 }
 
 // Before the plan: what another sandbox left, or leaves, must not pass for the user's own.
@@ -468,7 +419,9 @@ Status Running::signal(int number, std::uint32_t job) {
   return send_to_init(state_->control.get(), bytes_of({Request::Kind::signal, job, number, 0, 0}));
 }
 
-Status Running::stop() { return send_to_init(state_->control.get(), bytes_of({Request::Kind::stop, 0, 0, 0, 0})); }
+Status Running::stop(int number) {
+  return send_to_init(state_->control.get(), bytes_of({Request::Kind::stop, 0, number, 0, 0}));
+}
 
 Status Running::resume() { return send_to_init(state_->control.get(), bytes_of({Request::Kind::resume, 0, 0, 0, 0})); }
 

@@ -95,8 +95,9 @@ class Running {
   Status exec(std::uint32_t job, const Command& command);
   // The same for a worker on this socket; needs LaunchOptions::worker.
   Status start_worker(std::uint32_t job, int socket);
-  // All that runs, whatever it thinks of that; the answer is the event `stopped` of job 0. Weak: only the commands.
-  Status stop();
+  // All that runs, whatever it thinks of that; the answer is the event `stopped` of job 0 with this number, which is
+  // not 0. Weak: only the commands.
+  Status stop(int number);
   Status resume();  // and the first command has the foreground again, if it had it
   void kill();      // all of it, now, and waits for its end
   // For a caller that is about to exit: after `exited` of job 0 only pid 1 is left and is ending, and

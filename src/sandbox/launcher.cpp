@@ -235,6 +235,9 @@ class Launcher {
       return Error::make(Code::policy_denied, "the command may not be executed",
                          "not on the exec list, or without the execute permission");
     }
+    if (event.step == Step::exec && event.value == ENOEXEC) {
+      return Error::make(Code::invalid_params, "no program for this machine, and without a #! line");
+    }
     return Error::from_errno("cannot start the command: " + std::string(to_string(event.step)), event.value);
   }
 

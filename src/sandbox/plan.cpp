@@ -12,6 +12,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -112,8 +113,8 @@ bool is_link_doubtful(const Spec& spec, std::string path, const std::string& rea
     if (os::is_within(path, spec.home)) path.replace(0, spec.home.size(), home);
   }
   const os::Walk walk = os::follow_links(path);
-  return walk.reached != real ||
-         std::any_of(walk.link_directories.begin(), walk.link_directories.end(), [&](const std::string& directory) {
+  return walk.reached != real || std::any_of(walk.links.begin(), walk.links.end(), [&](const std::string& link) {
+           const std::string directory = std::filesystem::path(link).parent_path();
            const bool is_in_home = !home.empty() && home != "/" && os::is_within(directory, home);
            return is_in_home ? directory != home : is_open_to_sandboxes(directory);
          });

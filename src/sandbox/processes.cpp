@@ -13,12 +13,14 @@ namespace {
 // Whether what could not be opened may be there all the same.
 bool may_be_there() { return errno != ENOENT && errno != ESRCH; }
 
-bool does_thread_run(int tasks, const char* thread) {
+bool does_thread_run(int tasks, const char* thread, DeepSleep deep) {
   char text[512];
   errno = ENOENT;
   if (read_process_file(tasks, thread, "stat", text, sizeof(text)) == 0) return may_be_there();
   const char* const name_end = std::strrchr(text, ')');
-  return name_end == nullptr || name_end[1] == '\0' || name_end[2] == 'R' || name_end[2] == 'S';
+  if (name_end == nullptr || name_end[1] == '\0') return true;
+  const char state = name_end[2];
+  return state == 'R' || state == 'S' || (state == 'D' && deep == DeepSleep::counts);
 }
 
 }  // namespace
@@ -36,7 +38,7 @@ std::size_t read_process_file(int directory, const char* process, const char* fi
   return used;
 }
 
-bool does_anything_run() {
+bool does_anything_run(DeepSleep deep) {
   const int proc = ::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (proc < 0) return true;
   bool runs = false;
@@ -49,7 +51,7 @@ bool does_anything_run() {
       runs = may_be_there();
       return;
     }
-    for_each_process(tasks, [&](const char* thread) { runs = runs || does_thread_run(tasks, thread); });
+    for_each_process(tasks, [&](const char* thread) { runs = runs || does_thread_run(tasks, thread, deep); });
     ::close(tasks);
   });
   ::close(proc);

@@ -36,7 +36,9 @@ void for_each_process(int proc, Visit visit) {
 std::size_t read_process_file(int proc, const char* process, const char* file, char* out, std::size_t size);
 
 // Whether a thread of another process than this one runs, or waits for something that can wake it: nobody's does that
-// is stopped. True also where that cannot be seen.
-bool does_anything_run();
+// is stopped. One that no signal wakes before what it waits for has come may be counted too. True also where that
+// cannot be seen.
+enum class DeepSleep : std::uint8_t { is_still, counts };
+bool does_anything_run(DeepSleep deep);
 
 }  // namespace sallyport::sandbox

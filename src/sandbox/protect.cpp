@@ -25,6 +25,18 @@
 namespace sallyport::sandbox {
 namespace {
 
+// What the scan has set aside is what it was. Where its name was too long, that is not known: then it is hidden.
+constexpr std::string_view kAside = ".quarantined";
+std::string name_before_scan(std::string_view name) {
+  constexpr std::string_view kLong = "name-too-long.";
+  if (!name.ends_with(kAside)) return std::string(name);
+  if (name.starts_with(kLong)) return ".env";
+  name.remove_suffix(kAside.size());
+  const std::size_t dot = name.find_last_not_of("0123456789");
+  if (dot != std::string_view::npos && dot + 1 < name.size() && name[dot] == '.') name = name.substr(0, dot);
+  return name_before_scan(name);
+}
+
 // The lists are in lower case, and begin with themselves or with a star.
 template <typename Names>
 bool matches(const Names& names, const char* name) {
@@ -103,14 +115,18 @@ class Finder {
       if (repositories_ && entry.path != workspace_ + "/.git") repositories_->add(entry.path, parent_of(entry.path));
       return true;  // git's own programs listen in there, not deeper
     }
-    const bool is_listed = is_listed_path(kSecretPaths, entry.path);
+    const bool is_aside = entry.name.ends_with(kAside);
+    const std::string before = is_aside ? name_before_scan(entry.name) : "";
+    const char* own_name = is_aside ? before.c_str() : name;
+    const bool is_listed = is_listed_path(kSecretPaths, entry.path) ||
+                           (is_aside && is_listed_path(kSecretPaths, parent_of(entry.path) + "/" + before));
     if (entry.type == DT_DIR && (is_listed || matches(kSecretDirectories, name))) {
       found_.mask_directories.push_back(entry.path);
       return false;
     }
     if (repositories_ && is_setting(name)) repositories_->pin(entry.path);
     if (repositories_ && entry.name.starts_with('.')) pin_settings_in(entry);
-    const bool is_secret = is_listed || (matches(kSecretFiles, name) && !matches(kNoSecrets, name));
+    const bool is_secret = is_listed || (matches(kSecretFiles, own_name) && !matches(kNoSecrets, own_name));
     if (is_secret && entry.type == DT_REG) secrets_.push_back(entry.path);
     if (is_secret && entry.type == DT_LNK) add_target(entry.path);
     return must_see_all || !is_skipped(entry.name);

@@ -15,15 +15,17 @@ bool is_one_of(const Names& names, std::string_view name) {
 
 // Settings that make an editor, an agent, a shell or a debugger on the host run code when it is started there:
 // read-only where they exist, reported at exit where they appear. In lower case, like the lists below.
-inline constexpr std::array<const char*, 71> kSettings = {
+inline constexpr std::array<const char*, 74> kSettings = {
     ".vscode",
     ".idea",
     ".zed",
     ".devcontainer",
     ".exrc",
     ".vimrc",
+    ".gvimrc",
     ".nvimrc",
     ".nvim.lua",
+    ".lazy.lua",
     ".helix",
     ".mcp.json",
     ".claude",
@@ -79,6 +81,7 @@ inline constexpr std::array<const char*, 71> kSettings = {
     ".rdbgrc",
     ".byebugrc",
     ".dir-locals.el",
+    ".dir-locals-2.el",
     "coc-settings.json",
     ".fleet",
     "jupyter_server_config.py",

@@ -46,6 +46,12 @@ bool make_placeholder(const std::string& path) {
 RepositoryFinder::RepositoryFinder(const std::string& workspace, const std::string& home, Findings& found)
     : workspace_(workspace), home_(home), found_(found) {
   std::vector<std::string> files = {"/etc/gitconfig"};
+  for (const char* variable : {"GIT_CONFIG_SYSTEM", "GIT_CONFIG_GLOBAL"}) {
+    const char* file = std::getenv(variable);
+    if (file == nullptr || file[0] != '/') continue;
+    files.emplace_back(file);
+    if (os::is_below(os::real_path(file).value_or(file), workspace)) add_configured(Configured::Kind::config, file);
+  }
   if (const char* directory = std::getenv("XDG_CONFIG_HOME")) files.push_back(std::string(directory) + "/git/config");
   if (!home.empty()) files.insert(files.end(), {home + "/.config/git/config", home + "/.gitconfig"});
   own_hooks_ = read_configs(files);
@@ -196,6 +202,7 @@ void RepositoryFinder::add_configured(Configured::Kind kind, const std::string& 
   if (path.empty() || !configured_.insert({kind, path}).second) return;
   const std::string target = os::real_path(path).value_or("");
   found_.configured.push_back({kind, path, target});
+  if (type_of(path) == S_IFLNK) found_.links.try_emplace(path, Link{link_text(AT_FDCWD, path), target});
   if (os::is_below(target, workspace_) && is_plain(target)) found_.pins.push_back(target);
   if (kind != Configured::Kind::hooks || target != workspace_) return;
   // The workspace itself cannot be read-only; what git would run in it can.

@@ -42,6 +42,10 @@ bool ScanBaseline::is_like_own_hook(const HeldDirectory& hooks, const std::strin
          });
 }
 
+bool ScanBaseline::was_masked(const std::string& path) const {
+  return std::find(at_launch_.masks.begin(), at_launch_.masks.end(), path) != at_launch_.masks.end();
+}
+
 bool ScanBaseline::had_other_names(const std::string& path) const {
   const auto then = at_launch_.doubtful_pins.find(path);
   return then != at_launch_.doubtful_pins.end() && then->second.has_other_names;

@@ -30,6 +30,7 @@ class ScanBaseline {
   bool is_written(const HeldDirectory& directory, const std::string& name) const;
   // The same as a hook of the user's, as in a further work tree of the same repository.
   bool is_like_own_hook(const HeldDirectory& hooks, const std::string& name) const;
+  bool was_masked(const std::string& path) const;
   bool had_other_names(const std::string& path) const;
 
   bool was_link(const std::string& path) const { return at_launch_.links.contains(path); }

@@ -30,7 +30,7 @@ TEST(RealPath, IsWhatRealpathSays) {
   }
 }
 
-TEST(FollowLinks, TellsWhereAPathLeadsAndInWhichDirectoriesTheLinksLie) {
+TEST(FollowLinks, TellsWhereAPathLeadsAndByWhichLinks) {
   const sallyport::testing::TemporaryDirectory directory;
   const std::string root = fs::canonical(directory.path());
   fs::create_directories(root + "/a/b");
@@ -38,8 +38,8 @@ TEST(FollowLinks, TellsWhereAPathLeadsAndInWhichDirectoriesTheLinksLie) {
   fs::create_directory_symlink(root + "/a", root + "/link");
   const Walk walk = follow_links(root + "//link/./back/b/");
   EXPECT_EQ(walk.reached, root + "/a/b");
-  EXPECT_EQ(walk.link_directories, (std::vector<std::string>{root, root + "/a"}));
-  EXPECT_TRUE(follow_links(root + "/a/b").link_directories.empty());
+  EXPECT_EQ(walk.links, (std::vector<std::string>{root + "/link", root + "/a/back"}));
+  EXPECT_TRUE(follow_links(root + "/a/b").links.empty());
   EXPECT_EQ(follow_links("/..").reached, "/");
 }
 

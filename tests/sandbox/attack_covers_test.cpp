@@ -1,9 +1,9 @@
 // Attacks on what is masked, pinned and denied: by one run for the next, and by one sandbox for another.
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <csignal>
 
 #include <chrono>
 #include <filesystem>

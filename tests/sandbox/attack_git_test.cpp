@@ -1,6 +1,9 @@
 // Attacks on what the host's git, editors and agents would run later.
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <csignal>
 
 #include "fixture.h"
 
@@ -215,6 +218,149 @@ TEST_P(GitAttack, MakesTheConfiguredHooksDirectoryThatIsMissing) {
   const Outcome outcome = shell("mkdir -p tools/hooks && echo evil > tools/hooks/pre-commit");
   EXPECT_TRUE(outcome.reports("quarantined " + hook)) << outcome.output;
   EXPECT_FALSE(exists(hook));
+}
+
+// Whatever is in the tree would be a hook then, whatever else it is.
+TEST_P(GitAttack, LeadsTheConfiguredHooksDirectoryToTheTreeOrItsRepository) {
+  host("git config core.hooksPath .githooks");
+  for (const char* target : {".", ".git", "src"}) {
+    host("rm -rf .githooks* src; mkdir src; echo mine > src/pre-push");
+    const Outcome outcome =
+        shell(std::string("ln -s ") + target + " .githooks; for d in . .git src; do echo evil > $d/pre-commit; done");
+    EXPECT_TRUE(outcome.reports("quarantined " + workspace_ + "/.githooks")) << target;
+    EXPECT_FALSE(exists(workspace_ + "/.githooks")) << target;
+    EXPECT_TRUE(exists(workspace_ + "/src/pre-push")) << target;
+    EXPECT_TRUE(exists(workspace_ + "/.git/HEAD")) << target;
+  }
+}
+
+// The user's own link, or another way to the same place, may come before the one that is new.
+TEST_P(GitAttack, LeadsTheConfiguredHooksDirectoryToTheTreeBehindALinkOfTheUsers) {
+  struct Way {
+    const char *configured, *before, *inside, *link;
+  };
+  const std::string other = make_directory("other"), alias = other + "/alias/.githooks";
+  host("ln -s " + workspace_ + " " + other + "/alias");
+  const Way ways[] = {{"link/hooks", "mkdir tools; ln -s tools link", "ln -s .. tools/hooks", "/tools/hooks"},
+                      {".githooks", "ln -s gen/hooks .githooks", "mkdir gen; ln -s .. gen/hooks", "/gen/hooks"},
+                      {"../workspace/.githooks", "true", "ln -s . .githooks", "/.githooks"},
+                      {alias.c_str(), "true", "ln -s . .githooks", "/.githooks"}};
+  for (const Way& way : ways) {
+    host("rm -rf tools link gen .githooks* pre-commit; mkdir src; echo mine > src/main.c; echo mine > src/server.key");
+    host(std::string("git config core.hooksPath ") + way.configured + " && " + way.before);
+    const Outcome outcome = shell(std::string(way.inside) + "; echo evil > pre-commit");
+    EXPECT_TRUE(outcome.reports("quarantined " + workspace_ + way.link)) << way.configured;
+    EXPECT_FALSE(exists(workspace_ + way.link)) << way.configured;
+    host("rm -rf src");
+  }
+}
+
+// Under another name a secret would not be hidden from the next one.
+TEST_P(GitAttack, HasTheScanGiveASecretAnotherName) {
+  write("workspace/.kube/config", "token: secret");
+  shell("touch .kube/HEAD; mkdir .kube/objects .kube/refs; true");
+  EXPECT_EQ(read(workspace_ + "/.kube/config"), "token: secret");
+  for (const char* name : {".env.quarantined", "server.key.quarantined", "id_rsa.1234567.quarantined",
+                           ".kube/config.quarantined", "name-too-long.1.quarantined"}) {
+    write(std::string("workspace/") + name, "secret");
+  }
+  const Outcome looked = shell("cat .env.quarantined *.quarantined .kube/*; true");
+  EXPECT_EQ(looked.output.find("secret"), std::string::npos) << looked.output;
+}
+
+TEST_P(GitAttack, KeepsALinkOfTheUsersInANewTree) {
+  write("workspace/tools/hooks/pre-push", "mine\n");
+  host(
+      "ln -s tools/hooks .githooks && git config core.hooksPath .githooks && git add . && git -c user.name=a -c "
+      "user.email=a@b commit -qm hooks");
+  shell("git worktree add -q side && echo evil > side/tools/hooks/pre-commit");
+  EXPECT_TRUE(exists(workspace_ + "/side/.githooks/pre-push"));
+  EXPECT_FALSE(exists(workspace_ + "/side/tools/hooks/pre-commit"));
+}
+
+// What was found before something closed was opened is told, also if the second look is cut.
+TEST_P(GitAttack, HidesWhatWasFoundBehindMoreThanCanBeLookedAt) {
+  const Outcome outcome = shell(
+      "echo evil > .envrc; mkdir -p zz c/d .git/info; ln -s /etc/passwd .git/info/attributes; cd zz; for d in $(seq "
+      "70); "
+      "do mkdir $d; (cd $d; touch $(seq 3000)); done; cd ..; chmod 0 c");
+  EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + "/.envrc")) << ::testing::PrintToString(outcome.report);
+  EXPECT_FALSE(exists(workspace_ + "/.git/info/attributes.quarantined.quarantined"));
+}
+
+TEST_P(GitAttack, LeadsTheHooksDirectoryOfANewTreeToThatTree) {
+  write("workspace/.githooks/pre-push", "mine\n");
+  host(
+      "git config core.hooksPath .githooks && git add .githooks && git -c user.name=a -c user.email=a@b commit -qm "
+      "hooks");
+  shell("git worktree add -q side && cd side && rm -r .githooks && ln -s . .githooks && echo evil > pre-commit");
+  EXPECT_FALSE(exists(workspace_ + "/side/.githooks/pre-commit"));
+  EXPECT_TRUE(exists(workspace_ + "/.githooks/pre-push"));
+}
+
+// What is closed looks as if it were not there, until the scan opens it.
+TEST_P(GitAttack, ClosesWhatTheConfigurationLeadsThrough) {
+  host("git config core.hooksPath tools/hooks && git config include.path ../tools/included && mkdir tools");
+  write("workspace/tools/mine", "mine");
+  host("ln -s tools/envrc .envrc");
+  const Outcome outcome = shell(
+      "mkdir tools/hooks && echo evil > tools/hooks/pre-commit && printf '[core]\\n\\tfsmonitor = ./evil\\n' > "
+      "tools/included && echo evil > tools/envrc && chmod 0 tools");
+  EXPECT_TRUE(outcome.reports("quarantined " + workspace_ + "/tools/hooks/pre-commit"))
+      << ::testing::PrintToString(outcome.report);
+  EXPECT_TRUE(outcome.reports("suspicious " + workspace_ + "/.envrc"));
+  EXPECT_FALSE(exists(workspace_ + "/tools/hooks/pre-commit"));
+  EXPECT_EQ(read(workspace_ + "/tools/included").find("fsmonitor"), std::string::npos);
+}
+
+TEST_P(GitAttack, ClosesTheWorkspaceItself) {
+  shell("git init -q new && echo evil > new/.git/hooks/pre-commit && chmod 0 .");
+  EXPECT_EQ(::access(workspace_.c_str(), X_OK), 0);
+  EXPECT_TRUE(exists(workspace_ + "/new/.git/HEAD"));
+  EXPECT_FALSE(exists(workspace_ + "/new/.git/hooks/pre-commit"));
+}
+
+TEST_P(GitAttack, HidesARepositoryAmongTheLooseObjects) {
+  for (const char* place : {"zz", "0a", "ff/deep"}) {
+    const std::string hidden = std::string(".git/objects/") + place;
+    shell("mkdir -p " + hidden + "; git init -q --bare " + hidden + " && echo evil > " + hidden + "/hooks/pre-receive");
+    EXPECT_TRUE(exists(workspace_ + "/" + hidden + "/HEAD")) << place;
+    EXPECT_FALSE(exists(workspace_ + "/" + hidden + "/hooks/pre-receive")) << place;
+  }
+}
+
+TEST_P(GitAttack, MakesTheHooksThatAConfigurationNamedByAVariableWants) {
+  write("elsewhere/gitconfig", "[core]\n\thooksPath = .githooks\n");
+  Spec wanted = spec();
+  wanted.command = {"bash", "-c", "mkdir .githooks && echo evil > .githooks/pre-commit"};
+  run(wanted, [&] { ::setenv("GIT_CONFIG_GLOBAL", (base_ + "/elsewhere/gitconfig").c_str(), 1); });
+  EXPECT_TRUE(exists(workspace_ + "/.githooks"));
+  EXPECT_FALSE(exists(workspace_ + "/.githooks/pre-commit"));
+  const std::string own = write("workspace/gitconfig", "[user]\n\tname = a\n");
+  wanted.command = {"bash", "-c", "printf '[core]\\n\\tfsmonitor = ./evil\\n' >> gitconfig"};
+  run(wanted, [&] { ::setenv("GIT_CONFIG_GLOBAL", own.c_str(), 1); });
+  EXPECT_EQ(read(own).find("fsmonitor"), std::string::npos);
+}
+
+// Another sandbox of the same workspace may write there if it made the repository: a pipe must not keep the next one
+// waiting.
+TEST_P(GitAttack, PutsAPipeInThePlaceOfThePlaceholder) {
+  const std::string place = workspace_ + "/.git/commondir", pipe = base_ + "/pipe";
+  const pid_t other = ::fork();
+  if (other == 0) {
+    for (;;) {
+      if (::access(place.c_str(), F_OK) == 0 && ::mkfifo(pipe.c_str(), 0666) == 0)
+        ::rename(pipe.c_str(), place.c_str());
+    }
+  }
+  for (int round = 0; round < 20; ++round) {
+    shell("true");
+    ::unlink(place.c_str());
+  }
+  ::kill(other, SIGKILL);
+  ::waitpid(other, nullptr, 0);
+  ::unlink(place.c_str());
+  EXPECT_EQ(shell("true").code, 0);
 }
 
 TEST_P(GitAttack, LeadsTheConfiguredHooksDirectoryElsewhere) {

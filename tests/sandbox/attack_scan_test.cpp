@@ -1,10 +1,10 @@
 // Attacks on the scan at exit: races with it, things it might not see, its end by force, and what it must leave alone.
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <csignal>
 
 #include <filesystem>
 

@@ -1,10 +1,10 @@
 // Starting, ending and failing to start.
 #include <fcntl.h>
 #include <pty.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <csignal>
 
 #include <filesystem>
 #include <fstream>
@@ -55,7 +55,7 @@ TEST_P(Launch, RefusesAWorkspaceThatIsNotThere) {
 TEST_P(Launch, RefusesToMountProcOrTheWholeRoot) {
   for (const char* path : {"/", "/proc", "/dev", "/sys/kernel"}) {
     Spec wrong = spec();
-    wrong.read.push_back(path);
+    wrong.read.emplace_back(path);
     wrong.command = {"true"};
     EXPECT_NE(run(wrong).error.find("may not mount"), std::string::npos) << path;
   }
@@ -311,7 +311,7 @@ TEST_P(WeakMode, AttackOutlivesTheSandboxFromASessionOfItsOwn) {
 }
 
 TEST_P(WeakMode, RefusesADenyThatItCannotEnforce) {
-  const std::string denied = write("workspace/secrets/token", "x");
+  write("workspace/secrets/token", "x");
   Spec weak = spec();
   weak.deny = {workspace_ + "/secrets"};
   weak.command = {"true"};
@@ -342,8 +342,8 @@ class AtATerminal : public Launch {
       first();
     }
     Spec interactive = spec();
-    interactive.environment.push_back("TERM=dumb");
-    interactive.environment.push_back("PS1=prompt> ");
+    interactive.environment.emplace_back("TERM=dumb");
+    interactive.environment.emplace_back("PS1=prompt> ");
     interactive.command = command;
     const auto report = run_foreground(interactive);
     ::_exit(report ? report->exit_code() : 97);

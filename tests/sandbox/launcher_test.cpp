@@ -1,11 +1,11 @@
 // The launcher, spoken to as the warden speaks to it.
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <csignal>
 
 #include "fixture.h"
 #include "os/packets.h"

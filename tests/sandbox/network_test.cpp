@@ -43,7 +43,8 @@ std::optional<std::uint32_t> segment_bytes() {
       std::memcpy(&value, left.data() + sizeof each, sizeof value);
       return value;
     }
-    left.remove_prefix(std::min<std::size_t>(left.size(), std::max<std::size_t>(4, (each.rta_len + 3U) / 4 * 4)));
+    left.remove_prefix(
+        std::min<std::size_t>(left.size(), std::max<std::size_t>(4, (std::size_t{each.rta_len} + 3) / 4 * 4)));
   }
   return std::nullopt;
 }
