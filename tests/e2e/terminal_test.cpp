@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <pty.h>
-#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <csignal>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -54,6 +56,7 @@ class AtAShell : public ::testing::Test {
   void SetUp() override {
     const std::string project = root_.path() + "/project";
     std::filesystem::create_directory(project);
+    std::filesystem::copy_file(SALLYPORT_PROBE, project + "/probe");
     int leader = -1;
     shell_ = ::forkpty(&leader, nullptr, nullptr, nullptr);
     if (shell_ == 0) {
@@ -131,7 +134,7 @@ TEST_F(AtAShell, ControlZGivesThePromptBackAndFgGoesOn) {
 // to.
 TEST_F(AtAShell, BgDoesNotLetItGoOnAndFgDoes) {
   for (const char* behind : {"", " | cat"}) {
-    run("trap \"echo again\" CONT; echo be\"\"gin; until read -t 0.1 line; do :; done; echo got $line", behind);
+    run("exec ./probe tell-continued $0", behind);
     for (int i = 0; i < 3; ++i) {
       type("\x1a");
       ASSERT_TRUE(sees("Stopped"));
@@ -146,6 +149,52 @@ TEST_F(AtAShell, BgDoesNotLetItGoOnAndFgDoes) {
     }
     type("hello\n");
     EXPECT_TRUE(sees("got hello"));
+    ASSERT_TRUE(sees("host> "));
+  }
+}
+
+// A reader that is woken by Ctrl-Z takes what has been typed before it stops: nothing must have been.
+TEST_F(AtAShell, WhatIsTypedBehindControlZIsForTheShell) {
+  for (const char* behind : {"", " | cat"}) {
+    run("echo be\"\"gin; exec cat $0 - 2>/dev/null", behind);
+    for (int i = 0; i < 20; ++i) {
+      type("\x1a");
+      ASSERT_TRUE(sees("Stopped"));
+      ASSERT_TRUE(sees("host> "));
+      type("echo mi\"\"ne\n");
+      ASSERT_TRUE(sees("mine\r\n"));
+      type("fg\n");
+      ASSERT_TRUE(sees(word_ + behind + "\r\n"));
+      type("yes\n");
+      ASSERT_TRUE(sees("yes\r\nyes\r\n"));
+    }
+    type("\x04");
+    ASSERT_TRUE(sees("host> "));
+  }
+}
+
+TEST_F(AtAShell, WhatWaitsForAStoppedChildDoesNotKeepThePromptFromComing) {
+  run("./probe wait-for-child $0; true");
+  ASSERT_TRUE(eventually([&] {
+    const auto waiting = processes_with("wait-for-child");
+    return std::any_of(waiting.begin(), waiting.end(), [](pid_t pid) {
+      return slurp("/proc/" + std::to_string(pid) + "/stat").find(") D ") != std::string::npos;
+    });
+  }));
+  type("\x1a");
+  ASSERT_TRUE(sees("Stopped"));
+  ASSERT_TRUE(sees("host> "));
+  type("fg\n");
+  ASSERT_TRUE(sees(word_));
+  type("\x03");
+  EXPECT_TRUE(sees("host> "));
+}
+
+TEST_F(AtAShell, AClosedTerminalEndsWhatIsStopped) {
+  for (const char* behind : {"", " | cat"}) {
+    run("echo be\"\"gin; sleep 1000", behind);
+    type("\x1a");
+    ASSERT_TRUE(sees("Stopped"));
     ASSERT_TRUE(sees("host> "));
   }
 }
@@ -192,6 +241,54 @@ TEST_F(AtAShell, AClosedTerminalEndsTheRun) {
   run("echo be\"\"gin; sleep 1000");
   leader_.reset();
   EXPECT_TRUE(eventually([&] { return processes_with(word_).empty(); }));
+}
+
+// Redirected it may be in the background, where another job has the terminal.
+TEST_F(AtAShell, WhatHasNoStreamOnTheTerminalCannotOpenItEither) {
+  type(std::string(SALLYPORT_CLI) + " run --no-warden -- bash -c ': </dev/tty && echo o\"\"pen || echo r\"\"efused' " +
+       word_ + " </dev/null >said 2>&1 & wait; cat said\n");
+  EXPECT_TRUE(sees("refused"));
+}
+
+// The kernel stops the whole group of one that reads in the background: its supervisor too, if it let it.
+TEST_F(AtAShell, WhatTakesTheTerminalAndHasItsGroupStoppedIsStoppedWithIt) {
+  std::ofstream(root_.path() + "/project/take.py") << R"(import os, signal, time
+terminal = os.open("/dev/tty", os.O_RDWR)
+ready, told = os.pipe()
+if os.fork() == 0:
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    os.setpgid(0, 0)
+    os.tcsetpgrp(terminal, os.getpid())
+    if os.fork() == 0:
+        os.setsid()
+        os.write(told, b"x")
+        while True:
+            key = os.read(terminal, 1)
+            open("stolen", "ab").write(key)
+    time.sleep(1000)
+os.read(ready, 1)
+print("begin", flush=True)
+os.read(terminal, 1)
+time.sleep(1000)
+)";
+  type(std::string(SALLYPORT_CLI) + " run --no-warden -- python3 take.py " + word_ + " | cat\n");
+  ASSERT_TRUE(sees("Stopped"));
+  ASSERT_TRUE(sees("host> "));
+  type("echo se\"\"cret\n");
+  EXPECT_TRUE(sees("secret\r\n"));
+  EXPECT_FALSE(std::filesystem::exists(root_.path() + "/project/stolen"));
+  type("kill -9 %1; wait; echo al\"\"l over\n");
+  EXPECT_TRUE(sees("all over"));
+}
+
+// A shell ends a script at Ctrl-C if what it ran died of it.
+TEST_F(AtAShell, ControlCEndsTheScriptAroundIt) {
+  type("for i in 1 2; do " + std::string(SALLYPORT_CLI) + " run --no-warden -- bash -c 'echo be\"\"gin; sleep 1000' " +
+       word_ + "; echo we\"\"nt on; done; echo af\"\"terwards\n");
+  ASSERT_TRUE(sees("begin\r\n"));
+  type("\x03");
+  ASSERT_TRUE(sees("host> "));
+  EXPECT_EQ(seen_.find("went on"), std::string::npos) << seen_;
 }
 
 }  // namespace

@@ -221,6 +221,30 @@ int debug_child(const Arguments&) {
   return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 5 ? 0 : kBroken;
 }
 
+// Nor is this: it sleeps where no signal reaches it, for as long as its child does not execute anything.
+int wait_for_child(const Arguments&) {
+  std::puts("begin");
+  std::fflush(stdout);
+  if (::vfork() == 0) {
+    for (;;) ::pause();
+  }
+  return kBroken;
+}
+
+// From the handler itself: who only notes a signal there, and then reads, may have missed it.
+int tell_continued(const Arguments&) {
+  struct sigaction action{};
+  action.sa_handler = [](int) { [[maybe_unused]] const ssize_t told = ::write(1, "again\n", 6); };
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGCONT, &action, nullptr);
+  std::puts("begin");
+  std::fflush(stdout);
+  char line[256];
+  if (std::fgets(line, sizeof line, stdin) == nullptr) return kBroken;
+  std::printf("got %s", line);
+  return 0;
+}
+
 constexpr Attack kAttacks[] = {
     {"ptrace", 1, trace},
     {"kill", 1, send_signal},
@@ -243,6 +267,8 @@ constexpr Attack kAttacks[] = {
     {"kill-init", 0, kill_init},
     {"die-by", 1, die_by},
     {"debug-child", 0, debug_child},
+    {"wait-for-child", 1, wait_for_child},
+    {"tell-continued", 1, tell_continued},
 };
 
 }  // namespace
