@@ -1,5 +1,7 @@
 #include "adapters/filter.h"
 
+#include "platform/limits.h"
+
 namespace sallyport::adapters {
 namespace {
 
@@ -42,6 +44,7 @@ bool holds(std::string_view op, Value field, Value wanted) {
 
 Status check_filter(Value filter) {
   if (!filter) return ok();
+  std::size_t values = 0;
   for (const auto& [field, tests] : filter.members()) {
     if (!tests.is_object() || tests.size() == 0) {
       return Error::invalid_param("params.filter", "must be {\"field\": {\"eq\": value}}");
@@ -53,7 +56,12 @@ Status check_filter(Value filter) {
       if (takes_list ? !wanted.is_array() : !is_scalar(wanted)) {
         return Error::invalid_param("params.filter", "compares with one value, or with a list for in and nin");
       }
+      values += takes_list ? wanted.size() : 1;
     }
+  }
+  if (values > platform::kMaxFilterValues) {
+    return Error::invalid_param("params.filter",
+                                "must have at most " + std::to_string(platform::kMaxFilterValues) + " values");
   }
   return ok();
 }

@@ -6,7 +6,7 @@
 
 namespace sallyport::adapters {
 
-// INVALID_PARAMS unless it is a filter: operators are eq ne in nin lt gt.
+// INVALID_PARAMS unless it is a filter, of at most kMaxFilterValues: operators are eq ne in nin lt gt.
 Status check_filter(wire::Value filter);
 // An absent field equals nothing: only `ne` and `nin` hold for it. Numbers and texts have an order, each among
 // themselves.

@@ -192,7 +192,9 @@ struct Http::State {
         finish(easy, std::move(transfer.response));
       } else {
         // Without a status it may have been asked all the same: the connection was there, and then no answer came.
-        const bool was_asked = code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR;
+        // Or one that is no HTTP, of which the library speaks as of a protocol that it does not know.
+        const bool was_asked = code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR ||
+                               code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_WEIRD_SERVER_REPLY;
         finish(easy, curl_error(easy, code, transfer.response.status != 0 || was_asked));
       }
     }

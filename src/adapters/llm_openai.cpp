@@ -3,6 +3,7 @@
 #include "adapters/llm.h"
 #include "adapters/openai.h"
 #include "adapters/sse.h"
+#include "platform/limits.h"
 
 namespace sallyport::adapters {
 namespace {
@@ -47,10 +48,12 @@ struct Streaming {
   std::optional<Error> failure = {};
   bool is_done = false;
 
-  void take(std::string_view piece) {
-    if (failure) return;
+  // False once nothing more is to be expected of it.
+  bool take(std::string_view piece) {
+    if (failure) return false;
     const Status fed = reader.feed(piece, [this](std::string_view data) { take_event(data); });
     if (!fed) failure = fed.error();
+    return !failure && !is_done;
   }
 
   void take_event(std::string_view data) {
@@ -128,8 +131,8 @@ class OpenAiLlm final : public Adapter {
 
   Task<Reply> stream(Call& call, HttpRequest request) {
     const auto streaming = std::make_shared<Streaming>(Streaming{call});
-    Http::OnPiece take = [streaming](std::string_view piece) { streaming->take(piece); };
-    auto response = co_await backend_.send(&call, std::move(request), std::move(take));
+    auto response = co_await backend_.send(&call, std::move(request),
+                                           [streaming](std::string_view piece) { return streaming->take(piece); });
     if (!response) co_return std::move(response).error();
     CO_TRY(check_status(*response));
     if (streaming->failure) co_return *streaming->failure;
@@ -197,7 +200,8 @@ class OpenAiEmbeddings final : public Adapter {
     all.vectors.resize(texts.size());
     for (const wire::Value item : document->root().get("data").items()) {
       const auto index = item.get("index").as_uint();
-      if (!index || *index >= texts.size()) co_return garbage();
+      if (!index || *index >= texts.size() || !all.vectors[*index].empty()) co_return garbage();
+      if (item.get("embedding").size() > std::size_t{platform::kMaxDimensions}) co_return garbage();
       for (const wire::Value number : item.get("embedding").items()) {
         const auto value = static_cast<float>(number.as_double().value_or(NAN));
         if (!std::isfinite(value)) co_return garbage();

@@ -5,7 +5,15 @@
 
 namespace sallyport::adapters {
 
-OpenAi::OpenAi(const platform::Config& config, Machinery& machinery) : config_(config), http_(machinery.http) {
+namespace {
+
+// How long a backend may take to end an answer behind its last word: then its connection serves the next request.
+constexpr Millis kEnding{500};
+
+}  // namespace
+
+OpenAi::OpenAi(const platform::Config& config, Machinery& machinery)
+    : config_(config), http_(machinery.http), loop_(machinery.sessions.loop()) {
   if (auto address = platform::parse_address(config.options_of("openai").url)) address_ = std::move(*address);
 }
 
@@ -29,20 +37,38 @@ Result<HttpRequest> OpenAi::request(std::string_view path, std::string body) {
   return request;
 }
 
-Task<Result<HttpResponse>> OpenAi::send(ipc::Call* call, HttpRequest request, Http::OnPiece on_piece) {
+Task<Result<HttpResponse>> OpenAi::send(ipc::Call* call, HttpRequest request, WantsMore wants_more) {
   const auto answered = std::make_shared<ipc::OneShot<Result<HttpResponse>>>();
   if (call != nullptr) {
     request.tenant = call->params().get("$tenant").as_string().value_or("");
     // Whether a model was asked decides what it costs, also if nobody waits for it any more.
     call->answer_for_itself();
   }
-  const std::uint64_t id =
+  struct Way {
+    std::uint64_t id = 0;
+    bool has_all = false;
+  };
+  const auto way = std::make_shared<Way>();
+  Http::OnPiece on_piece;
+  if (wants_more) {
+    on_piece = [wants_more = std::move(wants_more), weak = std::weak_ptr(http_), &loop = loop_,
+                way](std::string_view piece) {
+      if (way->has_all || wants_more(piece)) return;
+      way->has_all = true;
+      loop.after(kEnding, [weak, way] {
+        if (const auto http = weak.lock()) http->cancel(way->id);
+      });
+    };
+  }
+  const std::uint64_t id = way->id =
       http_->start(std::move(request), std::move(on_piece),
                    [answered](Result<HttpResponse> response) { answered->resolve(std::move(response)); });
   if (call != nullptr) call->on_cancel([http = http_, id] { http->cancel(id); });
   auto response = co_await *answered;
   if (call == nullptr) co_return response;
   call->on_cancel(nullptr);
+  // One that holds the connection open behind its last word has answered all the same.
+  if (!response && response.error().code == Code::cancelled && way->has_all) co_return HttpResponse{200, {}, {}};
   if (!response && response.error().code == Code::cancelled && call->is_given_up()) {
     Error error = call->why_given_up();
     error.details_json = response.error().details_json;

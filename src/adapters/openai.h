@@ -17,14 +17,17 @@ class OpenAi {
 
   // The request for a path below the configured address, with the credential where it may be sent.
   Result<HttpRequest> request(std::string_view path, std::string body);
-  // Sends it and waits; the call's end gives it up. Pieces as they come, if they are wanted.
-  Task<Result<HttpResponse>> send(ipc::Call* call, HttpRequest request, Http::OnPiece on_piece = {});
+  // Gets pieces as they come; false: it has all that it wants.
+  using WantsMore = std::function<bool(std::string_view)>;
+  // Sends it and waits; the call's end gives it up.
+  Task<Result<HttpResponse>> send(ipc::Call* call, HttpRequest request, WantsMore wants_more = {});
   Task<Status> probe();
 
  private:
   const platform::Config& config_;
   platform::Address address_;
   std::shared_ptr<Http> http_;
+  ipc::Loop& loop_;
 };
 
 // The backend's name of a model; INVALID_PARAMS if there is none.

@@ -35,6 +35,13 @@ Task<Result<std::string>> take_vectors(Call& call, wire::Value named, std::size_
   co_return bytes;
 }
 
+// Set once nobody waits for the call.
+std::shared_ptr<GivenUp> watch_for_end(Call& call) {
+  auto is_given_up = std::make_shared<GivenUp>(call.is_given_up());
+  call.on_cancel([is_given_up] { *is_given_up = true; });
+  return is_given_up;
+}
+
 class SqliteVectors final : public Adapter {
  public:
   SqliteVectors(const std::string& directory, Machinery& machinery)
@@ -67,7 +74,8 @@ class SqliteVectors final : public Adapter {
     if (verb == "count") {
       const wire::Value filter = call.params().get("filter");
       CO_TRY(check_filter(filter));
-      CO_TRY(const std::int64_t count, co_await disk_.run([&] { return store_.count(scope, filter); }));
+      const auto is_given_up = watch_for_end(call);
+      CO_TRY(const std::int64_t count, co_await disk_.run([&] { return store_.count(scope, filter, *is_given_up); }));
       co_return call.result([&](JsonWriter& json) { json.begin_object().member("count", count).end_object(); });
     }
     co_return Error::make(Code::method_not_found, "no such method");
@@ -110,7 +118,8 @@ class SqliteVectors final : public Adapter {
     query.filter = params.get("filter");
     CO_TRY(check_filter(query.filter));
     CO_TRY(query.vector, co_await take_vectors(call, params.get("vector"), 1, query.dimensions));
-    CO_TRY(const auto matches, co_await disk_.run([&] { return store_.search(scope, query); }));
+    const auto is_given_up = watch_for_end(call);
+    CO_TRY(const auto matches, co_await disk_.run([&] { return store_.search(scope, query, *is_given_up); }));
     Reply reply = call.result([&](JsonWriter& json) {
       json.begin_object().key("matches").begin_array();
       for (const VectorMatch& match : matches) {

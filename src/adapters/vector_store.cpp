@@ -25,6 +25,8 @@ std::int64_t weight(std::size_t id_bytes, std::size_t vector_bytes, std::size_t 
 
 bool is_worse(const VectorMatch& a, const VectorMatch& b) { return a.score > b.score; }
 
+Error nobody_waits() { return Error::make(Code::cancelled, "nobody waits for it any more"); }
+
 }  // namespace
 
 VectorStore::VectorStore(const std::string& directory)
@@ -76,7 +78,8 @@ Result<std::int64_t> VectorStore::upsert(const Scope& scope, const VectorBatch& 
   });
 }
 
-Result<std::vector<VectorMatch>> VectorStore::search(const Scope& scope, const VectorQuery& query) {
+Result<std::vector<VectorMatch>> VectorStore::search(const Scope& scope, const VectorQuery& query,
+                                                     const GivenUp& is_given_up) {
   TRY(Database * database, store_.open());
   std::vector<float> wanted(query.dimensions);
   std::memcpy(wanted.data(), query.vector.data(), query.vector.size());
@@ -88,6 +91,7 @@ Result<std::vector<VectorMatch>> VectorStore::search(const Scope& scope, const V
     auto has_row = rows.step();
     if (!has_row) return store_error(has_row.error());
     if (!*has_row) break;
+    if (is_given_up) return nobody_waits();
     const ByteView vector = rows.blob(0);
     if (vector.size() != query.dimensions * sizeof(float)) {
       return Error::make(Code::conflict, "the namespace has vectors of " +
@@ -141,7 +145,7 @@ Status VectorStore::forget(const std::string& tenant) {
   });
 }
 
-Result<std::int64_t> VectorStore::count(const Scope& scope, wire::Value filter) {
+Result<std::int64_t> VectorStore::count(const Scope& scope, wire::Value filter, const GivenUp& is_given_up) {
   TRY(Database * database, store_.open());
   TRY(Statement rows, database->prepare("SELECT metadata FROM vectors WHERE tenant = ? AND space = ?"));
   rows.bind(scope.tenant).bind(scope.name);
@@ -150,6 +154,7 @@ Result<std::int64_t> VectorStore::count(const Scope& scope, wire::Value filter) 
     auto has_row = rows.step();
     if (!has_row) return store_error(has_row.error());
     if (!*has_row) return found;
+    if (is_given_up) return nobody_waits();
     if (filter) {
       const auto metadata = decoder_.parse(rows.text(0));
       if (!metadata || !matches(filter, metadata->root())) continue;

@@ -1,6 +1,7 @@
 // The vectors on the disk; used by one thread only.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,8 @@ struct VectorQuery {
   wire::Value filter;
 };
 
+using GivenUp = std::atomic<bool>;  // set by another thread
+
 class VectorStore {
  public:
   explicit VectorStore(const std::string& directory);
@@ -35,14 +38,15 @@ class VectorStore {
   Status open();
   // By how many bytes the store has grown. CONFLICT if the namespace has vectors of another size.
   Result<std::int64_t> upsert(const Scope& scope, const VectorBatch& batch);
-  Result<std::vector<VectorMatch>> search(const Scope& scope, const VectorQuery& query);
+  // These two look at every vector of the namespace, and CANCELLED stops them.
+  Result<std::vector<VectorMatch>> search(const Scope& scope, const VectorQuery& query, const GivenUp& is_given_up);
+  Result<std::int64_t> count(const Scope& scope, wire::Value filter, const GivenUp& is_given_up);
   struct Removed {
     std::int64_t count = 0, grown = 0;
   };
   Result<Removed> remove(const Scope& scope, const std::vector<std::string>& ids);
   Result<std::int64_t> stored_bytes(const std::string& tenant);
   Status forget(const std::string& tenant);
-  Result<std::int64_t> count(const Scope& scope, wire::Value filter);
   // Those that are there, in the order of `ids`.
   Result<VectorBatch> get(const Scope& scope, const std::vector<std::string>& ids);
 

@@ -11,6 +11,20 @@ std::string Address::url() const {
   return text + path;
 }
 
+namespace {
+
+// Which whoever fetches it takes out, and then it is another path than the one that was looked at.
+bool has_dots(std::string path) {
+  for (std::size_t at = 0; (at = path.find("%2", at)) != std::string::npos;) {
+    if (at + 2 < path.size() && (path[at + 2] == 'e' || path[at + 2] == 'E')) path.replace(at, 3, ".");
+    ++at;
+  }
+  path += '/';
+  return path.find("/./") != std::string::npos || path.find("/../") != std::string::npos;
+}
+
+}  // namespace
+
 Result<Address> parse_address(std::string_view url) {
   const auto bad = [](const char* why) { return Error::make(Code::invalid_params, why); };
   Address address;
@@ -28,6 +42,7 @@ Result<Address> parse_address(std::string_view url) {
     if (!host.empty() || address.path.size() < 2) return bad("must be unix:///PATH");
     return address;
   }
+  if (has_dots(address.path)) return bad("must have no . or .. in its path");
   const std::size_t bracket = host.rfind(']');
   const std::size_t colon = host.rfind(':');
   if (colon != std::string_view::npos && (bracket == std::string_view::npos || colon > bracket)) {

@@ -31,6 +31,8 @@ inline constexpr std::int64_t kObjectCost = 256;
 inline constexpr std::int64_t kMaxVectorsPerCall = 10'000;
 inline constexpr std::int64_t kMaxDimensions = 16'384;
 inline constexpr std::int64_t kMaxTopK = 1'000;
+// With which a filter compares every vector's metadata, while all other tenants wait.
+inline constexpr std::size_t kMaxFilterValues = 1'000;
 inline constexpr std::int64_t kMaxListed = 1'000;
 inline constexpr std::int64_t kMaxTexts = 2'048;
 inline constexpr std::int64_t kMaxLogBytes = 16U << 10;

@@ -19,7 +19,7 @@ class SubscriptionsOfOneWarden : public ipc::Served {
     warden_ = std::move(warden);
   }
   Fire answer(std::shared_ptr<ipc::Session> session, wire::Message message) {
-    ipc::Call call(std::move(session), std::move(message));
+    ipc::Call call(session, std::move(message));
     if (call.message().method == "done") {
       call.answer(call.result([](wire::JsonWriter& json) { json.raw("{}"); }));
       co_return;

@@ -29,7 +29,7 @@ class Unaccepting {
   void fill() {
     for (int i = 0; i < 8; ++i) {
       others_.push_back(make_socket(SOCK_NONBLOCK));
-      ::connect(others_.back().get(), address(), sizeof address_);
+      [[maybe_unused]] const int connecting = ::connect(others_.back().get(), address(), sizeof address_);
     }
   }
   std::string url() const { return "http://127.0.0.1:" + std::to_string(ntohs(address_.sin_port)) + "/"; }

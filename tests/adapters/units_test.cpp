@@ -8,6 +8,9 @@
 #include "adapters/filter.h"
 #include "adapters/sse.h"
 #include "adapters/vector_math.h"
+#include "adapters/vector_store.h"
+#include "platform/limits.h"
+#include "support/daemon.h"
 
 namespace sallyport::adapters {
 namespace {
@@ -93,6 +96,37 @@ TEST(Filter, AnythingElseIsRefused) {
     const auto filter = decoder.parse(bad);
     EXPECT_FALSE(check_filter(filter->root())) << bad;
   }
+}
+
+// Everybody waits while the metadata of all vectors is compared with all of them.
+TEST(Filter, ComparesWithSoManyValuesOnly) {
+  const auto filter = [](std::size_t values) {
+    std::string list;
+    for (std::size_t i = 0; i < values; ++i) list += i == 0 ? "7" : ",7";
+    return R"({"x":{"nin":[)" + list + "]}}";
+  };
+  wire::Decoder decoder;
+  EXPECT_TRUE(check_filter(decoder.parse(filter(platform::kMaxFilterValues))->root()));
+  EXPECT_FALSE(check_filter(decoder.parse(filter(platform::kMaxFilterValues + 1))->root()));
+}
+
+TEST(Vectors, AreNotLookedAtForSomebodyWhoHasGivenUp) {
+  const sallyport::testing::TemporaryDirectory directory;
+  VectorStore store(directory.path());
+  ASSERT_TRUE(store.open());
+  const Scope scope{"tenant", "space"};
+  const VectorBatch batch{{"a"}, {}, std::string(4, '\0'), 1};
+  ASSERT_TRUE(store.upsert(scope, batch));
+  GivenUp is_given_up = false;
+  const auto before = store.count(scope, {}, is_given_up);
+  ASSERT_TRUE(before);
+  EXPECT_EQ(*before, 1);
+  is_given_up = true;
+  const auto count = store.count(scope, {}, is_given_up);
+  const auto found = store.search(scope, {std::string(4, '\0'), 1, 10, {}}, is_given_up);
+  ASSERT_FALSE(count || found);
+  EXPECT_EQ(count.error().code, Code::cancelled);
+  EXPECT_EQ(found.error().code, Code::cancelled);
 }
 
 TEST(Credentials, GoNowhereTheyAreNotMeantFor) {

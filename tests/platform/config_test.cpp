@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "platform/address.h"
 #include "platform/config.h"
 #include "platform/embedded.h"
 #include "platform/memory_cache.h"
@@ -114,6 +115,16 @@ TEST(PlatformConfig, AttackAddressesWithUserInfoAreRefused) {
         refusal(from_toml("[platform.adapter_options.redis]\nurl = \"" + std::string(url) + "\"\n"));
     EXPECT_NE(said.find("user info"), std::string::npos) << said;
   }
+}
+
+// What fetches an address takes them out, behind the back of whoever compared its path.
+TEST(PlatformConfig, AttackAddressesWithDotsInTheirPathAreRefused) {
+  for (const char* path : {"/v1/../admin", "/v1/..", "/./v1", "/v1/%2e%2E/admin", "/v1/.%2e/admin"}) {
+    const std::string said =
+        refusal(from_toml("[platform.adapter_options.openai]\nurl = \"http://h" + std::string(path) + "\"\n"));
+    EXPECT_NE(said.find("must have no . or .. in its path"), std::string::npos) << said;
+  }
+  EXPECT_TRUE(parse_address("http://h/v1.2/..x/%2f"));
 }
 
 TEST(PlatformConfig, AttackValuesThatLookLikeSecretsAreRefusedWithoutRepeatingThem) {

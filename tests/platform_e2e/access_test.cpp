@@ -243,7 +243,7 @@ TEST_F(PlatformAccess, LogLinesAreEscapedAndNamed) {
   Client worker = as_container(make_container());
   EXPECT_EQ(worker.outcome("log.write", R"({"level":"warn","message":"one\ntwo\u001b[31m","fields":{"n":1}})"), "OK");
   EXPECT_TRUE(daemon().logs("worker says"));
-  EXPECT_EQ(daemon().log().find("\x1b"), std::string::npos);
+  EXPECT_EQ(daemon().log().find('\x1b'), std::string::npos);
   EXPECT_EQ(worker.outcome("log.write", R"({"level":"shout","message":"x"})"), "INVALID_PARAMS");
   const std::string large = std::string(20'000, 'y');
   EXPECT_EQ(worker.outcome("log.write", R"({"message":"x","fields":{"n":")" + large + "\"}}"), "PAYLOAD_TOO_LARGE");

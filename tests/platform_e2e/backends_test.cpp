@@ -1,8 +1,8 @@
 // Backends that are down or slow, adapters that die, credentials that must stay where they are.
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <csignal>
 
 #include <cstdlib>
 #include <iterator>

@@ -1,6 +1,9 @@
 // Models behind HTTP: what they answer, and servers that are slow, rude or broken.
 #include <sys/socket.h>
 
+#include <future>
+
+#include "platform/limits.h"
 #include "platform_e2e/fixture.h"
 
 namespace sallyport::testing {
@@ -102,6 +105,31 @@ TEST_F(PlatformModels, AStreamCutInTheMiddleIsAnErrorAfterWhatCame) {
   EXPECT_EQ(streamed, "one ");
 }
 
+TEST_F(PlatformModels, AStreamEndsWithItsLastWordWhoeverHoldsTheConnection) {
+  std::promise<void> over;
+  WebServer web([held = over.get_future().share()](const auto& request, int connection) {
+    if (request.method == "GET") {
+      WebServer::write(connection, WebServer::json("{}"));
+      return;
+    }
+    WebServer::write(connection, WebServer::stream_head() + WebServer::token("one ") + "data: [DONE]\n\n");
+    held.wait();
+  });
+  start_platform(openai(web));
+  const auto whole = platform_of(make_container())->stream("hi", [](std::string_view) { return true; });
+  over.set_value();
+  ASSERT_TRUE(whole) << whole.error().describe();
+  EXPECT_EQ(whole->text, "one ");
+}
+
+TEST_F(PlatformModels, WhatIsNoHttpIsABrokenAnswer) {
+  WebServer web([](const auto& request, int connection) {
+    WebServer::write(connection, request.method == "GET" ? WebServer::json("{}") : "what do you want?\r\n\r\n");
+  });
+  start_platform(openai(web));
+  EXPECT_EQ(as_container(make_container()).outcome("llm.complete", kAsk), "IO_ERROR");
+}
+
 TEST_F(PlatformModels, AFaultToldWithinAStreamIsNoSuccess) {
   WebServer web([](const auto& request, int connection) {
     WebServer::write(connection, request.method == "GET"
@@ -117,16 +145,23 @@ TEST_F(PlatformModels, AFaultToldWithinAStreamIsNoSuccess) {
   EXPECT_EQ(whole.error().message.find("secret"), std::string::npos);
 }
 
-TEST_F(PlatformModels, NumbersThatAreNoneAreNotPassedOn) {
-  WebServer web([](const auto& request, int connection) {
-    WebServer::write(connection, request.method == "GET"
-                                     ? WebServer::json("{}")
-                                     : WebServer::json(R"({"data":[{"index":0,"embedding":[1,1e300]}]})"));
+TEST_F(PlatformModels, WhatIsNoVectorIsNotPassedOn) {
+  std::string many = "0";
+  for (std::int64_t i = 0; i < platform::kMaxDimensions; ++i) many += ",0";
+  const std::string bad[] = {R"({"data":[{"index":0,"embedding":[1,1e300]}]})",
+                             R"({"data":[{"index":0,"embedding":[1]},{"index":0,"embedding":[2]}]})",
+                             R"({"data":[{"index":0,"embedding":[)" + many + "]}]}"};
+  std::atomic<std::size_t> turn = 0;
+  WebServer web([&](const auto& request, int connection) {
+    WebServer::write(connection, WebServer::json(request.method == "GET" ? "{}" : bad[turn]));
   });
   start_platform(openai(web));
-  const auto embedded = platform_of(make_container())->embed({"a"});
-  ASSERT_FALSE(embedded);
-  EXPECT_EQ(embedded.error().code, Code::io_error);
+  const auto platform = platform_of(make_container());
+  for (turn = 0; turn < std::size(bad); ++turn) {
+    const auto embedded = platform->embed({"a"});
+    ASSERT_FALSE(embedded) << turn;
+    EXPECT_EQ(embedded.error().code, Code::io_error) << turn;
+  }
 }
 
 TEST_F(PlatformModels, AnAnswerCutInTheMiddleIsAnError) {

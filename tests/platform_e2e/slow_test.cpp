@@ -1,8 +1,8 @@
 // Backends that are silent, slow, gone or back: what others feel of it, and what is said of it.
-#include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <csignal>
 
 #include <chrono>
 #include <cstring>

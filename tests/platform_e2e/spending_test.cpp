@@ -1,5 +1,5 @@
 // What calls cost when their outcome is late, unknown, unsaid or a lie.
-#include <signal.h>
+#include <csignal>
 
 #include <algorithm>
 #include <future>

@@ -1,5 +1,5 @@
 // Adapters that others wrote: pinned, confined, started again.
-#include <signal.h>
+#include <csignal>
 
 #include <iterator>
 
