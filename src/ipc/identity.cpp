@@ -58,6 +58,7 @@ PeerVerifier container_verifier(os::NamespaceId pid_namespace) {
 struct LoopbackGate::Waiting {
   std::unique_ptr<Watch> watch;
   Loop::TimerId timer = 0;
+  bool has_greeted = false;
 };
 
 LoopbackGate::LoopbackGate(Sessions& shared, const wire::Token& token, wire::Binding binding, Millis timeout)
@@ -74,9 +75,12 @@ void LoopbackGate::admit(UniqueFd connection, std::function<void(UniqueFd)> admi
   if (waiting_.size() >= wire::kMaxHandshakesWaiting) {
     ++shared_.counters().refused;
     log_refusal("gave way to a newer one");
-    const auto oldest = waiting_.front();
-    forget(oldest);
-    oldest->watch->cancel();
+    // Of the older half one that only connected, else the oldest: whoever has just come may still be about to speak.
+    const auto half = waiting_.begin() + static_cast<std::ptrdiff_t>(waiting_.size() / 2);
+    const auto silent = std::find_if(waiting_.begin(), half, [](const auto& waiting) { return !waiting->has_greeted; });
+    const auto given_up = silent != half ? *silent : waiting_.front();
+    forget(given_up);
+    given_up->watch->cancel();
   }
   auto watch = Watch::open(shared_.loop(), std::move(connection));
   if (!watch) return;
@@ -135,6 +139,7 @@ Task<Status> LoopbackGate::exchange_proofs(Waiting& waiting) {
     Bytes answer;
     CO_TRY(server.receive({frame.data() + wire::kHeaderBytes, length}, answer));
     have = 0;
+    waiting.has_greeted = true;
     if (!answer.empty() && ::send(waiting.watch->fd(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT) !=
                                static_cast<ssize_t>(answer.size())) {
       co_return Error::make(Code::unauthenticated, "connection ended during the handshake");

@@ -110,6 +110,7 @@ class Attachment {
     // What came together with the answer is here already. What came before a connection was lost is shown, too.
     Status turned = show();
     while (turned && !is_over_ && !(is_lost_ && pending_.empty())) turned = turn(raw);
+    if (filter_.is_on_other_screen()) say(kLeaveScreen);
     say(kGiveBack);
     if (filter_.has_set_colours()) say(kColoursBack);
     say(kNewLine);

@@ -136,7 +136,6 @@ Fire Daemon::serve(std::shared_ptr<ipc::Session> session) {
   while (co_await session->receive()) {
     while (auto request = session->next_request()) Service::answer(*this, session, std::move(*request));
     session->end_turn();
-    if (std::exchange(has_typed_, false)) look_for_echo();
   }
   session->finish();
 }

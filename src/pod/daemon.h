@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "base/base.h"
-#include "base/glance.h"
 #include "egress/link.h"
 #include "ipc/ipc.h"
 #include "pod/device_queries.h"
@@ -107,7 +106,6 @@ class Daemon {
   void push_all();
   void type(ByteView bytes);
   Fire drain_input();
-  void look_for_echo();
   void resize(const Size& size);
   Fire nudge();
 
@@ -115,6 +113,7 @@ class Daemon {
   void attach(OutputPtr output);
   void detach(const Output& output);
   void detach_when_sent(const OutputPtr& output);
+  bool is_attended() const;  // by anybody's terminal; a log that is followed is none
   void set_controller(const OutputPtr& output);
   void tell_exit(const OutputPtr& output);
   Fire read_input(OutputPtr output, std::shared_ptr<ipc::InStream> input);
@@ -161,8 +160,6 @@ class Daemon {
   std::vector<std::shared_ptr<ipc::OneShot<bool>>> waiters_;
   std::optional<int> wait_status_;
   std::thread ending_;
-  Glance echo_;
-  bool has_typed_ = false;  // in this turn, and the terminal took it
   bool is_draining_input_ = false;
   bool is_nudging_ = false;
   bool is_terminal_closed_ = false;

@@ -16,8 +16,9 @@
 namespace sallyport::pod {
 namespace {
 
-// What happens when somebody takes a pod's files away.
-constexpr std::uint32_t kRemovals = IN_DELETE | IN_MOVED_FROM | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
+// What happens when somebody takes a pod's files away, or puts others in their place.
+constexpr std::uint32_t kRemovals =
+    IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
 
 bool exists(const std::string& path) {
   struct stat info{};

@@ -55,7 +55,9 @@ bool Daemon::pump() {
   if (got == 0) return is_open;
   const ByteView bytes{buffer_.get(), got};
   screen_.feed(bytes);
-  if (!controller_) {
+  if (is_attended()) {
+    queries_.reset();
+  } else {
     Bytes answers;
     queries_.feed(bytes, answers);
     // An agent that does not read its answers gets no more of them.
@@ -119,22 +121,19 @@ Fire Daemon::drain_input() {
   is_draining_input_ = false;
 }
 
-// The line discipline, or a program that draws its own, answers a key within microseconds.
-void Daemon::look_for_echo() {
-  const std::uint64_t before = screen_.end();
-  echo_.wait([&] { return is_drained_ || !pump() || screen_.end() != before; });
-}
-
 // Credit is granted as input is taken, so a client that pastes more than the agent reads waits, and only it.
 Fire Daemon::read_input(OutputPtr output, std::shared_ptr<ipc::InStream> input) {
   output->set_input(input);
   for (;;) {
     auto typed = co_await input->read();
     if (!typed || typed->empty()) break;
+    // Others may have left as much: each of them had credit of its own.
+    while (input_.size() >= kMaxUnreadInput && controller_ == output && !is_drained_) {
+      co_await loop_.sleep(kFullInputPause);
+    }
     if (controller_ == output) {
       const bool interrupts = output->has_backlog() && are_interrupting(master_->fd(), typed->view());
       type(typed->view());
-      has_typed_ = input_.empty();
       if (interrupts) output->interrupt();
     }
     while (!input_.empty() && controller_ == output && !is_drained_) {
@@ -217,6 +216,11 @@ void Daemon::detach(const Output& output) {
   });
 }
 
+bool Daemon::is_attended() const {
+  return controller_ || std::any_of(outputs_.begin(), outputs_.end(),
+                                    [](const OutputPtr& output) { return output->role() != Role::log; });
+}
+
 // Not before its socket has all of it: who is attached keeps a pod that somebody else collects.
 void Daemon::detach_when_sent(const OutputPtr& output) {
   output->session().when_sent([this, weak = std::weak_ptr<Output>(output)] {
@@ -232,7 +236,6 @@ void Daemon::set_controller(const OutputPtr& output) {
                        json.begin_object().member("role", to_string(told.role())).end_object();
                      }));
   };
-  queries_.reset();
   if (before && before->role() == Role::control) {
     before->set_role(Role::view);
     if (!before->is_over()) tell(*before);

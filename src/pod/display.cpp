@@ -37,6 +37,7 @@ Status Display::write(ByteView bytes) {
   if (filter_.has_left_traces()) has_traces_ = 1;
   is_coloured_ = filter_.is_coloured() ? 1 : 0;
   if (filter_.has_set_colours()) has_colours_ = 1;
+  is_on_other_screen_ = filter_.is_on_other_screen() ? 1 : 0;
   const ByteView left = is_terminal_ ? filtered.view() : bytes;
   if (!left.empty()) is_at_line_start_ = left.back() == '\n';
   return os::write_patiently(out_, left);
@@ -52,6 +53,7 @@ void Display::give_back(int fd, bool with_new_line) {
   [[maybe_unused]] ssize_t written = 0;
   if (is_coloured_ != 0) written = ::write(fd, kPlain.data(), kPlain.size());
   if (has_traces_ == 0) return;
+  if (is_on_other_screen_ != 0) written = ::write(fd, kLeaveScreen.data(), kLeaveScreen.size());
   written = ::write(fd, kGiveBack.data(), kGiveBack.size());
   if (has_colours_ != 0) written = ::write(fd, kColoursBack.data(), kColoursBack.size());
   if (with_new_line) written = ::write(fd, kNewLine.data(), kNewLine.size());

@@ -28,7 +28,7 @@ class Display {
   static void give_back(int fd, bool with_new_line);
   // For the handler.
   static inline int terminal_ = -1;
-  static inline volatile std::sig_atomic_t has_traces_ = 0, is_coloured_ = 0, has_colours_ = 0;
+  static inline volatile std::sig_atomic_t has_traces_ = 0, is_coloured_ = 0, has_colours_ = 0, is_on_other_screen_ = 0;
 
   int out_;
   bool is_terminal_;

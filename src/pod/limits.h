@@ -15,6 +15,8 @@ inline constexpr std::size_t kMinRingBytes = 64U << 10, kMaxRingBytes = 64U << 2
 
 // What one turn reads of the terminal: many of the kernel's 4 KiB pieces, one chunk to each client.
 inline constexpr std::size_t kReadBytes = 64U << 10;
+// What was typed, by whoever had control, and the agent does not read: who types more waits.
+inline constexpr std::size_t kMaxUnreadInput = 1U << 20;
 // Pieces of a flood are sent together: up to this much, or after this long. A reader that is woken for every
 // 4 KiB costs more than the terminal itself.
 inline constexpr std::size_t kHoldBytes = 32U << 10;

@@ -206,15 +206,18 @@ std::vector<std::pair<std::string, Sighting>> look_at_all(const std::string& pod
 }
 
 Error lost(const Place& place) {
-  Error error =
-      Error::make(Code::unavailable, "the pod is lost: its daemon died: " + escape_for_display(place.last_words()));
+  Error error = Error::make(
+      Code::unavailable, "the pod is lost: its daemon died; its last words: " + escape_for_display(place.last_words()));
   error.details_json = R"({"state":"lost"})";
   error.retryable = false;
   return error;
 }
 
 Result<std::optional<Record>> reach(const Place& place) {
-  if (!place.exists()) return Error::make(Code::not_found, "no such pod; see: sallyport pod ls");
+  if (!place.exists()) {
+    if (errno != ENOENT) return Error::from_errno("cannot look for the pod", errno, place.path());
+    return Error::make(Code::not_found, "no such pod; see: sallyport pod ls");
+  }
   Sighting seen = look(place);
   if (seen.life == Life::lost) return lost(place);
   if (seen.life == Life::tampered) {

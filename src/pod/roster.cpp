@@ -132,7 +132,7 @@ Task<Result<std::shared_ptr<Link>>> Roster::link(ipc::Session& asker, std::strin
     links_.erase(found);
   }
   if (!named) co_return named.error();
-  const Record record = *named;
+  const Record& record = *named;
   const auto keep = asker.shared_from_this();
   CO_TRY(auto session, co_await connect_session(sessions_, record));
   if (asker.is_closed()) co_return Error::make(Code::cancelled, "nobody asks any more");

@@ -66,7 +66,8 @@ Reply Service::attach() {
   }
   const bool takes = params.get("take").as_bool().value_or(false);
   if (role == Role::control && pod_.controller_ && !takes) {
-    return Error::make(Code::conflict, "somebody controls this pod already; attach as a viewer, or take control");
+    return Error::make(Code::conflict,
+                       "somebody controls this pod already; attach as a viewer (--view), or take control (--take)");
   }
   const auto size = read_size(params.get("size"));
   if (params.get("size") && !size) return Error::invalid_param("params.size", "has no sane rows and columns");

@@ -1,6 +1,7 @@
 #include "pod/terminal_filter.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <string_view>
@@ -9,7 +10,7 @@ namespace sallyport::pod {
 namespace {
 
 constexpr std::uint8_t kBell = 0x07, kCancel = 0x18, kSubstitute = 0x1a, kEscape = 0x1b, kDelete = 0x7f;
-constexpr std::uint8_t kEnquiry = 0x05;
+constexpr std::uint8_t kEnquiry = 0x05, kShiftOut = 0x0e;
 constexpr std::size_t kMaxHeld = 1024;
 constexpr std::string_view kStringEnd = "\x1b\\";
 
@@ -26,9 +27,10 @@ std::size_t plain_prefix(ByteView bytes) {
       const std::uint64_t x = word ^ (kOnes * c);
       return ((x - kOnes) & ~x & kHighs) != 0;
     };
-    if ((word & kHighs) != 0 || has(kEscape) || has(kEnquiry)) break;
+    if ((word & kHighs) != 0 || has(kEscape) || has(kEnquiry) || has(kShiftOut)) break;
   }
-  while (i < bytes.size() && bytes[i] < 0x80 && bytes[i] != kEscape && bytes[i] != kEnquiry) ++i;
+  const auto is_plain = [](std::uint8_t c) { return c < 0x80 && c != kEscape && c != kEnquiry && c != kShiftOut; };
+  while (i < bytes.size() && is_plain(bytes[i])) ++i;
   return i;
 }
 
@@ -59,27 +61,51 @@ bool any_number(std::string_view parameters, Test test) {
   }
   return false;
 }
-// Whether a mode may not be set (or restored): sizes that a terminal tells by itself, at once and whenever it is
-// resized (2048), and a Tektronix (38), to which sequences mean something else. Nor may it be left to be a VT52 (2
-// reset). No mode has more than four digits: terminals disagree on what such a number is.
-bool has_denied_mode(std::string_view parameters, char final_byte) {
-  return any_number(parameters, [&](std::string_view digits) {
-    if (digits.size() > 4) return true;
-    if (final_byte != 'h' && digits == "2") return true;
-    return final_byte != 'l' && (digits == "2048" || digits == "38");
-  });
+// Private modes that may be set and restored: keys of the cursor, reversed, wrapping, mouse, blinking, visible cursor,
+// other screens, keypad, margins, focus, wheel, meta, paste, updates at once, clusters, colour scheme. What a terminal
+// would tell by itself whenever it is resized (2048), what changes how it reads sequences (a VT52, a Tektronix) or its
+// keyboard (all keys as codes, 9001), and what it cannot be given back from is not among them.
+constexpr std::array<std::string_view, 27> kModes = {
+    "1",    "5",    "7",    "9",    "12",   "25",   "47",   "66",   "69",   "1000", "1001", "1002", "1003", "1004",
+    "1005", "1006", "1007", "1015", "1016", "1034", "1047", "1048", "1049", "2004", "2026", "2027", "2031"};
+constexpr std::array<std::string_view, 3> kOtherScreens = {"47", "1047", "1049"};
+// Without a prefix: inserting, local echo, line feeds that return.
+constexpr std::array<std::string_view, 3> kOldModes = {"4", "12", "20"};
+
+template <typename Modes>
+bool is_in(const Modes& modes, std::string_view digits) {
+  return std::find(modes.begin(), modes.end(), digits) != modes.end();
 }
+template <typename Modes>
+bool are_in(const Modes& modes, std::string_view parameters) {
+  return !any_number(parameters, [&](std::string_view digits) { return !is_in(modes, digits); });
+}
+
+// Of ESC [ > FLAGS u and ESC [ = FLAGS ; HOW u: with all keys as codes nobody would find the key that detaches.
+// False if it says what no terminal's grammar has.
+bool leaves_plain_keys(std::string& sequence) {
+  constexpr int kAllKeys = 8, kTheirText = 16;
+  const std::size_t end = std::min(sequence.find(';'), sequence.size() - 1);
+  std::string_view digits = std::string_view(sequence).substr(3, end - 3);
+  digits.remove_prefix(std::min(digits.find_first_not_of('0'), digits.size()));
+  const int flags = digits.empty() ? 0 : number_in(digits);
+  if (flags >= 0) sequence.replace(3, end - 3, std::to_string(flags & ~(kAllKeys | kTheirText)));
+  return flags >= 0;
+}
+
 // Colours: a payload of "?" asks for them.
 bool is_colour(int command) { return command == 4 || command == 5 || (command >= 10 && command <= 19); }
 
 }  // namespace
 
 void TerminalFilter::reset() {
-  const bool has_left_traces = has_left_traces_, is_coloured = is_coloured_, has_set_colours = has_set_colours_;
+  const bool has_left_traces = has_left_traces_, is_coloured = is_coloured_, has_set_colours = has_set_colours_,
+             is_on_other_screen = is_on_other_screen_;
   *this = TerminalFilter(queries_);
   has_left_traces_ = has_left_traces;
   is_coloured_ = is_coloured;
   has_set_colours_ = has_set_colours;
+  is_on_other_screen_ = is_on_other_screen;
 }
 
 void TerminalFilter::feed(ByteView in, Bytes& out) {
@@ -159,6 +185,7 @@ void TerminalFilter::emit_text(std::uint8_t byte, Bytes& out) {
     return step(byte, out);
   }
   if (byte < 0x80) {
+    has_left_traces_ = has_left_traces_ || byte == kShiftOut;
     if (byte != kEnquiry) out.push_back(static_cast<char>(byte));
     return;
   }
@@ -212,10 +239,11 @@ void TerminalFilter::step_escape(std::uint8_t byte, Bytes& out) {
   }
   state_ = State::ground;
   const bool is_query = held_ == "\x1bZ";
-  // Cursor, margins, tabs, keypad, character sets, reset. Of what others make a terminal do, some is answered: ESC G of
-  // rxvt. Of sequences with more than one byte: character sets, and the alignment pattern. Others change how bytes are
-  // read (ESC % @ leaves UTF-8, and then half a character can be a control) or what the terminal sends.
-  const std::string_view known = held_.size() == 2 ? "6789=><cDEHMNOZno|}~" : "()*+#";
+  // Cursor, margins, keypad, character sets, reset; no tabs, which nobody can put back. Of what others make a terminal
+  // do, some is answered: ESC G of rxvt. Of sequences with more than one byte: character sets, and the alignment
+  // pattern. Others change how bytes are read (ESC % @ leaves UTF-8, and then half a character can be a control) or
+  // what the terminal sends.
+  const std::string_view known = held_.size() == 2 ? "6789=><cDEMNOZno|}~" : "()*+#";
   if (held_.size() > 3 || known.find(held_[1]) == std::string_view::npos) return;
   if (is_too_long_ || (is_query && !may_ask())) return;
   has_left_traces_ = true;
@@ -247,7 +275,15 @@ void TerminalFilter::step_csi(std::uint8_t byte, Bytes& out) {
              std::string_view("@ABCDEFGHIJKLMPSTXZ^`abdef").find(held_.back()) == std::string_view::npos) {
     has_left_traces_ = true;  // more than the cursor and the text were moved
   }
+  if (byte == 'u' && (held_[2] == '>' || held_[2] == '=') && !leaves_plain_keys(held_)) return;
+  if (held_[2] == '?') note_mode(static_cast<char>(byte));
   out.append(std::string_view(held_));
+}
+
+void TerminalFilter::note_mode(char final_byte) {
+  const std::string_view parameters = std::string_view(held_).substr(3, held_.size() - 4);
+  const bool is_screen = any_number(parameters, [](std::string_view digits) { return is_in(kOtherScreens, digits); });
+  if (is_screen && final_byte != 's') is_on_other_screen_ = final_byte != 'l';
 }
 
 // held_ is the whole sequence: ESC [ prefix? parameters intermediates? final.
@@ -283,19 +319,21 @@ bool TerminalFilter::is_csi_allowed(char final_byte) {
       if (final_byte == 'c') return is_default && may_ask();
       if (final_byte == 'n') return (parameters == "5" || parameters == "6") && may_ask();
       if (final_byte == 't') return first == "22" || first == "23";
-      // A keyboard that is locked (2) leaves nobody a way to detach.
-      if (final_byte == 'h') return !any_number(parameters, [](std::string_view digits) { return digits == "2"; });
-      // Cursor, erasing, inserting, scrolling, tabs, modes, colours, margins. Among others the Linux console has one
-      // that shows another console.
-      return is_one_of("@ABCDEFGHIJKLMPSTXZ^`abdefgjklmrsu");
+      if (is_one_of("hl")) return are_in(kOldModes, parameters);
+      // Cursor, erasing, inserting, scrolling, colours, margins. Among others the Linux console has one that shows
+      // another console.
+      return is_one_of("@ABCDEFGHIJKLMPSTXZ^`abdefjkmrsu");
     case '?':
       if (final_byte == 'n') return parameters == "6" && may_ask();
       if (final_byte == 'u') return parameters.empty() && may_ask();
-      if (is_one_of("hlr")) return !has_denied_mode(parameters, final_byte);
-      return is_one_of("sJK");
+      if (is_one_of("hlrs")) return are_in(kModes, parameters);
+      return is_one_of("JK");
     case '>':
       if (final_byte == 'c') return is_default && may_ask();
-      return is_one_of("mnpu");
+      // Of the keys those that are given back, and not so that all of them are codes.
+      if (final_byte == 'm')
+        return parameters == "4" || parameters == "4;0" || parameters == "4;1" || parameters == "4;2";
+      return is_one_of("npu");
     case '=':
       if (final_byte == 'c') return is_default && may_ask();
       return final_byte == 'u';

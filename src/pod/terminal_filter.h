@@ -46,6 +46,8 @@ class TerminalFilter {
   bool is_coloured() const { return is_coloured_; }
   // Whether any went through that set the colours themselves.
   bool has_set_colours() const { return has_set_colours_; }
+  // Whether the terminal shows its other screen now, as editors use it.
+  bool is_on_other_screen() const { return is_on_other_screen_; }
 
  private:
   enum class State : std::uint8_t {
@@ -70,6 +72,7 @@ class TerminalFilter {
   void end_string(Bytes& out);
   void emit_text(std::uint8_t byte, Bytes& out);
   bool is_csi_allowed(char final_byte);
+  void note_mode(char final_byte);
   bool may_ask();
   void hold(std::uint8_t byte);
 
@@ -84,6 +87,7 @@ class TerminalFilter {
   bool has_left_traces_ = false;
   bool is_coloured_ = false;
   bool has_set_colours_ = false;
+  bool is_on_other_screen_ = false;
 };
 
 }  // namespace sallyport::pod

@@ -1,7 +1,7 @@
 // Containers beyond the end of their warden.
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/stat.h>
+#include <csignal>
 
 #include <filesystem>
 #include <fstream>

@@ -1,8 +1,8 @@
 // What the scan at exit finds is set aside and told, however the container, its launcher or the warden ends.
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <csignal>
 
 #include <filesystem>
 #include <fstream>

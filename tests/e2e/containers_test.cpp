@@ -1,10 +1,10 @@
 // Containers of the real daemon: made, used, attacked from inside and lost.
 #include <gtest/gtest.h>
 #include <linux/capability.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <csignal>
 
 #include <filesystem>
 #include <fstream>
@@ -186,7 +186,8 @@ TEST_F(Containers, AreLostWithTheLauncherAndANewOneServesOn) {
 // Whoever waits for one is told, and `container ls` is true, however long it takes until another launcher serves.
 TEST_F(Containers, AreLostAtOnceWhereNoOtherLauncherCanBeStarted) {
   const TemporaryDirectory bin;
-  const std::string programs = std::filesystem::path(SALLYPORT_CLI).parent_path(), own = bin.path();
+  const std::string programs = std::filesystem::path(SALLYPORT_CLI).parent_path();
+  const std::string& own = bin.path();
   std::filesystem::copy_file(programs + "/sallyportd", own + "/sallyportd");
   std::filesystem::create_symlink(programs + "/sallyport-launcher", own + "/sallyport-launcher");
   start({.program = own + "/sallyportd"});

@@ -56,7 +56,7 @@ TEST_F(Approvals, WhatADeputySaidIsInTheAuditLog) {
 }
 
 TEST_F(Approvals, AttackADeputyThatCrashesHangsOrTalksNonsenseRefuses) {
-  const std::pair<const char*, const char*> kModes[] = {
+  constexpr std::pair<const char*, const char*> kModes[] = {
       {"crash_early", "the deputy ended without an answer that can be read"},
       {"crash", "the deputy ended without an answer that can be read"},
       {"hang", "the deputy took too long"},

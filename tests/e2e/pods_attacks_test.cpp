@@ -302,15 +302,33 @@ TEST_F(Pods, SurviveAViewerThatGoesWhileTheSizeChanges) {
   EXPECT_TRUE(controller->sees("said still")) << controller->output;
 }
 
-TEST_F(Pods, AnswerDeviceQueriesOnlyWhileNobodyControlsThem) {
+TEST_F(Pods, AnswerDeviceQueriesOnlyWhileNobodyIsAttached) {
   const std::string ask =
       "ask() { stty raw -echo; printf '\\033[c'; IFS= read -r -d c -t $1 r; stty sane; "
-      "printf 'answer<%q>\\n' \"$r\"; }; ";
-  make("alone", ask + "ask 60; read x");
+      "printf 'answer<%q>\\n' \"$r\"; }; asked() { while [ ! -e $1 ]; do sleep 0.01; done; ask $2; }; ";
+  const auto let = [&](const char* file) { std::ofstream(root_.path() + "/project/" + file) << "go"; };
+  make("alone", ask + "asked first 60; asked second 0.3; asked third 60; read x");
+  const auto logged = [&](std::string_view text) {
+    return eventually([&] { return sallyport("pod log alone").output.find(text) != std::string::npos; });
+  };
+  let("first");
+  EXPECT_TRUE(logged("62;22")) << sallyport("pod log alone").output;
   auto viewer = attach("alone", R"("role":"view")");
-  ASSERT_TRUE(viewer && viewer->sees("62;22")) << viewer->output;
-  make("watched", ask + "read x; ask 0.3; read x");
-  auto controller = attach("watched");
+  ASSERT_TRUE(viewer);
+  let("second");
+  EXPECT_TRUE(viewer->sees("answer<''>")) << viewer->output;
+  // Who follows the log has no terminal to answer with.
+  viewer.reset();
+  auto follower = connect("alone");
+  ASSERT_TRUE(follower && follower->call("pod.log", R"({"follow":true})"));
+  ASSERT_TRUE(eventually([&] { return follower->call("pod.status")->value().get("clients").as_uint() == 1U; }));
+  let("third");
+  EXPECT_TRUE(eventually([&] {
+    const std::string log = sallyport("pod log alone").output;
+    return log.find("62;22") != log.rfind("62;22");
+  })) << sallyport("pod log alone").output;
+  make("controlled", ask + "read x; ask 0.3; read x");
+  auto controller = attach("controlled");
   ASSERT_TRUE(controller);
   controller->type("go\r");
   EXPECT_TRUE(controller->sees("answer<''>")) << controller->output;
@@ -464,9 +482,12 @@ TEST_F(Pods, PutBackWhatSomebodyRemoves) {
   ASSERT_TRUE(client && client->sees("up"));
   const std::string directory = place("one").path();
   int round = 0;
-  for (const char* gone : {"/pod.json", "/pod.sock", "/lock", "/lock moved", "", " moved"}) {
+  for (const char* gone : {"/pod.json", "/pod.sock", "/lock", "/lock moved", "/lock replaced", "", " moved"}) {
     const std::string_view name = gone;
-    if (name.ends_with(" moved")) {
+    if (name.ends_with(" replaced")) {
+      std::ofstream(root_.path() + "/other") << "other";
+      std::filesystem::rename(root_.path() + "/other", directory + "/lock");
+    } else if (name.ends_with(" moved")) {
       const std::string path = directory + std::string(name.substr(0, name.size() - 6));
       std::filesystem::rename(path, path + "-elsewhere");
     } else {

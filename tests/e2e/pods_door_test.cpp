@@ -118,7 +118,7 @@ TEST_F(PodsDoor, ServesFilesByItsProfileAlsoAfterTheWardenWasKilled) {
       // The host names the container.
       EXPECT_TRUE(has(sallyport("call fs.read '{\"container\":\"" + id + "\",\"path\":\"" + file + "\"}'").output,
                       "said-by-" + file));
-      const std::string reads = recorded("fs.read", id);
+      recorded("fs.read", id);
       EXPECT_FALSE(has(sallyport("--json audit query --method pod.worker").output, R"("stage":"event")"))
           << "the warden's own business";
       kill_warden();

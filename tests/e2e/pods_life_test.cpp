@@ -254,11 +254,9 @@ TEST_F(Pods, TakeSignalsInAnySpelling) {
 }
 
 TEST_F(Pods, RefuseVariablesWithoutAName) {
-  for (const char* item : {"=x", "''"}) {
-    const Ran made = sallyport(std::string("pod new --name one --env ") + item + " -- true");
-    EXPECT_EQ(made.status, 2) << item;
-    EXPECT_TRUE(has(made.output, "--env takes NAME=VALUE")) << made.output;
-  }
+  const Ran made = sallyport("pod new --name one --env =x -- true");
+  EXPECT_EQ(made.status, 2);
+  EXPECT_TRUE(has(made.output, "--env takes NAME=VALUE")) << made.output;
   EXPECT_FALSE(place("one").exists());
 }
 

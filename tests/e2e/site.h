@@ -80,8 +80,9 @@ class Site {
         "/CN=web.test -addext subjectAltName=DNS:web.test -keyout " +
         root() + "/key -out " + root() + "/project/ca");
     EXPECT_EQ(made.status, 0) << made.output;
-    server_ = std::make_unique<Helper>(std::vector<std::string>{
-        "python3", TEST_HELPERS "/web_server.py", root() + "/site", root() + "/project/ca", root() + "/key"});
+    server_ =
+        std::make_unique<Helper>(std::vector<std::string>{"python3", std::string(TEST_HELPERS) + "/web_server.py",
+                                                          root() + "/site", root() + "/project/ca", root() + "/key"});
     const std::string ports = server_->line();
     http = ports.substr(0, ports.find(' '));
     https = ports.substr(ports.find(' ') + 1);

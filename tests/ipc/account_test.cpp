@@ -10,7 +10,6 @@ namespace sallyport::ipc {
 namespace {
 
 using sallyport::testing::Client;
-using sallyport::testing::code_of;
 using sallyport::testing::request_frame;
 
 class Accounts : public Served {
@@ -19,7 +18,7 @@ class Accounts : public Served {
   // Answers after having kept the loop busy for longer than a turn may last.
   Answer notes(std::string& order, char mark, Millis busy) {
     return [&order, mark, busy](std::shared_ptr<Session> session, wire::Message message) -> Fire {
-      Call call(std::move(session), std::move(message));
+      Call call(session, std::move(message));
       const auto until = std::chrono::steady_clock::now() + busy;
       while (std::chrono::steady_clock::now() < until) {
       }
@@ -72,7 +71,7 @@ TEST_F(Accounts, AnswersThatNobodyReadsStopAllConnectionsOfOneAndNoOther) {
   int hogged = 0, served = 0;
   const auto large = [](int& count) {
     return [&count](std::shared_ptr<Session> session, wire::Message message) -> Fire {
-      Call call(std::move(session), std::move(message));
+      Call call(session, std::move(message));
       ++count;
       call.answer(call.result([](wire::JsonWriter& json) { json.value(std::string(900'000, 'y')); }));
       co_return;
@@ -113,7 +112,7 @@ TEST_F(Accounts, AnswersToComeWaitForRoomAndGiveItBack) {
   std::map<std::string, int> own, most_own;
   std::string order;
   const auto later = [&](std::shared_ptr<Session> session, wire::Message message) -> Fire {
-    Call call(std::move(session), std::move(message));
+    Call call(session, std::move(message));
     const bool has_room = co_await call.await_room();
     if (!has_room) {
       ++given_up;
@@ -148,7 +147,7 @@ TEST_F(Accounts, AnAnswerToComeIsNotOvertakenBySmallerOnes) {
   Account account{.most_unsent = 4U << 20};
   std::string order;
   const auto later = [&](std::shared_ptr<Session> session, wire::Message message) -> Fire {
-    Call call(std::move(session), std::move(message));
+    Call call(session, std::move(message));
     const bool is_large = call.message().method == "large";
     const bool has_room = co_await call.await_room(is_large ? 1U << 20 : 500U << 10);
     if (!has_room) co_return;
@@ -171,7 +170,7 @@ TEST_F(Accounts, WhoeverGivesUpWaitingForRoomLeavesTheLine) {
   account.unsent = 2U << 20;  // of others
   int given_up = 0;
   const auto wait = [&](std::shared_ptr<Session> session, wire::Message message) -> Fire {
-    Call call(std::move(session), std::move(message));
+    Call call(session, std::move(message));
     const bool has_room = co_await call.await_room(wire::kMaxFrameBytes / 4);
     if (!has_room) ++given_up;
   };
@@ -195,7 +194,7 @@ TEST_F(Accounts, RequestsThatAreNeverCompletedHoldABoundedPartOfTheirMemory) {
   Account account{.most_unread = 4U << 20};
   int served = 0;
   const auto count = [&](std::shared_ptr<Session> session, wire::Message message) -> Fire {
-    Call call(std::move(session), std::move(message));
+    Call call(session, std::move(message));
     ++served;
     call.answer(call.result([](wire::JsonWriter& json) { json.raw("{}"); }));
     co_return;
@@ -249,7 +248,7 @@ TEST_F(Accounts, ARequestWithTooManyStreamsEndsNoStreamOfAnother) {
   std::string taken;
   bool has_ended = false;
   const auto read = [&](std::shared_ptr<Session> session, wire::Message message) -> Fire {
-    Call call(std::move(session), std::move(message));
+    Call call(session, std::move(message));
     const auto in = call.take_stream(call.params().get("data"), "data");
     for (;;) {
       const auto piece = co_await (*in)->read();
@@ -280,7 +279,7 @@ TEST_F(Accounts, AStreamThatACallReadsIsOverWhenTheCallIsGivenUp) {
   Account account;
   std::optional<Error> ended;
   const auto read = [&](std::shared_ptr<Session> session, wire::Message message) -> Fire {
-    Call call(std::move(session), std::move(message));
+    Call call(session, std::move(message));
     const auto in = call.take_stream(call.params().get("data"), "data");
     for (;;) {
       const auto piece = co_await (*in)->read();
@@ -304,7 +303,7 @@ TEST_F(Accounts, AWriteThatWaitsForCreditLearnsThatItsStreamWasReset) {
   Account account;
   std::optional<Status> written;
   const auto write = [&](std::shared_ptr<Session> session, wire::Message message) -> Fire {
-    Call call(std::move(session), std::move(message));
+    Call call(session, std::move(message));
     const auto out = call.open_stream();
     const std::string much(3U << 20, 'x');
     call.on_cancel([stream = *out] { stream->reset(Error::make(Code::cancelled, "enough")); });

@@ -10,7 +10,6 @@ namespace {
 
 using sallyport::testing::Client;
 using sallyport::testing::code_of;
-using sallyport::testing::request_frame;
 
 // Resumes when the call is answered by somebody else.
 struct Cancelled {
@@ -26,7 +25,7 @@ using Calls = Served;
 
 TEST_F(Calls, AMethodsOwnTimeoutEndsACallThatNamesNoDeadline) {
   Client client = open([](std::shared_ptr<Session> session, wire::Message message) -> Fire {
-    Call call(std::move(session), std::move(message));
+    Call call(session, std::move(message));
     call.set_timeout(Millis(20));
     co_await Cancelled{call};
   });
@@ -39,7 +38,7 @@ TEST_F(Calls, AMethodsOwnTimeoutEndsACallThatNamesNoDeadline) {
 
 TEST_F(Calls, TheShorterOfTimeoutAndDeadlineCounts) {
   Client client = open([](std::shared_ptr<Session> session, wire::Message message) -> Fire {
-    Call call(std::move(session), std::move(message));
+    Call call(session, std::move(message));
     call.set_timeout(Millis(60'000));
     co_await Cancelled{call};
   });
@@ -53,7 +52,7 @@ TEST_F(Calls, TheShorterOfTimeoutAndDeadlineCounts) {
 
 TEST_F(Calls, ACallThatItsHandlerDropsIsAnsweredAllTheSame) {
   Client client = open([](std::shared_ptr<Session> session, wire::Message message) -> Fire {
-    Call call(std::move(session), std::move(message));
+    Call call(session, std::move(message));
     co_return;
   });
   ASSERT_TRUE(client.send_request("1", "lost"));
@@ -64,7 +63,7 @@ TEST_F(Calls, ACallThatItsHandlerDropsIsAnsweredAllTheSame) {
 
 TEST_F(Calls, OnlyTheFirstAnswerIsSent) {
   Client client = open([](std::shared_ptr<Session> session, wire::Message message) -> Fire {
-    Call call(std::move(session), std::move(message));
+    Call call(session, std::move(message));
     call.answer(call.result([](wire::JsonWriter& json) { json.value(1); }));
     call.answer(Error::make(Code::conflict, "too late"));
     co_return;
@@ -78,7 +77,7 @@ TEST_F(Calls, OnlyTheFirstAnswerIsSent) {
 
 TEST_F(Calls, AResultTooLargeForAFrameBecomesAnError) {
   Client client = open([](std::shared_ptr<Session> session, wire::Message message) -> Fire {
-    Call call(std::move(session), std::move(message));
+    Call call(session, std::move(message));
     call.answer(call.result([](wire::JsonWriter& json) { json.value(std::string(2 << 20, 'x')); }));
     co_return;
   });

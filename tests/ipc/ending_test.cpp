@@ -24,7 +24,7 @@ class Endings : public Served {
   // Answers with a stream of `bytes_`, a moment later, with one that stays open, or with what came on the stream that
   // the request names.
   Fire answer(std::shared_ptr<Session> session, wire::Message message) {
-    Call call(std::move(session), std::move(message));
+    Call call(session, std::move(message));
     if (call.params().get("data")) {
       has_begun_ = true;
       const auto in = call.take_stream(call.params().get("data"), "data");

@@ -31,7 +31,7 @@ class Forwarding : public Served {
     });
   }
   Fire answer(std::shared_ptr<Session> session, wire::Message message) {
-    Call call(std::move(session), std::move(message));
+    Call call(session, std::move(message));
     if (call.message().method == "done") {
       call.answer(call.result([](wire::JsonWriter& json) { json.raw("{}"); }));
       co_return;

@@ -28,7 +28,7 @@ const Case kPassed[] = {
     {"utf8", "gr\xc3\xbc\xc3\x9f \xe2\x80\x9cquoted\xe2\x80\x9d \xf0\x9f\x98\x80 \xe6\x97\xa5", ""},
     {"colours", "\x1b[31;1mred\x1b[0m \x1b[38;2;1;2;3mrgb \x1b[4:3mcurly", ""},
     {"cursor", "\x1b[H\x1b[2J\x1b[10;20H\x1b[A\x1b[s\x1b[u\x1b[6 q\x1b[!p", ""},
-    {"modes", "\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b[?1000h\x1b[?2048l\x1b[>4;1m\x1b[=1u\x1b[<u", ""},
+    {"modes", "\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b[?1000h\x1b[>4;1m\x1b[=1u\x1b[<u", ""},
     {"charsets",
      "\x1b(0\x1b(B\x1b)0\x1b=\x1b>\x1b"
      "7\x1b"
@@ -114,7 +114,7 @@ TEST(TerminalFilter, JoinsNoDigitsToTheNumberOfACommand) {
 }
 
 TEST(TerminalFilter, PassesNoShortSequenceThatIsNotKnown) {
-  constexpr std::string_view kKnown = "6789=><cDEHMNOZno|}~", kLonger = "[]PX^_k\\";
+  constexpr std::string_view kKnown = "6789=><cDEMNOZno|}~", kLonger = "[]PX^_k\\";
   for (char final_byte = 0x30; final_byte < 0x7f; ++final_byte) {
     const std::string sequence = std::string("\x1b") + final_byte;
     if (kLonger.find(final_byte) != std::string_view::npos) continue;
@@ -124,11 +124,57 @@ TEST(TerminalFilter, PassesNoShortSequenceThatIsNotKnown) {
 
 // CSI 12 ; 7 ] shows another console on Linux; others print, or answer.
 TEST(TerminalFilter, PassesNoControlSequenceThatIsNotKnown) {
-  constexpr std::string_view kKnown = "@ABCDEFGHIJKLMPSTXZ^`abdefghjklmrsu";
+  constexpr std::string_view kKnown = "@ABCDEFGHIJKLMPSTXZ^`abdefjkmrsu";
   for (char final_byte = 0x40; final_byte < 0x7f; ++final_byte) {
     const std::string sequence = std::string("\x1b[12;7") + final_byte;
     EXPECT_EQ(filtered(sequence), kKnown.find(final_byte) == std::string_view::npos ? "" : sequence) << sequence;
   }
+}
+
+// What a terminal cannot be given back from, or only by some: tabs, origin, columns, repeated and other keys.
+TEST(TerminalFilter, PassesNoModeThatItCannotTakeBack) {
+  for (const char* mode :
+       {"\x1b[?6h",    "\x1b[?3h",    "\x1b[?8l",    "\x1b[?40h",   "\x1b[?42h",      "\x1b[?45h", "\x1b[?67h",
+        "\x1b[?1036l", "\x1b[?1051h", "\x1b[?7727h", "\x1b[?9001h", "\x1b[?25;9001h", "\x1b[3h",   "\x1b[2h",
+        "\x1b[>1;3m",  "\x1b[3g",     "\x1b[g",      "\x1bH",       "\x1b[?6r",       "\x1b[?6s"}) {
+    EXPECT_EQ(filtered(mode), "") << mode;
+  }
+}
+
+// With all keys as codes nobody would find those that detach.
+TEST(TerminalFilter, LeavesTheKeysOfTextAsTheyAre) {
+  EXPECT_EQ(filtered("\x1b[>31u"), "\x1b[>7u");
+  EXPECT_EQ(filtered("\x1b[=8;1u"), "\x1b[=0;1u");
+  EXPECT_EQ(filtered("\x1b[=29;2u"), "\x1b[=5;2u");
+  EXPECT_EQ(filtered("\x1b[>5u\x1b[<u"), "\x1b[>5u\x1b[<u");
+  EXPECT_EQ(filtered("\x1b[>00008u"), "\x1b[>0u");
+  EXPECT_EQ(filtered("\x1b[=00031;1u"), "\x1b[=7;1u");
+  EXPECT_EQ(filtered("\x1b[>u"), "\x1b[>0u");
+  for (const char* odd : {"\x1b[>8:0u", "\x1b[>:8u", "\x1b[>4;3m", "\x1b[>04;3m"}) EXPECT_EQ(filtered(odd), "") << odd;
+}
+
+TEST(TerminalFilter, KnowsWhichScreenIsShown) {
+  TerminalFilter filter(Queries::drop);
+  Bytes out;
+  const auto shows_other = [&](std::string_view text) {
+    filter.feed(as_bytes(text), out);
+    return filter.is_on_other_screen();
+  };
+  EXPECT_FALSE(shows_other("text\x1b[?25l"));
+  EXPECT_TRUE(shows_other("\x1b[?25;1049h"));
+  filter.reset();
+  EXPECT_TRUE(shows_other("text"));
+  EXPECT_FALSE(shows_other("\x1b[?1049l"));
+  EXPECT_TRUE(shows_other("\x1b[?47h"));
+}
+
+TEST(TerminalFilter, RemembersThatItLeftTheUsualCharacters) {
+  TerminalFilter filter(Queries::drop);
+  Bytes out;
+  filter.feed(as_bytes("plain text that is long enough"), out);
+  EXPECT_FALSE(filter.has_left_traces());
+  filter.feed(as_bytes("more of it \x0e and more"), out);
+  EXPECT_TRUE(filter.has_left_traces());
 }
 
 TEST(TerminalFilter, PassesNoMoreQueriesThanItMay) {
