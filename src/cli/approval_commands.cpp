@@ -92,8 +92,8 @@ std::string named(const std::string& id, const std::string& why = {}, const std:
 }
 
 Status list(const Context& context) {
-  TRY(const auto client, connect_warden(context.paths));
-  TRY(const wire::Document all, call_for_all(*client, "approval.list", "approvals", "id"));
+  TRY(const Started warden, ensure_warden(context.paths));
+  TRY(const wire::Document all, call_for_all(*warden.client, "approval.list", "approvals", "id"));
   if (context.wants_json) {
     print(all.root().to_json());
     return ok();
@@ -105,8 +105,8 @@ Status list(const Context& context) {
 }
 
 Status show(const Context& context, const std::string& id) {
-  TRY(const auto client, connect_warden(context.paths));
-  TRY(const Answer answer, client->call("approval.show", named(id)));
+  TRY(const Started warden, ensure_warden(context.paths));
+  TRY(const Answer answer, warden.client->call("approval.show", named(id)));
   if (context.wants_json) {
     print(answer.json());
   } else {
@@ -120,8 +120,8 @@ struct AnswerArguments {
 };
 
 Status answer(const Context& context, const AnswerArguments& arguments, const char* method) {
-  TRY(const auto client, connect_warden(context.paths));
-  TRY(const Answer answered, client->call(method, named(arguments.id, arguments.why, arguments.sha256)));
+  TRY(const Started warden, ensure_warden(context.paths));
+  TRY(const Answer answered, warden.client->call(method, named(arguments.id, arguments.why, arguments.sha256)));
   print(context.wants_json ? answered.json()
                            : shown(answered.value().get("id")) + " " + shown(answered.value().get("state")));
   return ok();
@@ -129,13 +129,13 @@ Status answer(const Context& context, const AnswerArguments& arguments, const ch
 
 // One after the other, each shown in full before it is asked about. The answer names the bytes that were shown.
 Status go_through(const Context& context) {
-  TRY(const auto client, connect_warden(context.paths));
-  TRY(const wire::Document all, call_for_all(*client, "approval.list", "approvals", "id"));
+  TRY(const Started warden, ensure_warden(context.paths));
+  TRY(const wire::Document all, call_for_all(*warden.client, "approval.list", "approvals", "id"));
   const wire::Value questions = all.root().get("approvals");
   if (questions.size() == 0) print("nothing waits for approval");
   for (const wire::Value row : questions.items()) {
     const std::string id = text(row.get("id"));
-    const auto full = client->call("approval.show", named(id));
+    const auto full = warden.client->call("approval.show", named(id));
     if (!full && full.error().code == Code::not_found) continue;  // answered meanwhile, and forgotten
     if (!full) return full.error();
     print_question(full->value());
@@ -145,7 +145,8 @@ Status go_through(const Context& context) {
       // Nor what was typed before this one was shown.
       ::tcflush(STDIN_FILENO, TCIFLUSH);
       std::cout << "approve (a), deny (d), skip (enter), quit (q)? " << std::flush;
-      if (!std::getline(std::cin, line) || line == "q") return ok();
+      if (!std::getline(std::cin, line)) print("");
+      if (!std::cin || line == "q") return ok();
     } while (!line.empty() && line != "a" && line != "d");
     if (line.empty()) continue;
     std::string why;
@@ -153,8 +154,8 @@ Status go_through(const Context& context) {
       std::cout << "why? " << std::flush;
       std::getline(std::cin, why);
     }
-    const auto answered = client->call(line == "a" ? "approval.approve" : "approval.deny",
-                                       named(id, why, text(full->value().get("sha256"))));
+    const auto answered = warden.client->call(line == "a" ? "approval.approve" : "approval.deny",
+                                              named(id, why, text(full->value().get("sha256"))));
     if (!answered && answered.error().code == Code::unavailable) return answered.error();
     // Somebody else may have been quicker; go on with the next.
     print(answered ? shown(answered->value().get("state")) : red(escape_for_display(answered.error().message)));
@@ -167,8 +168,7 @@ Status go_through(const Context& context) {
 void add_approval_commands(CLI::App& app, Context& context) {
   auto* group = app.add_subcommand("approvals", "See and answer what waits for a human; on a terminal one by one");
   group->require_subcommand(0, 1);
-  on_run(group, context, [&context, group] {
-    if (!group->get_subcommands().empty()) return ok();
+  on_run(group, context, [&context] {
     const bool is_interactive = is_terminal() && ::isatty(STDIN_FILENO) != 0 && !context.wants_json;
     return is_interactive ? go_through(context) : list(context);
   });

@@ -188,8 +188,8 @@ Status verify(Context& context, const std::string& against_file) {
 }
 
 Status checkpoint(Context& context, const std::string& output) {
-  TRY(const auto client, connect_warden(context.paths));
-  TRY(const Answer answer, client->call("audit.checkpoint"));
+  TRY(const Started warden, ensure_warden(context.paths));
+  TRY(const Answer answer, warden.client->call("audit.checkpoint"));
   TRY(const ledger::Checkpoint signed_now, ledger::read_checkpoint(answer.value()));
   const std::string json = ledger::to_json(signed_now);
   if (!output.empty()) TRY(os::write_private_file(output, json + "\n"));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -26,6 +27,7 @@ const CLI::App* find_command(const CLI::App& app, const std::string& name) {
 struct Reading {
   const CLI::App* app;
   std::string path = "sallyport", unknown_command = {}, unknown_option = {};
+  std::string empty = {};  // the option or argument for which there is only an empty word
 };
 
 const CLI::Option* find_option(const CLI::App* app, const std::string& name) {
@@ -34,8 +36,15 @@ const CLI::Option* find_option(const CLI::App* app, const std::string& name) {
   return found;
 }
 
+// The argument at this place; behind the last one nothing is ours any more.
+const CLI::Option* find_argument(const CLI::App& app, std::size_t place) {
+  const auto arguments = app.get_options([](const CLI::Option* option) { return option->get_positional(); });
+  return place < arguments.size() ? arguments[place] : nullptr;
+}
+
 Reading read_words(const CLI::App& program, const std::vector<std::string>& words) {
   Reading reading{&program};
+  std::size_t arguments = 0;
   for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
     const std::string& word = words[i];
     if (word.starts_with('-') && word.size() > 1) {
@@ -45,11 +54,23 @@ Reading read_words(const CLI::App& program, const std::vector<std::string>& word
         reading.unknown_option = name;
         return reading;
       }
-      const bool has_value = option->get_items_expected_max() > 0;
-      if (has_value && name.size() == word.size()) ++i;
+      if (option->get_items_expected_max() == 0) continue;
+      const bool is_apart = name.size() == word.size();
+      if (is_apart) ++i;
+      if (i < words.size() && (is_apart ? words[i].empty() : word.size() == name.size() + 1 && word.back() == '=')) {
+        reading.empty = name;
+        return reading;
+      }
       continue;
     }
-    if (commands_of(*reading.app).empty()) continue;
+    if (commands_of(*reading.app).empty()) {
+      const CLI::Option* argument = find_argument(*reading.app, arguments++);
+      const bool is_theirs = argument != nullptr && argument->get_items_expected_max() > 1;
+      if (is_theirs) return reading;
+      if (!word.empty() || argument == nullptr) continue;
+      reading.empty = argument->get_name();
+      return reading;
+    }
     const CLI::App* next = find_command(*reading.app, word);
     if (next == nullptr) {
       reading.unknown_command = word;
@@ -68,7 +89,7 @@ bool asks_for_json(const std::vector<std::string>& words) {
 }
 
 int usage_error(const CLI::App& program, const std::string& problem, const std::vector<std::string>& words) {
-  const auto [app, path, unknown, option] = read_words(program, words);
+  const auto [app, path, unknown, option, empty] = read_words(program, words);
   std::string text = problem, meant;
   if (!unknown.empty()) {
     text = "unknown command: " + unknown;
@@ -79,6 +100,8 @@ int usage_error(const CLI::App& program, const std::string& problem, const std::
       const std::string name = nearest_option(*each, option);
       if (!name.empty()) meant = path + " " + name;
     }
+  } else if (!empty.empty()) {
+    text = empty + " is given an empty text";
   } else if (problem == "A subcommand is required") {  // the library's words
     text = "which command? One of:";
     for (const HelpEntry& command : commands_of(*app)) text += " " + command.name;
@@ -157,7 +180,7 @@ static bool name_option(const CLI::App& command, Error& error) {
 static bool is_wrong_choice(const CLI::App& command, const Error& error) {
   const auto begins = [&](const char* words) { return error.message.starts_with(words); };
   return command.get_option_no_throw("--profile") != nullptr &&
-         (begins("no profile ") || begins("no group ") || begins("the workspace "));
+         (begins("no profile ") || begins("no group ") || begins("the workspace ") || begins("a workspace "));
 }
 
 Error wrong_usage(Context& context, std::string message) {
@@ -182,12 +205,17 @@ Status check_variables(Context& context, const std::vector<std::string>& items) 
   return ok();
 }
 
+Status check_command(Context& context, const std::vector<std::string>& words) {
+  return words.empty() || !words.front().empty() ? ok() : Status(wrong_usage(context, "the command is empty"));
+}
+
 void on_run(CLI::App* command, Context& context, std::function<Status()> work) {
   command->callback([command, &context, work = std::move(work)] {
-    const Status status = work();
+    if (!command->get_subcommands().empty()) return;  // the one below it was named
+    const Status status = context.paths_fault ? Status(*context.paths_fault) : work();
     if (status) return;
     Error error = status.error();
-    const bool is_typed_wrong = name_option(*command, error) || is_wrong_choice(*command, error);
+    const bool is_typed_wrong = context.paths_fault || name_option(*command, error) || is_wrong_choice(*command, error);
     error.message += where_to_look(*command, error);
     const Exit exit = report(context, error);
     if (context.exit_code == 0) context.exit_code = static_cast<int>(is_typed_wrong ? Exit::usage : exit);
@@ -225,8 +253,13 @@ int run(int argc, char** argv, const std::string& version) {
   if (words.empty() || words[0] != "run") add_other_commands(app, context);
 
   auto paths = os::paths_from_environment();
-  if (!paths) return usage_error(app, paths.error().message, words);
-  context.paths = std::move(*paths);
+  if (paths) {
+    context.paths = std::move(*paths);
+  } else {
+    context.paths_fault = std::move(paths).error();
+  }
+  // A script's variable that was not set: what it was to say must not pass for not said.
+  if (!read_words(app, words).empty.empty()) return usage_error(app, "", words);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -245,6 +278,12 @@ int run(int argc, char** argv, const std::string& version) {
   if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && context.exit_code == 0) {
     std::fprintf(stderr, "sallyport: the output cannot be written: %s\n", std::strerror(errno));
     context.exit_code = static_cast<int>(Exit::failed);
+  }
+  // As the command died: a shell that runs a script ends it at Ctrl-C only if it sees that.
+  if (context.death != 0) {
+    std::fflush(nullptr);
+    ::signal(context.death, SIG_DFL);
+    ::raise(context.death);
   }
   // What is left to take down is memory, which the kernel does faster; a sanitizer wants to see it done.
   if constexpr (!kIsSanitized) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,9 +20,11 @@ enum class Exit : int { done = 0, failed = 1, usage = 2, denied = 3, unreachable
 
 struct Context {
   os::Paths paths;
+  std::optional<Error> paths_fault;  // why there are none: told by the commands that need them
   std::string version;
   bool wants_json = false;
   int exit_code = 0;  // set by the command that ran
+  int death = 0;      // the signal by which to end in its stead
 };
 
 // Each adds its subcommands to the program.
@@ -45,6 +48,9 @@ void on_run(CLI::App* command, Context& context, std::function<Status()> work);
 Error wrong_usage(Context& context, std::string message);
 // Of --env, which takes NAME=VALUE, or NAME to pass it on.
 Status check_variables(Context& context, const std::vector<std::string>& items);
+
+// Of what is to run: its name is not empty.
+Status check_command(Context& context, const std::vector<std::string>& words);
 
 // As it is named from here: nothing of it is looked up, and no slash is at its end.
 std::string absolute(const std::string& path);

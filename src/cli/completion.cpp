@@ -234,12 +234,11 @@ void add_completion_command(CLI::App& app, Context& context) {
   command->group("");  // for packagers and shell start-up files
   const auto shell = std::make_shared<std::string>();
   command->add_option("SHELL", *shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  on_run(command, context, [&app, shell] {
+  command->callback([&app, shell] {
     const std::string script = *shell == "bash"  ? bash_script(app)
                                : *shell == "zsh" ? zsh_script(app)
                                                  : fish_script(app);
     std::fwrite(script.data(), 1, script.size(), stdout);
-    return ok();
   });
   auto* names = app.add_subcommand("names", "Print the names that a completion script offers");
   names->group("");

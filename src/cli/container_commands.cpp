@@ -37,7 +37,8 @@ struct CreateArguments {
   bool restart = false;
 };
 
-Status create(const Context& context, const CreateArguments& arguments) {
+Status create(Context& context, const CreateArguments& arguments) {
+  TRY(check_command(context, arguments.command));
   TRY(const Started warden, ensure_warden(context.paths));
   const std::string params = wire::to_json([&](wire::JsonWriter& json) {
     json.begin_object();
@@ -185,6 +186,7 @@ Status exec(Context& context, ExecArguments arguments) {
                                     escape_for_display(arguments.command.front()));
   }
   if (arguments.command.empty()) return wrong_usage(context, "no command behind --");
+  TRY(check_command(context, arguments.command));
   TRY(const Started warden, ensure_warden(context.paths));
   Client& client = *warden.client;
   Output out(STDOUT_FILENO), err(STDERR_FILENO);
@@ -236,7 +238,8 @@ void add_container_commands(CLI::App& app, Context& context) {
       command->add_option("--workspace", wanted->workspace, "The directory it works in (default: this one)")
           ->type_name("DIR");
   auto* group_name =
-      command->add_option("--group", wanted->group, "The group it belongs to, which says both")->type_name("NAME");
+      command->add_option("--group", wanted->group, "The group it belongs to, which says profile and workspace")
+          ->type_name("NAME");
   group_name->excludes(profile)->excludes(workspace);
   command->add_flag("--restart", wanted->restart, "Start it again when a warden finds it lost");
   command->add_option("CMD", wanted->command, "The command and its arguments, behind --");

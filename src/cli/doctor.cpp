@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <vector>
 
 #include "cli/cli11.h"
@@ -30,8 +32,11 @@ Finding check_directory(const char* name, const std::string& path, const char* m
   const Status written = os::write_private_file(probe, std::string(4096, '\n'));
   ::unlink(probe.c_str());
   if (written) return {name, Health::good, path, meaning, ""};
-  return {name, Health::bad, path + ": " + written.error().describe(), meaning,
-          "nothing durable works before it can be written; free some room, or name another by " + variable};
+  const std::string said = written.error().describe();
+  const bool is_full = said.find(std::strerror(ENOSPC)) != std::string::npos;
+  return {name, Health::bad, path + ": " + said, meaning,
+          std::string("nothing durable works before it can be written; ") + (is_full ? "free some room, or " : "") +
+              "name another by " + variable};
 }
 
 // What a program of ours says on stderr, if it fails.
@@ -73,7 +78,7 @@ Finding check_configuration(const os::Paths& paths) {
 }
 
 Finding check_warden(const os::Paths& paths) {
-  const char* meaning = "the daemon that decides; `sallyport run` does without, all else starts it when needed";
+  const char* meaning = "the daemon that decides; `sallyport run` does without, and what needs it starts it";
   const auto client = connect_warden(paths);
   if (!client && client.error().code == Code::unavailable) {
     return {"warden", Health::weak, "not running", meaning, "start it with: sallyport up"};
@@ -122,6 +127,13 @@ void show(const Context& context, const std::vector<Finding>& findings) {
 void add_doctor_command(CLI::App& app, Context& context) {
   app.add_subcommand("doctor", "Check what this machine offers, and how to mend what is missing")->callback([&context] {
     std::vector<Finding> findings = check_machine();
+    if (context.paths_fault) {
+      findings.push_back({"places", Health::bad, context.paths_fault->message, "where everything is kept",
+                          "set the variable that it names, or unset it; nothing else can be checked before"});
+      show(context, findings);
+      context.exit_code = static_cast<int>(Exit::failed);
+      return;
+    }
     findings.push_back(check_directory("runtime directory", context.paths.runtime_dir,
                                        "where the sockets of the doors are", "SALLYPORT_RUNTIME_DIR"));
     findings.push_back(check_directory("state directory", context.paths.state_dir,

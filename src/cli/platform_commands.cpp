@@ -75,7 +75,9 @@ Status check(Context& context) {
   const auto client = connect_warden(context.paths);
   if (!client) {
     if (context.wants_json) {
-      print(platform::to_json(config));
+      print(wire::to_json([&](wire::JsonWriter& json) {
+        json.begin_object().member("asked", false).key("config").raw(platform::to_json(config)).end_object();
+      }));
       return ok();
     }
     for (const auto& [role, names] : config.adapters) {
@@ -101,16 +103,17 @@ Status check(Context& context) {
 void add_platform_commands(CLI::App& app, Context& context) {
   CLI::App* platform = app.add_subcommand("platform", "Adapters for workers: storage, cache, vectors, models, events");
   platform->require_subcommand(1);
-  on_run(platform->add_subcommand("check", "Check the configuration, and ask every backend whether it is there"),
+  on_run(platform->add_subcommand("check",
+                                  "Check the configuration; if a warden runs, also whether every backend is there"),
          context, [&context] { return check(context); });
   CLI::App* recount = platform->add_subcommand("recount", "Count anew what a tenant has stored");
   const auto tenant = std::make_shared<std::string>();
   recount->add_option("TENANT", *tenant, "As platform status names it: profile.NAME")->required();
   on_run(recount, context, [&context, tenant]() -> Status {
-    TRY(const auto client, connect_warden(context.paths));
-    TRY(const Answer answer, client->call("platform.recount", wire::to_json([&](wire::JsonWriter& json) {
-                                            json.begin_object().member("tenant", *tenant).end_object();
-                                          })));
+    TRY(const Started warden, ensure_warden(context.paths));
+    TRY(const Answer answer, warden.client->call("platform.recount", wire::to_json([&](wire::JsonWriter& json) {
+                                                   json.begin_object().member("tenant", *tenant).end_object();
+                                                 })));
     if (context.wants_json) {
       print(answer.json());
       return ok();
@@ -122,17 +125,17 @@ void add_platform_commands(CLI::App& app, Context& context) {
   CLI::App* forget = platform->add_subcommand("forget", "Remove what a container that is gone has stored");
   forget->add_option("TENANT", *tenant, "container.ID, where a profile says tenant = \"container\"")->required();
   on_run(forget, context, [&context, tenant]() -> Status {
-    TRY(const auto client, connect_warden(context.paths));
-    TRY(const Answer answer, client->call("platform.forget", wire::to_json([&](wire::JsonWriter& json) {
-                                            json.begin_object().member("tenant", *tenant).end_object();
-                                          })));
-    print(context.wants_json ? answer.json() : *tenant + " is forgotten");
+    TRY(const Started warden, ensure_warden(context.paths));
+    TRY(const Answer answer, warden.client->call("platform.forget", wire::to_json([&](wire::JsonWriter& json) {
+                                                   json.begin_object().member("tenant", *tenant).end_object();
+                                                 })));
+    print(context.wants_json ? answer.json() : "nothing of " + *tenant + " is kept any more");
     return ok();
   });
   on_run(platform->add_subcommand("status", "Show each adapter's state and latency, and what quotas are used"), context,
          [&context]() -> Status {
-           TRY(const auto client, connect_warden(context.paths));
-           TRY(report_state(context, *client, false));
+           TRY(const Started warden, ensure_warden(context.paths));
+           TRY(report_state(context, *warden.client, false));
            return ok();
          });
 }

@@ -54,6 +54,7 @@ std::string first_places(std::string path) {
 }
 
 Result<std::string> create_params(Context& context, const NewArguments& arguments) {
+  TRY(check_command(context, arguments.command));
   TRY(check_variables(context, arguments.env));
   TRY(const auto hosts, allowed_hosts(context, arguments.allow_net));
   TRY(const auto passed, passed_variables(context, arguments.profile));
@@ -124,7 +125,11 @@ std::string age(std::int64_t since_unix_ms) {
 
 // From the state directory itself: true without a warden, too.
 Status list(const Context& context) {
-  const auto all = pod::look_at_all(context.paths.state_dir + "/pods");
+  const std::string pods_dir = context.paths.state_dir + "/pods";
+  if (::access(pods_dir.c_str(), R_OK | X_OK) != 0 && errno != ENOENT) {
+    return Error::from_errno("cannot look at the pods in " + pods_dir, errno);
+  }
+  const auto all = pod::look_at_all(pods_dir);
   if (context.wants_json) {
     print(wire::to_json([&](wire::JsonWriter& json) {
       json.begin_object().key("pods").begin_array();
@@ -321,8 +326,8 @@ void add_pod_commands(CLI::App& app, Context& context) {
   auto* attaching = group->add_subcommand("attach", "Lend it this terminal; exits with its status, or detached by ~.");
   const auto attached = std::make_shared<AttachArguments>();
   attaching->add_option("POD", attached->name, "Its name")->required();
-  attaching->add_flag("--view", attached->is_view, "Only watch");
-  attaching->add_flag("--take", attached->takes, "Take control from whoever has it");
+  auto* view = attaching->add_flag("--view", attached->is_view, "Only watch");
+  attaching->add_flag("--take", attached->takes, "Take control from whoever has it")->excludes(view);
   attaching->add_option("--escape", attached->escape, "The character that begins ~. ~t ~r ~?, or none")
       ->type_name("CHAR")
       ->capture_default_str();

@@ -108,6 +108,48 @@ void print_rule(const policy::Rule& rule) {
         dim("  (" + escape_for_display(rule.source) + ")"));
 }
 
+// The quotas that there are, by the names that a profile has for them.
+template <typename Each>
+void for_each_quota(const policy::AdapterQuotas& quotas, const Each& each) {
+  if (quotas.storage_bytes) each("storage_bytes", *quotas.storage_bytes);
+  if (quotas.tokens_per_day) each("tokens_per_day", *quotas.tokens_per_day);
+  if (quotas.requests_per_minute) each("requests_per_minute", *quotas.requests_per_minute);
+}
+
+void write_adapters(wire::JsonWriter& json, const policy::AdapterPermissions& permissions) {
+  json.key("adapters").begin_object();
+  for (const auto& [role, grant] : permissions.adapters) {
+    json.key(role).begin_object().key("names").begin_array();
+    for (const std::string& name : grant.names) json.value(name);
+    json.end_array().member("max_bytes", grant.max_bytes).member("max_tokens", grant.max_tokens);
+    json.member("may_write", grant.may_write).end_object();
+  }
+  json.end_object();
+  if (permissions.allowed_hosts) {
+    json.key("allowed_hosts").begin_array();
+    for (const std::string& host : *permissions.allowed_hosts) json.value(host);
+    json.end_array();
+  }
+  json.key("quotas").begin_object();
+  for_each_quota(permissions.quotas, [&](const char* name, std::int64_t most) { json.member(name, most); });
+  json.end_object().member("tenant", permissions.tenant == policy::Tenant::container ? "container" : "profile");
+}
+
+void print_adapters(const policy::AdapterPermissions& permissions) {
+  for (const auto& [role, grant] : permissions.adapters) {
+    std::string line = "adapter    " + role + " " + join(grant.names) + ", up to " + size_text(grant.max_bytes);
+    if (role == "llm") line += " and " + std::to_string(grant.max_tokens) + " tokens";
+    print(line + (grant.may_write ? "" : ", read only"));
+  }
+  if (permissions.allowed_hosts) print("           their hosts: " + join(*permissions.allowed_hosts));
+  std::string quotas;
+  for_each_quota(permissions.quotas, [&](const char* name, std::int64_t most) {
+    quotas += (quotas.empty() ? "" : ", ") + std::string(name) + " " + std::to_string(most);
+  });
+  if (!quotas.empty()) print("quotas     " + quotas);
+  if (permissions.tenant == policy::Tenant::container) print("tenant     each container by itself");
+}
+
 void write_json(wire::JsonWriter& json, const Profile& profile, const sandbox::Spec* spec) {
   const auto strings = [&](const char* name, const std::vector<std::string>& list) {
     json.key(name).begin_array();
@@ -126,6 +168,10 @@ void write_json(wire::JsonWriter& json, const Profile& profile, const sandbox::S
   strings("token_methods", profile.token_methods);
   strings("signals", profile.signals);
   strings("agent", profile.agent);
+  strings("command", profile.command);
+  json.member("refuse_hard_links", profile.refuse_hard_links).member("allow_weak", profile.allow_weak);
+  json.member("all_landlock_rights", profile.all_landlock_rights);
+  write_adapters(json, profile.adapters);
   strings("deputy", profile.deputy.empty() ? std::vector<std::string>{"rules"} : profile.deputy);
   json.key("rules").begin_array();
   for (const policy::Rule& rule : profile.rules) write_rule(json, rule);
@@ -152,6 +198,16 @@ std::string net_limits_text(const policy::NetLimits& limits) {
   return text;
 }
 
+std::string limits_text(const policy::ProfileLimits& limits) {
+  std::string text = "memory " + size_text(limits.memory) + ", " + std::to_string(limits.pids) +
+                     " processes, files up to " + size_text(limits.file_size) + ", " +
+                     std::to_string(limits.open_files) + " open files, scratch " + size_text(limits.scratch);
+  if (limits.cpu > 0) text += ", " + std::to_string(limits.cpu).substr(0, 4) + " CPUs";
+  if (limits.duration.count() != 0) text += ", for " + std::to_string(limits.duration.count() / 1000) + " s";
+  if (limits.idle.count() != 0) text += ", idle for " + std::to_string(limits.idle.count() / 1000) + " s";
+  return text;
+}
+
 void print_text(const Profile& profile, const sandbox::Spec& spec) {
   print("profile    " + profile.name + dim("  (" + escape_for_display(profile.source) + ")"));
   if (!spec.workspace.empty()) {
@@ -167,14 +223,18 @@ void print_text(const Profile& profile, const sandbox::Spec& spec) {
         (profile.net_deny.empty() ? "" : "  but not: " + join(profile.net_deny)));
   if (!profile.net_allow.empty()) print("           at most " + net_limits_text(profile.net_limits));
   print("methods    " + join(profile.methods));
+  if (!profile.token_methods.empty()) print("           with a token: " + join(profile.token_methods));
   print("signals    " + join(profile.signals));
   print("agent      " + join(profile.agent));
   print("deputy     " + (profile.deputy.empty() ? "rules" : join(profile.deputy)));
   for (const policy::Rule& rule : profile.rules) print_rule(rule);
   print("env        " + join(spec.environment));
-  print("limits     memory " + size_text(profile.limits.memory) + ", " + std::to_string(profile.limits.pids) +
-        " processes, files up to " + size_text(profile.limits.file_size) + ", " +
-        std::to_string(profile.limits.open_files) + " open files");
+  if (!profile.command.empty()) print("command    " + join(profile.command));
+  print_adapters(profile.adapters);
+  print("limits     " + limits_text(profile.limits));
+  if (profile.refuse_hard_links) print("           no file with more than one name");
+  if (profile.all_landlock_rights) print("           all of Landlock's rights, also those that mounts cover");
+  if (profile.allow_weak) print(yellow("weak       ") + "accepts Landlock and seccomp alone");
 }
 
 struct ShowArguments {

@@ -1,4 +1,6 @@
 // sallyport run: a command in a sandbox of its own, on the caller's terminal.
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -42,7 +44,12 @@ Status apply_limits(policy::Profile& profile, const std::vector<std::string>& li
   for (const std::string& limit : limits) {
     const std::size_t equals = limit.find('=');
     if (equals == std::string::npos) return Error::make(Code::invalid_params, "--limit takes NAME=VALUE: " + limit);
-    const Status set = profile.limits.set(limit.substr(0, equals), limit.substr(equals + 1));
+    const std::string name = limit.substr(0, equals);
+    if (name == "idle") {
+      return Error::make(Code::invalid_params,
+                         "--limit idle is for containers and pods; what runs in the foreground is ended by duration");
+    }
+    const Status set = profile.limits.set(name, limit.substr(equals + 1));
     if (!set) return Error::make(Code::invalid_params, "--limit " + limit + " " + set.error().message);
   }
   return ok();
@@ -74,7 +81,7 @@ Status add_paths(std::vector<std::string>& to, const std::vector<std::string>& p
     to.push_back(absolute(path));
     if (path.find_first_of("*?[") != std::string::npos) continue;
     const auto real = os::real_path(to.back());
-    if (!real) return Error::from_errno("cannot allow", errno, path);
+    if (!real) return Error::from_errno("cannot allow " + escape_for_display(path), errno);
     if (*real != to.back()) to.push_back(*real);
   }
   return ok();
@@ -87,6 +94,7 @@ struct Prepared {
 };
 
 Result<Prepared> prepare(Context& context, const RunArguments& arguments) {
+  TRY(check_command(context, arguments.command));
   TRY(policy::Profile profile, policy::Profiles::load_one(context.paths.profiles_dir(), arguments.profile));
   TRY(apply_limits(profile, arguments.limits));
   TRY(check_variables(context, arguments.env));
@@ -265,40 +273,64 @@ std::vector<std::string> findings_of(const sandbox::ExitReport& report) {
   return all;
 }
 
-// Where the caller's own shell would find a command; empty if nowhere.
-std::string place_of(const std::string& name) {
-  if (name.find('/') != std::string::npos) return ::access(name.c_str(), X_OK) == 0 ? absolute(name) : "";
-  const std::string path = variable("PATH").value_or("");
+bool is_program(const std::string& path) {
+  struct stat info{};
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && ::access(path.c_str(), X_OK) == 0;
+}
+
+// The first directory of a PATH that has such a program.
+std::string find_in(const std::string& path, const std::string& name) {
   for (std::size_t at = 0; at < path.size();) {
     const std::size_t end = std::min(path.find(':', at), path.size());
     std::string place = absolute(path.substr(at, end - at)) + "/" + name;
-    if (end > at && ::access(place.c_str(), X_OK) == 0) return place;
+    if (end > at && is_program(place)) return place;
     at = end + 1;
   }
   return {};
 }
 
+std::string path_inside(const sandbox::Spec& spec) {
+  for (const std::string& item : spec.environment) {
+    if (item.starts_with("PATH=")) return item.substr(5);
+  }
+  return {};
+}
+
+// What --exec must name so that a program may run: by its mere name it is found where all of a directory may be
+// executed. That is not to be a directory with all that the user has.
+std::string to_allow(const std::string& program, bool is_sought) {
+  std::string directory = std::filesystem::path(program).parent_path();
+  return is_sought && !os::is_within(containers::host_home(), directory) ? directory : program;
+}
+
 // The sandbox could not execute what the host has: where it is, and what would let it run.
 Error with_remedy(Error error, const sandbox::Spec& spec) {
   const std::string& name = spec.command.front();
-  const std::string place = place_of(name);
+  const bool is_sought = name.find('/') == std::string::npos;
   const bool is_about_command =
       error.message.starts_with(sandbox::kNoSuchCommand) || error.message.starts_with(sandbox::kNotExecutable);
-  if (place.empty() || !is_about_command) return error;
-  // By its mere name it is found where all of a directory may be executed.
-  const bool is_sought = name.find('/') == std::string::npos;
+  if (!is_about_command) return error;
+  if (std::error_code ignored; !is_sought && std::filesystem::is_directory(name, ignored)) {
+    error.message += "; it is a directory";
+    return error;
+  }
+  const std::string place = is_sought ? find_in(variable("PATH").value_or(""), name) : absolute(name);
+  if (!is_program(place)) return error;
   std::string options;
   for (const std::string& path : {place, os::real_path(place).value_or(place)}) {
-    const std::string directory = std::filesystem::path(path).parent_path();
-    const bool is_allowed = std::any_of(spec.exec.begin(), spec.exec.end(), [&](const std::string& root) {
-      return os::is_within(is_sought ? directory : path, root);
-    });
-    const std::string option = " --exec " + directory;
+    const std::string wanted = to_allow(path, is_sought);
+    const bool is_allowed = std::any_of(spec.exec.begin(), spec.exec.end(),
+                                        [&](const std::string& root) { return os::is_within(wanted, root); });
+    const std::string option = " --exec " + wanted;
     if (!is_allowed && !options.ends_with(option)) options += option;
   }
   if (!options.empty()) {
+    const bool is_by_path = is_sought && to_allow(place, true) == place;
     error.message += "; the host has it as " + place + ", which this sandbox does not run (allow it with" + options +
+                     (is_by_path ? ", and name it by its path" : "") +
                      "; profile agent runs what is installed in a home)";
+  } else if (is_sought && find_in(path_inside(spec), name).empty()) {
+    error.message += "; it is " + place + ", and PATH in the sandbox does not lead there";
   } else if (error.code == Code::not_found) {
     error.message += "; " + place + " is there, but the interpreter that it names is not";
   }
@@ -306,7 +338,7 @@ Error with_remedy(Error error, const sandbox::Spec& spec) {
 }
 
 void run(Context& context, const RunArguments& arguments) {
-  auto prepared = prepare(context, arguments);
+  auto prepared = context.paths_fault ? Result<Prepared>(*context.paths_fault) : prepare(context, arguments);
   if (!prepared) {
     report(context, prepared.error());
     context.exit_code = static_cast<int>(Exit::usage);
@@ -354,6 +386,7 @@ void run(Context& context, const RunArguments& arguments) {
   if (const auto findings = findings_of(*outcome); !findings.empty()) adoption.found(findings);
   adoption.ended(outcome->wait_status);
   context.exit_code = outcome->exit_code();
+  if (WIFSIGNALED(outcome->wait_status) && WTERMSIG(outcome->wait_status) == SIGINT) context.death = SIGINT;
 }
 
 }  // namespace

@@ -98,7 +98,9 @@ Status check_pong(Client& client) {
   return Error::make(Code::protocol_error, "the warden did not answer a ping with a pong");
 }
 
-Status start_warden(const os::Paths& paths) {
+enum class Start : std::uint8_t { ready, place_is_taken };
+
+Result<Start> start_warden(const os::Paths& paths) {
   TRY(const std::string program, os::sibling_program("sallyportd"));
   TRY(const LogFile log, open_log(paths));
   std::array<int, 2> ends{};
@@ -107,13 +109,14 @@ Status start_warden(const os::Paths& paths) {
   UniqueFd write_end{ends[1]};
   TRY(const pid_t pid, spawn_daemon(program, log, write_end.get()));
   write_end.reset();
-  Status ready = wait_until_ready(read_end.get(), log);
+  const Status ready = wait_until_ready(read_end.get(), log);
   int status = 0;
   const bool is_over = !ready && ready.error().code == Code::unavailable;
   if (is_over && ::waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == kExitPlaceTaken) {
-    return Error::make(Code::conflict, "another warden is running in " + paths.runtime_dir);
+    return Start::place_is_taken;
   }
-  return ready;
+  TRY(ready);
+  return Start::ready;
 }
 
 // One that was killed a moment ago may still let us connect, and never answers.
@@ -199,13 +202,15 @@ Result<Started> ensure_warden(const os::Paths& paths) {
   if (running.error().code != Code::unavailable) return std::move(running).error();
   const SteadyTime until = std::chrono::steady_clock::now() + kPatienceWithOther;
   for (;;) {
-    const Status started = start_warden(paths);
-    if (!started && started.error().code != Code::conflict) return started.error();
-    auto client = started ? reach_warden(paths) : wait_for_other(paths, until);
+    TRY(const Start started, start_warden(paths));
+    const bool is_taken = started == Start::place_is_taken;
+    auto client = is_taken ? wait_for_other(paths, until) : reach_warden(paths);
     if (client) return Started{std::move(*client), false};
-    const bool is_free = !started && client.error().code == Code::unavailable;
+    const bool is_free = is_taken && client.error().code == Code::unavailable;
     if (!is_free) return std::move(client).error();
-    if (std::chrono::steady_clock::now() >= until) return started.error();
+    if (std::chrono::steady_clock::now() >= until) {
+      return Error::make(Code::conflict, "another warden is running in " + paths.runtime_dir);
+    }
   }
 }
 

@@ -140,6 +140,7 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path, Access
   if (writes) {
     TRY(create_private(real));
   } else if (::access(real.c_str(), F_OK) != 0) {
+    if (errno != ENOENT) return Error::from_errno("cannot read the ledger", errno, path);
     return Error::make(Code::not_found, "there is no ledger here yet", path);
   }
   sqlite3* handle = nullptr;

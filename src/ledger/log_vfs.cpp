@@ -46,10 +46,10 @@ int write_file(sqlite3_file* file, const void* from, int size, sqlite3_int64 at)
 }
 
 // Calls a method of the file underneath, after it has got all that is pending.
-template <auto Method, typename... Arguments>
+template <auto kMethod, typename... Arguments>
 int pass_on(sqlite3_file* file, Arguments... arguments) {
   if (const int code = write_out(file); code != SQLITE_OK) return code;
-  return (base_of(file)->pMethods->*Method)(base_of(file), arguments...);
+  return (base_of(file)->pMethods->*kMethod)(base_of(file), arguments...);
 }
 
 int close_file(sqlite3_file* file) {

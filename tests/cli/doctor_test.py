@@ -96,9 +96,15 @@ class Doctor(Home):
 
     def test_a_configuration_that_is_no_absolute_path(self):
         self.environment["SALLYPORT_CONFIG"] = "sallyport.toml"
-        ran = subprocess.run([SALLYPORT, "doctor"], env=self.environment, text=True, capture_output=True)
+        said = "SALLYPORT_CONFIG must be an absolute path, not 'sallyport.toml'"
+        self.assert_bad("places", said, "the variable that it names")
+        ran = subprocess.run([SALLYPORT, "status"], env=self.environment, text=True, capture_output=True)
         self.assertEqual(ran.returncode, 2)
-        self.assertIn("SALLYPORT_CONFIG must be an absolute path, not 'sallyport.toml'", ran.stderr)
+        self.assertIn(said, ran.stderr)
+        for words in (["--help"], ["--version"], ["pod", "--help"], ["help", "run"], ["completion", "bash"]):
+            ran = subprocess.run([SALLYPORT, *words], env=self.environment, text=True, capture_output=True)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertTrue(ran.stdout)
 
     def test_few_open_files(self):
         def allow(files):

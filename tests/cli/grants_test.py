@@ -98,11 +98,66 @@ class Grants(unittest.TestCase):
         ran = self.sallyport("run", "--no-warden", "--exec", str(tool), "--", str(tool))
         self.assertIn("the interpreter that it names is not", ran.stderr)
         ran = self.sallyport("run", "--no-warden", "--", str(tool))
-        self.assertIn(f"allow it with --exec {tools};", ran.stderr)
+        self.assertIn(f"allow it with --exec {tool};", ran.stderr)
         (self.project / "out").symlink_to(tools)
         ran = self.sallyport("run", "--no-warden", "--read", "out", "--", str(tool))
         self.assertIn("leads out of it", ran.stderr)
         self.assertNotIn("the host has it", ran.stderr)
+
+    # What is advised opens no more than the program needs.
+    def test_a_remedy_names_the_program_and_never_a_home(self):
+        tool = self.home / "tool"
+        shutil.copy("/usr/bin/id", tool)
+        ran = self.sallyport("run", "--no-warden", "--", str(tool))
+        self.assertIn(f"(allow it with --exec {tool};", ran.stderr)
+        self.assertNotIn(f"--exec {self.home};", ran.stderr)
+        self.environment["PATH"] = f"{self.home}:/usr/bin"
+        ran = self.sallyport("run", "--no-warden", "--", "tool")
+        self.assertIn(f"(allow it with --exec {tool}, and name it by its path;", ran.stderr)
+        ran = self.sallyport("run", "--no-warden", "--", str(self.home))
+        self.assertEqual(ran.returncode, 3)
+        self.assertIn(f"may not be executed: {self.home}; it is a directory", ran.stderr)
+        self.assertNotIn("--exec", ran.stderr)
+
+    def test_what_path_does_not_lead_to_is_said_so(self):
+        ran = self.sallyport("run", "--no-warden", "--env", "PATH=/nowhere", "--", "id")
+        self.assertIn("command not found: id; it is /usr/bin/id, and PATH in the sandbox does not lead there", ran.stderr)
+
+    def test_a_script_without_a_first_line_is_no_program(self):
+        script = self.project / "script"
+        script.write_text("echo hello\n")
+        script.chmod(0o755)
+        for words in (["run", "--no-warden"], ["container", "create"], ["pod", "new"]):
+            ran = self.sallyport(*words, "--", "./script")
+            self.assertIn("./script is no program for this machine, and has no #! line; try: sh ./script", ran.stderr)
+            self.assertNotEqual(ran.returncode, 0)
+
+    def test_idle_is_no_limit_of_what_runs_in_the_foreground(self):
+        ran = self.sallyport("run", "--no-warden", "--limit", "idle=1s", "--", "true")
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn("--limit idle is for containers and pods", ran.stderr)
+
+    def test_all_of_a_profile_is_shown(self):
+        profiles = self.home / ".config/sallyport/profiles"
+        profiles.mkdir(parents=True)
+        (profiles / "all.toml").write_text("""[profile.all]
+fs = { read = ["/usr"], write = ["${workspace}"], refuse_hard_links = true }
+exec = ["/usr/**"]
+command = ["true"]
+allow_weak = true
+limits = { duration = "2h", idle = "30m" }
+tenant = "container"
+quotas = { storage_bytes = 1000 }
+[profile.all.permissions.adapters]
+llm = { models = ["small"], max_tokens = 77 }
+""")
+        said = self.sallyport("policy", "show", "--profile", "all").stdout
+        for part in ("for 7200 s, idle for 1800 s", "no file with more than one name", "accepts Landlock and seccomp alone",
+                     "command    true", "llm small, up to 16MiB and 77 tokens", "storage_bytes 1000", "each container by itself"):
+            self.assertIn(part, said)
+        shown = json.loads(self.sallyport("--json", "policy", "show", "--profile", "all").stdout)
+        self.assertEqual((shown["tenant"], shown["quotas"], shown["allow_weak"]), ("container", {"storage_bytes": 1000}, True))
+        self.assertEqual(shown["adapters"]["llm"]["max_tokens"], 77)
 
     def test_our_own_places_are_hidden_also_behind_a_link(self):
         self.run_in(command="true")

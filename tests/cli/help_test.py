@@ -43,6 +43,21 @@ class Help(unittest.TestCase):
                 self.assertLessEqual(len(page.splitlines()), 24)
                 self.assertLessEqual(max(map(len, page.splitlines())), 80)
 
+    # A script's variable that was not set: what it was to say does not pass for not said.
+    def test_an_empty_word_is_no_value(self):
+        for words, name in [(["approvals", "approve", "--sha256", "", "x"], "--sha256"), (["audit", "verify", "--against="], "--against"),
+                            (["pod", "stop", "--grace", "", "x"], "--grace"), (["run", "--workspace", "", "--", "true"], "--workspace"),
+                            (["policy", "explain", "--container", "", "fs.read"], "--container"), (["policy", "explain", ""], "METHOD"),
+                            (["mailbox", "status", ""], "CONTAINER"), (["container", "exec", "", "--", "true"], "CONTAINER")]:
+            ran = run(SALLYPORT, *words)
+            self.assertEqual(ran.returncode, 2, words)
+            self.assertIn(f"{name} is given an empty text\n", ran.stderr)
+        for words in ["run", "container create", "pod new", "container exec x"]:
+            ran = run(SALLYPORT, *words.split(), "--", "")
+            self.assertEqual((ran.returncode, ran.stderr), (2, "sallyport: the command is empty\n"))
+        ran = run(SALLYPORT, "run", "--no-warden", "--", "printf", "<%s>", "")
+        self.assertEqual((ran.returncode, ran.stdout), (0, "<>"), ran.stderr)
+
     def test_an_unknown_command_suggests_the_nearest_at_every_depth(self):
         for words, wanted in [(["staus"], "sallyport status"), (["container", "craete"], "sallyport container create"),
                               (["audit", "verfy"], "sallyport audit verify")]:
@@ -137,8 +152,8 @@ class Help(unittest.TestCase):
     def test_faults_are_told_with_their_reason(self):
         for words, status, wanted in [("policy check /nowhere", 1, "cannot read /nowhere: No such file or directory"),
                                       ("policy check /", 1, "cannot read /: "),
-                                      ("run --read /nowhere -- true", 2, "cannot allow: No such file or directory (/nowhere)"),
-                                      ("run --write nowhere/x -- true", 2, "cannot allow: No such file or directory (nowhere/x)"),
+                                      ("run --read /nowhere -- true", 2, "cannot allow /nowhere: No such file or directory"),
+                                      ("run --write nowhere/x -- true", 2, "cannot allow nowhere/x: No such file or directory"),
                                       ("run --env =x -- true", 2, "--env takes NAME=VALUE, or NAME to pass it on; '=x' has no name"),
                                       ("pod new --env =x -- true", 2, "'=x' has no name"),
                                       ("pod kill --signal FOO x", 2, "no such signal: FOO"),

@@ -119,7 +119,7 @@ class Json(Home):
         said = self.sallyport("container", "create", "--name", "n" * 49).stderr
         self.assertEqual(said, "sallyport: --name: must have from 1 to 48 bytes\n")
         self.environment["SALLYPORT_STATE_DIR"] = "relative"
-        self.assertEqual(self.error("status"), ("INVALID_REQUEST", 2))
+        self.assertEqual(self.error("status"), ("INVALID_PARAMS", 2))
 
     def test_a_launch_that_failed_says_what_it_says_of_run(self):
         name = self.sallyport("container", "create").stdout.strip()

@@ -147,13 +147,13 @@ review = { "fs.write" = "human", "fs.multi_edit" = "human", "container.exec" = "
 
     def test_a_workspace_that_is_none_is_said_before_anything_is_served(self):
         (self.project / "file").touch()
-        for workspace, why in (("file", "is no directory"), ("nowhere", "is not there"), ("", "is not there")):
+        for workspace, why in (("file", "is no directory"), ("nowhere", "is not there")):
             ran = self.sallyport("mcp", "--workspace", workspace, input=lines(HELLO))
             self.assertEqual((ran.returncode, ran.stdout), (2, ""))
             self.assertIn(f"the workspace '{workspace}' {why}; name one with --workspace", ran.stderr)
 
     def test_where_no_sandbox_can_be_made_the_model_is_not_told_to_try_again(self):
-        answer = self.pipe(call(1, "list"), options=["--workspace", "/"], status=1)[1]
+        answer = self.pipe(call(1, "list"), options=["--workspace", "/"], status=2)[1]
         self.assertTrue(answer["result"]["isError"])
         self.assertIn("No sandbox can be made here: a workspace must not be a whole home or system (/)", text(answer))
         self.assertIn("No tool works until the user has mended this", text(answer))

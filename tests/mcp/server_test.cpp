@@ -96,7 +96,7 @@ TEST_F(Mcp, ToolsComeInPages) {
 }
 
 TEST_F(Mcp, WhatIsNoMessageIsRefusedAndTheSessionGoesOn) {
-  const std::pair<const char*, const char*> kCases[] = {
+  constexpr std::pair<const char*, const char*> kCases[] = {
       {"{", "-32700"},
       {R"({"jsonrpc":"2.0","id":1,"id":1,"method":"ping"})", "-32700"},
       {"\xff", "-32700"},
@@ -142,7 +142,7 @@ TEST_F(Mcp, ALineBeyondTheLimitIsRefusedUnderItsIdAtEitherEnd) {
 }
 
 TEST_F(Mcp, WhatCannotBeParsedIsRefusedUnderItsIdWhereThatIsCertain) {
-  const std::pair<const char*, const char*> kCases[] = {
+  constexpr std::pair<const char*, const char*> kCases[] = {
       {R"({"jsonrpc":"2.0","id":5,"params":{"n":99999999999999999999}})", "5"},
       {R"({"params":{"n":1e999,"id":6},"id" : "x" })", R"("x")"},
       {R"({"a":"}\",\"id\":3,","id":-4,"b":[[}})", "-4"},
