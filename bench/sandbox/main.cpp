@@ -106,6 +106,9 @@ std::vector<Row> start_up(const Options& options, LauncherUnderTest& launcher, c
       {"plain spawn", [] { return time_spawn({"/bin/true"}); }, {}},
       {"cold, sallyport run",
        [&] { return time_spawn({sallyport, "run", "--no-warden", "--workspace", workspace, "--", "/bin/true"}); }, 4.8},
+      {"bare system calls, the floor",
+       [&] { return time_spawn({options.bin + "/bench_sandbox_bare", workspace, "/bin/true"}); },
+       {}},
       {"next command in a container", [&] { return launcher.time_exec({"/bin/true"}); }, 1.6},
   };
   if (const std::string bwrap = in_path("bwrap"); !bwrap.empty()) {
