@@ -28,7 +28,7 @@ Zone zone(const std::string& name) {
 }
 
 TEST(Cron, FindsTheNextRun) {
-  const struct {
+  constexpr struct {
     const char *cron, *after, *expected;
   } kTable[] = {
       {"* * * * *", "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"},
@@ -65,7 +65,7 @@ TEST(Cron, FindsTheNextRun) {
 }
 
 TEST(Cron, RefusesWhatItDoesNotKnowAndSaysWhichField) {
-  const struct {
+  constexpr struct {
     const char *cron, *said;
   } kTable[] = {
       {"", "needs five fields"},
@@ -188,9 +188,9 @@ TEST(Cron, AgreesWithGoingThroughEveryMinute) {
                              pick({"*", "29", "*/2", "25-31"}) + " * " + pick({"*", "0", "SUN", "1-5"});
     const Zone& where = zones[random() % std::size(zones)];
     // Around a clock change of the zone in every other round.
-    const char* const kAround[] = {"2026-03-28T20:00:00Z", "2026-10-24T20:00:00Z", "2026-03-08T00:00:00Z",
-                                   "2026-11-01T00:00:00Z", "2026-04-04T10:00:00Z", "2026-10-03T10:00:00Z",
-                                   "2018-11-03T20:00:00Z", "2018-02-17T20:00:00Z"};
+    constexpr const char* kAround[] = {"2026-03-28T20:00:00Z", "2026-10-24T20:00:00Z", "2026-03-08T00:00:00Z",
+                                       "2026-11-01T00:00:00Z", "2026-04-04T10:00:00Z", "2026-10-03T10:00:00Z",
+                                       "2018-11-03T20:00:00Z", "2018-02-17T20:00:00Z"};
     const std::int64_t after =
         at(kAround[random() % std::size(kAround)]) + static_cast<std::int64_t>(random() % 40'000);
     const std::int64_t until = after + 4 * 86'400;

@@ -270,7 +270,8 @@ class Silence {
     ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&bound), &length);
     for (int i = 0; i < 8; ++i) {
       filling_.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-      ::connect(filling_.back().get(), reinterpret_cast<sockaddr*>(&bound), length);
+      [[maybe_unused]] const int connecting =
+          ::connect(filling_.back().get(), reinterpret_cast<sockaddr*>(&bound), length);
     }
   }
   std::uint16_t port;

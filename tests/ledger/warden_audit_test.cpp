@@ -146,7 +146,6 @@ TEST_F(WardenAudit, ALedgerThatCannotBeWrittenStopsWhatIsDurableAndNothingElse) 
   start();
   Client peer = client();
   ASSERT_EQ(peer.outcome("warden.reload"), "OK");
-  const std::string before = daemon_->log();
   limit_files(0);
   EXPECT_EQ(peer.outcome("warden.reload"), "UNAVAILABLE");
   EXPECT_TRUE(peer.pings());

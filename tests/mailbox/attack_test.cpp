@@ -46,7 +46,6 @@ TEST_F(MailAttack, AFifo) { expect_refused("mkfifo new/fifo", "not a file but a 
 TEST_F(MailAttack, ASocket) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  const std::string path = mailbox(container()) + "/in/new/s";
   const int directory = ::open((mailbox(container()) + "/in/new").c_str(), O_PATH | O_CLOEXEC);
   std::snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/s", directory);
   const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

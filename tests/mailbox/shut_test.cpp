@@ -71,7 +71,7 @@ TEST_F(MailShut, AttackALargeFileBehindAModeThatLetsNobodyAskForItsSize) {
 TEST_F(MailShut, ADirectoryOfMode000IsRefusedAndGoesBack) {
   expect([&](mailbox::Box& box) {
     std::filesystem::rename(path("/in/tmp/d"), path("/in/new/d"));
-    std::ofstream(path("/in/new/d/file"));
+    const std::ofstream made(path("/in/new/d/file"));
     shut("/in/new/d", 0);
     return box.reject("d") && !std::filesystem::exists(path("/in/new/d")) ? 0 : 1;
   });

@@ -145,10 +145,9 @@ class World : public ::testing::Test {
     }));
   }
   std::string last(const std::string& event) const {
-    for (auto each = events_.rbegin(); each != events_.rend(); ++each) {
-      if (each->name == event) return each->params;
-    }
-    return "none";
+    const auto found =
+        std::find_if(events_.rbegin(), events_.rend(), [&](const Event& each) { return each.name == event; });
+    return found == events_.rend() ? "none" : found->params;
   }
   // Lines of the exported audit log that name a method.
   std::size_t audited(const std::string& method) {
@@ -229,29 +228,29 @@ class World : public ::testing::Test {
                      .on_event = world.publisher()},
                     {}, world.path("/quarantine")) {
       ledger->start([this](std::function<void()> work) { loop.post(std::move(work)); });
-      host.reset(new handlers::Host{.sessions = sessions,
-                                    .engine = engine,
-                                    .tokens = tokens,
-                                    .events = hub,
-                                    .containers = registry,
-                                    .workers = workers,
-                                    .pods = pods,
-                                    .groups = groups,
-                                    .scheduler = scheduler,
-                                    .egress = egress,
-                                    .adapters = adapters,
-                                    .profiles = profiles,
-                                    .ledger = *ledger,
-                                    .mailbox = mailboxes,
-                                    .deputy = deputy,
-                                    .gate = gate,
-                                    .clock = world.clock_,
-                                    .version = {},
-                                    .config_error = {},
-                                    .is_name = {},
-                                    .reload = {},
-                                    .shut_down = {}});
-      signals.reset(new SignalHost{
+      host = std::make_unique<handlers::Host>(handlers::Host{.sessions = sessions,
+                                                             .engine = engine,
+                                                             .tokens = tokens,
+                                                             .events = hub,
+                                                             .containers = registry,
+                                                             .workers = workers,
+                                                             .pods = pods,
+                                                             .groups = groups,
+                                                             .scheduler = scheduler,
+                                                             .egress = egress,
+                                                             .adapters = adapters,
+                                                             .profiles = profiles,
+                                                             .ledger = *ledger,
+                                                             .mailbox = mailboxes,
+                                                             .deputy = deputy,
+                                                             .gate = gate,
+                                                             .clock = world.clock_,
+                                                             .version = {},
+                                                             .config_error = {},
+                                                             .is_name = {},
+                                                             .reload = {},
+                                                             .shut_down = {}});
+      signals = std::make_unique<SignalHost>(SignalHost{
           .loop = loop,
           .registry = registry,
           .groups = groups,

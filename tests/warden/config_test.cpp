@@ -60,7 +60,7 @@ action = "event"
 }
 
 TEST(Config, FaultsInSchedulesDeploysAndSignalsAreNamed) {
-  const std::pair<const char*, const char*> kFaults[] = {
+  constexpr std::pair<const char*, const char*> kFaults[] = {
       {"[schedule]\nzone = \"Mars/Base\"\n", "/etc/s.toml:2:8: 'zone' is wrong: there is no time zone 'Mars/Base'"},
       {"[schedule]\nmax_running = 0\n", "/etc/s.toml:2:15: 'max_running' must be an integer"},
       {"[signal]\nx = 1\n", "/etc/s.toml:2:5: signal.x must be a table"},

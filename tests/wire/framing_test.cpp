@@ -6,7 +6,6 @@
 namespace sallyport::wire {
 namespace {
 
-using sallyport::testing::bodies_of;
 using sallyport::testing::decode;
 using sallyport::testing::frame_of;
 using sallyport::testing::header_of;

@@ -10,6 +10,7 @@ struct Vector {
   const char* json;
 };
 
+// NOLINTNEXTLINE(readability-identifier-naming): by which a test's parameter is shown
 inline void PrintTo(const Vector& vector, std::ostream* out) { *out << vector.name; }
 
 // clang-format off

@@ -123,15 +123,8 @@ TEST(Service, AnAnswerOfManyEscapesStillFitsItsFrame) {
 // Names that are no UTF-8 look alike once they are shown; a cursor must still tell them apart.
 TEST(Service, PagesGiveEveryNameOnceWhateverItsBytes) {
   SandboxDir box;
-  const std::vector<std::string> names = {"%",
-                                          "%41",
-                                          "a b",
-                                          "\x80z",
-                                          "\xc3\xa9",
-                                          "\xff"
-                                          "a",
-                                          "\xff"
-                                          "b"};
+  const std::vector<std::string> names = {
+      "%", "%41", "a b", "\x80z", "\xc3\xa9", std::string("\xff") + "a", std::string("\xff") + "b"};
   for (const std::string& name : names) box.write("d/" + name, "hit\nhit\n");
   const Service service(box.open());
   const auto pages = [&](const std::string& method, const std::string& params, std::string_view array,
