@@ -67,8 +67,8 @@ Task<Result<HttpResponse>> OpenAi::send(ipc::Call* call, HttpRequest request, Wa
   auto response = co_await *answered;
   if (call == nullptr) co_return response;
   call->on_cancel(nullptr);
-  // One that holds the connection open behind its last word has answered all the same.
-  if (!response && response.error().code == Code::cancelled && way->has_all) co_return HttpResponse{200, {}, {}};
+  // However the connection ends behind its last word, it has answered.
+  if (!response && way->has_all) co_return HttpResponse{200, {}, {}};
   if (!response && response.error().code == Code::cancelled && call->is_given_up()) {
     Error error = call->why_given_up();
     error.details_json = response.error().details_json;

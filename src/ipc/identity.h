@@ -26,8 +26,8 @@ Status require_peer_pidfd();
 // the kernel will not tell (gone already, or not dumpable) comes in with `is_place_known` false.
 PeerVerifier container_verifier(os::NamespaceId pid_namespace);
 
-// The gate of a loopback TCP door. At most kMaxHandshakesWaiting connections wait at once (the oldest
-// gives way), each for at most `timeout`, and one that fails is kept waiting before it is closed. Costs
+// The gate of a loopback TCP door. At most kMaxHandshakesWaiting connections wait at once (of the
+// older half one that has said nothing gives way, else the oldest), each for at most `timeout`, and one that fails is kept waiting before it is closed. Costs
 // one small fixed block of memory per waiting connection.
 class LoopbackGate {
  public:

@@ -110,7 +110,7 @@ class Attachment {
     // What came together with the answer is here already. What came before a connection was lost is shown, too.
     Status turned = show();
     while (turned && !is_over_ && !(is_lost_ && pending_.empty())) turned = turn(raw);
-    if (filter_.is_on_other_screen()) say(kLeaveScreen);
+    if (filter_.is_on_other_screen() || !pending_.empty()) say(kLeaveScreen);
     say(kGiveBack);
     if (filter_.has_set_colours()) say(kColoursBack);
     say(kNewLine);
@@ -178,8 +178,11 @@ class Attachment {
   // After an interrupt nobody wants to see what came before it. The pod told of it behind that stream's end.
   void drop_unshown() {
     end_.skipped += pending_.size() - written_;
+    // What was to show the other screen, or not, may be among it. The repaint clears what this moves.
+    const bool is_screen_unclear = is_terminal_ && !pending_.empty();
     pending_.clear();
     written_ = 0;
+    if (is_screen_unclear) pending_.append(filter_.is_on_other_screen() ? kEnterScreen : kLeaveScreen);
     for (; gaps_to_drop_ > 0; --gaps_to_drop_) {
       for (auto came = client_.read_stream(output_, Millis(0)); came && !came->empty();) {
         end_.skipped += came->size();

@@ -16,7 +16,7 @@
 namespace sallyport::pod {
 namespace {
 
-// What happens when somebody takes a pod's files away, or puts others in their place.
+// What happens when somebody takes a pod's files away, or puts another in the place of its lock.
 constexpr std::uint32_t kRemovals =
     IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
 

@@ -32,15 +32,19 @@ Display::~Display() {
 
 Status Display::write(ByteView bytes) {
   Bytes filtered;
+  const std::uint64_t switches = filter_.screen_switches();
   if (std::exchange(is_cut_, false)) filtered.append(kOutOfSequence);
   if (is_terminal_) filter_.feed(bytes, filtered);
   if (filter_.has_left_traces()) has_traces_ = 1;
   is_coloured_ = filter_.is_coloured() ? 1 : 0;
   if (filter_.has_set_colours()) has_colours_ = 1;
-  is_on_other_screen_ = filter_.is_on_other_screen() ? 1 : 0;
+  // Which of several is shown while they are written nobody knows.
+  if (filter_.screen_switches() != switches) is_on_other_screen_ = 1;
   const ByteView left = is_terminal_ ? filtered.view() : bytes;
   if (!left.empty()) is_at_line_start_ = left.back() == '\n';
-  return os::write_patiently(out_, left);
+  TRY(os::write_patiently(out_, left));
+  is_on_other_screen_ = filter_.is_on_other_screen() ? 1 : 0;
+  return ok();
 }
 
 Status Display::skip() {

@@ -25,6 +25,7 @@ inline constexpr std::string_view kGiveBack =
     "\x1b[20l\x1b[4l\x1b[12h\x1b[?1l\x1b>\x1b[?7h\x1b[?25h\x1b[0 q\x1b(B\x0f\x1b[0m\x1b[!p";
 // Before that, if the other screen is shown. Some terminals would move the cursor where it is not.
 inline constexpr std::string_view kLeaveScreen = "\x18\x1b\\\x1b[?1049l\x1b[?47l";
+inline constexpr std::string_view kEnterScreen = "\x18\x1b\\\x1b[?1049h";
 // And its own colours, if the agent set others.
 inline constexpr std::string_view kColoursBack =
     "\x1b]104\x1b\\\x1b]105\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\\x1b]112\x1b\\\x1b]113\x1b\\\x1b]114\x1b\\"

@@ -62,12 +62,12 @@ bool any_number(std::string_view parameters, Test test) {
   return false;
 }
 // Private modes that may be set and restored: keys of the cursor, reversed, wrapping, mouse, blinking, visible cursor,
-// other screens, keypad, margins, focus, wheel, meta, paste, updates at once, clusters, colour scheme. What a terminal
+// other screens, keypad, margins, focus, paste, updates at once, colour scheme. What a terminal
 // would tell by itself whenever it is resized (2048), what changes how it reads sequences (a VT52, a Tektronix) or its
 // keyboard (all keys as codes, 9001), and what it cannot be given back from is not among them.
-constexpr std::array<std::string_view, 27> kModes = {
-    "1",    "5",    "7",    "9",    "12",   "25",   "47",   "66",   "69",   "1000", "1001", "1002", "1003", "1004",
-    "1005", "1006", "1007", "1015", "1016", "1034", "1047", "1048", "1049", "2004", "2026", "2027", "2031"};
+constexpr std::array<std::string_view, 24> kModes = {
+    "1",    "5",    "7",    "9",    "12",   "25",   "47",   "66",   "69",   "1000", "1001", "1002",
+    "1003", "1004", "1005", "1006", "1015", "1016", "1047", "1048", "1049", "2004", "2026", "2031"};
 constexpr std::array<std::string_view, 3> kOtherScreens = {"47", "1047", "1049"};
 // Without a prefix: inserting, local echo, line feeds that return.
 constexpr std::array<std::string_view, 3> kOldModes = {"4", "12", "20"};
@@ -76,9 +76,10 @@ template <typename Modes>
 bool is_in(const Modes& modes, std::string_view digits) {
   return std::find(modes.begin(), modes.end(), digits) != modes.end();
 }
+// Not with ':' between them, which some terminals take for another number and some for none.
 template <typename Modes>
 bool are_in(const Modes& modes, std::string_view parameters) {
-  return !any_number(parameters, [&](std::string_view digits) { return !is_in(modes, digits); });
+  return parameters.find(':') == std::string_view::npos && !any_number(parameters, [&](std::string_view digits) { return !is_in(modes, digits); });
 }
 
 // Of ESC [ > FLAGS u and ESC [ = FLAGS ; HOW u: with all keys as codes nobody would find the key that detaches.
@@ -101,11 +102,13 @@ bool is_colour(int command) { return command == 4 || command == 5 || (command >=
 void TerminalFilter::reset() {
   const bool has_left_traces = has_left_traces_, is_coloured = is_coloured_, has_set_colours = has_set_colours_,
              is_on_other_screen = is_on_other_screen_;
+  const std::uint64_t screen_switches = screen_switches_;
   *this = TerminalFilter(queries_);
   has_left_traces_ = has_left_traces;
   is_coloured_ = is_coloured;
   has_set_colours_ = has_set_colours;
   is_on_other_screen_ = is_on_other_screen;
+  screen_switches_ = screen_switches;
 }
 
 void TerminalFilter::feed(ByteView in, Bytes& out) {
@@ -283,7 +286,9 @@ void TerminalFilter::step_csi(std::uint8_t byte, Bytes& out) {
 void TerminalFilter::note_mode(char final_byte) {
   const std::string_view parameters = std::string_view(held_).substr(3, held_.size() - 4);
   const bool is_screen = any_number(parameters, [](std::string_view digits) { return is_in(kOtherScreens, digits); });
-  if (is_screen && final_byte != 's') is_on_other_screen_ = final_byte != 'l';
+  if (!is_screen || final_byte == 's') return;
+  is_on_other_screen_ = final_byte != 'l';
+  ++screen_switches_;
 }
 
 // held_ is the whole sequence: ESC [ prefix? parameters intermediates? final.
@@ -331,9 +336,12 @@ bool TerminalFilter::is_csi_allowed(char final_byte) {
     case '>':
       if (final_byte == 'c') return is_default && may_ask();
       // Of the keys those that are given back, and not so that all of them are codes.
-      if (final_byte == 'm')
-        return parameters == "4" || parameters == "4;0" || parameters == "4;1" || parameters == "4;2";
-      return is_one_of("npu");
+      if (final_byte == 'm') {
+        return parameters == "4" || parameters == "4;" || parameters == "4;0" || parameters == "4;1" ||
+               parameters == "4;2";
+      }
+      if (final_byte == 'n') return parameters == "4";
+      return final_byte == 'u';
     case '=':
       if (final_byte == 'c') return is_default && may_ask();
       return final_byte == 'u';

@@ -11,7 +11,8 @@
 //   - operating system commands (OSC), sequences of two bytes and control sequences (CSI) that are not known to be
 //     harmless, and modes that lock the keyboard;
 //   - the 8-bit forms of controls, which terminals disagree about, and the answerback request.
-// Ordinary output, colours, cursor movement, titles, links and modes pass unchanged. Bytes that are no UTF-8
+//   - modes that are not known to be given back afterwards, and of the keyboard's those in which all keys are codes.
+// Ordinary output, colours, cursor movement, titles, links and other modes pass unchanged. Bytes that are no UTF-8
 // become '?', since a terminal might take them for 8-bit controls.
 //
 // A streaming state machine: how the input is cut makes no difference. Needs a bounded amount of memory; a
@@ -46,8 +47,9 @@ class TerminalFilter {
   bool is_coloured() const { return is_coloured_; }
   // Whether any went through that set the colours themselves.
   bool has_set_colours() const { return has_set_colours_; }
-  // Whether the terminal shows its other screen now, as editors use it.
+  // Whether the terminal shows its other screen now, as editors use it; and how often it was told to show one or not.
   bool is_on_other_screen() const { return is_on_other_screen_; }
+  std::uint64_t screen_switches() const { return screen_switches_; }
 
  private:
   enum class State : std::uint8_t {
@@ -88,6 +90,7 @@ class TerminalFilter {
   bool is_coloured_ = false;
   bool has_set_colours_ = false;
   bool is_on_other_screen_ = false;
+  std::uint64_t screen_switches_ = 0;
 };
 
 }  // namespace sallyport::pod

@@ -62,7 +62,7 @@ class Scanner {
   // found stays found: this one may be cut.
   void scan_once() {
     deadline_ = std::chrono::steady_clock::now() + bounds_.time;
-    entries_ = 0;
+    entries_ = path_bytes_ = 0;
     report_.notes.clear();
     checked_.clear();
     inside_.clear();
@@ -74,12 +74,11 @@ class Scanner {
 
   // Named twice, or set aside since.
   void drop_what_is_gone() {
-    std::vector<std::string>& found = report_.suspicious;
-    std::sort(found.begin(), found.end());
-    found.erase(std::unique(found.begin(), found.end()), found.end());
-    std::erase_if(found, [&](const std::string& path) {
+    std::set<std::string> named;
+    std::erase_if(report_.suspicious, [&](const std::string& path) {
       const auto directory = root_.open_inside(parent_of(path));
-      return directory && !directory->look_at(path.substr(path.rfind('/') + 1));
+      const bool is_gone = directory && !directory->look_at(path.substr(path.rfind('/') + 1));
+      return is_gone || !named.insert(path).second;
     });
   }
 
@@ -91,9 +90,11 @@ class Scanner {
     for (std::size_t next = 0;; from = later[next++]) {
       WalkBounds bounds = bounds_;
       bounds.entries -= std::min(bounds.entries, entries_);
+      bounds.path_bytes -= std::min(bounds.path_bytes, path_bytes_);
       bounds.time = time_left();
       const WalkResult walked = walk(root_, from, bounds, visit);
       entries_ += walked.entries;
+      path_bytes_ += walked.path_bytes;
       was_cut_ = was_cut_ || walked.was_cut;
       for (const std::string& path : walked.unreadable) {
         if (!baseline_.is_covered(path) && opens(path)) later.push_back(path);
@@ -104,10 +105,10 @@ class Scanner {
 
   // Closed to us, but git may reach what it knows the name of.
   bool opens(const std::string& path) {
-    // What is closed cannot be opened by its own name in it.
-    const auto directory = path == root_.path() ? HeldDirectory::open(path) : root_.open_inside(path);
-    const bool may_open = directory && (path == root_.path() || baseline_.may_be_new(*directory));
-    const bool is_open = may_open && opened_.insert(path).second && directory->open_up();
+    const auto below = path == root_.path() ? std::nullopt : root_.open_inside(path);
+    const HeldDirectory* const directory = path == root_.path() ? &root_ : below ? &*below : nullptr;
+    const bool may_open = directory == &root_ || (directory != nullptr && baseline_.may_be_new(*directory));
+    const bool is_open = may_open && !opened_.contains(path) && directory->open_up() && opened_.insert(path).second;
     if (!is_open) report_.notes.push_back(path + " cannot be searched, and was not looked into");
     return is_open;
   }
@@ -401,7 +402,7 @@ class Scanner {
 
   void check_inner_link(const HeldDirectory& directory, const std::string& name) {
     const auto info = directory.look_at(name);
-    if ((!is_type(info, S_IFLNK) && !is_type(info, S_IFIFO)) || name.ends_with(".quarantined")) return;
+    if ((!is_type(info, S_IFLNK) && !is_type(info, S_IFIFO)) || aside_.contains(directory.path_of(name))) return;
     const auto then = at_launch_.links.find(directory.path_of(name));
     const bool is_same = then != at_launch_.links.end() && then->second.text == directory.link_text(name);
     if (!is_same && is_new(directory, name)) set_aside(directory, name);
@@ -492,6 +493,8 @@ class Scanner {
                           ? without_harmful(*config, own == at_launch_.own_settings.end() ? OwnSettings{} : own->second)
                           : std::optional<std::string>("");
     if (!safe) return;
+    // A secret is not given another name. What made a repository of its directory is.
+    if (baseline_.was_masked(directory.path_of(name))) set_aside(directory, "HEAD");
     set_aside(directory, name);
     if (!directory.look_at(name) && !directory.write_new(name, *safe)) {
       faults_.push_back(directory.path_of(name) + " could not be written back without what was taken out");
@@ -506,9 +509,11 @@ class Scanner {
     const std::string path = directory.path_of(name);
     // Under another name it would not be hidden any more.
     if (baseline_.was_masked(path)) return suspect(path);
-    const bool is_moved =
-        origin == Origin::fresh && (directory.set_aside(name) || (directory.open_up() && directory.set_aside(name)));
-    (is_moved ? report_.quarantined : report_.suspicious).push_back(path);
+    auto aside = origin == Origin::fresh ? directory.set_aside(name) : std::nullopt;
+    if (origin == Origin::fresh && !aside && directory.open_up()) aside = directory.set_aside(name);
+    if (!aside) return suspect(path);
+    aside_.insert(directory.path_of(*aside));
+    report_.quarantined.push_back(path);
   }
 
   const Findings& at_launch_;
@@ -520,10 +525,11 @@ class Scanner {
   std::chrono::steady_clock::time_point deadline_;
   std::vector<std::string> faults_;
   bool was_cut_ = false;
-  std::uint64_t entries_ = 0;
+  std::uint64_t entries_ = 0, path_bytes_ = 0;
   std::vector<std::string> later_;   // directories to search when all else has been
   std::deque<std::string> waiting_;  // repositories; the first is being looked at
   std::set<std::string> checked_, opened_, inside_;
+  std::set<std::string> aside_;  // what was given another name, by that
 };
 
 }  // namespace

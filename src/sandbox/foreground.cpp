@@ -66,8 +66,8 @@ class Terminal {
   ~Terminal() { take_back(); }
 
   bool is_ours() const { return is_ours_; }
-  // One of the streams is a terminal that another group has.
   static bool is_any() { return ::isatty(0) != 0 || ::isatty(1) != 0 || ::isatty(2) != 0; }
+  // One of the streams is a terminal that another group has.
   static bool is_others() {
     for (int fd = 0; fd < 3; ++fd) {
       const pid_t group = ::isatty(fd) != 0 ? ::tcgetpgrp(fd) : -1;
@@ -219,6 +219,7 @@ class Supervisor {
   void stop_with_it() {
     awaited_stop_.reset();
     terminal_.take_back();
+    Terminal::let_go();
     // The terminal has stopped the rest of a pipeline itself. Later all of it has to be: a shell takes a job of which
     // one process is stopped for running, and does not continue it.
     for (pid_t whom = mode_ == TerminalMode::foreground ? 0 : ::getpid();; whom = 0) {

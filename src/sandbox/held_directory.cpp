@@ -12,6 +12,8 @@
 #include <climits>
 #include <cstdio>
 
+#include "os/paths.h"
+
 namespace sallyport::sandbox {
 
 UniqueFd open_below(int root, std::string_view below, int flags) {
@@ -42,6 +44,10 @@ std::optional<HeldDirectory> HeldDirectory::open(const std::string& path) {
 }
 
 std::optional<HeldDirectory> HeldDirectory::open_inside(const std::string& path) const {
+  if (!os::is_within(path, path_)) {
+    errno = EXDEV;
+    return std::nullopt;
+  }
   const std::size_t prefix = path.size() == path_.size() ? path_.size() : path_.size() + 1;
   UniqueFd fd = open_below(fd_.get(), std::string_view(path).substr(prefix), O_PATH | O_DIRECTORY);
   if (!fd) return std::nullopt;
@@ -91,13 +97,13 @@ bool HeldDirectory::open_up() const {
   return ::chmod(link.data(), (info->st_mode & 07777) | S_IRWXU) == 0;
 }
 
-bool HeldDirectory::set_aside(const std::string& name) const {
+std::optional<std::string> HeldDirectory::set_aside(const std::string& name) const {
   const auto now = "." + std::to_string(std::chrono::system_clock::now().time_since_epoch().count()) + ".quarantined";
   // The first name may have been made impossible from inside, by something that has it or by its length.
   for (const std::string& other : {name + ".quarantined", name + now, "name-too-long" + now}) {
-    if (::renameat2(fd_.get(), name.c_str(), fd_.get(), other.c_str(), RENAME_NOREPLACE) == 0) return true;
+    if (::renameat2(fd_.get(), name.c_str(), fd_.get(), other.c_str(), RENAME_NOREPLACE) == 0) return other;
   }
-  return false;
+  return std::nullopt;
 }
 
 bool HeldDirectory::write_new(const std::string& name, const std::string& text) const {

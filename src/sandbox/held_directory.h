@@ -24,7 +24,7 @@ class HeldDirectory {
 
   // By an absolute path without links. Nothing, and errno, if it cannot be had.
   static std::optional<HeldDirectory> open(const std::string& path);
-  // By the absolute path of something below this one.
+  // By the absolute path of this one or of something below it: any other cannot be had (EXDEV).
   std::optional<HeldDirectory> open_inside(const std::string& path) const;
 
   int fd() const { return fd_.get(); }  // O_PATH
@@ -38,8 +38,8 @@ class HeldDirectory {
   std::optional<std::vector<std::string>> list(std::size_t most) const;
   // Lets the owner list, search and write it.
   bool open_up() const;
-  // Gives it another name in here, without replacing anything.
-  bool set_aside(const std::string& name) const;
+  // Gives it another name in here, without replacing anything, and says which.
+  std::optional<std::string> set_aside(const std::string& name) const;
   bool write_new(const std::string& name, const std::string& text) const;  // a file that is not there yet
 
  private:

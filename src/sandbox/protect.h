@@ -94,6 +94,7 @@ void drop_covers(Findings& findings);
 struct WalkBounds {
   std::chrono::milliseconds time{200};
   std::uint64_t entries = 200'000;
+  std::uint64_t path_bytes = 64U << 20;  // of all that are seen: whoever looks at them may keep them
 };
 
 // Looks through the workspace without following links. May make the `.git/commondir` placeholder

@@ -15,7 +15,6 @@ namespace sallyport::sandbox {
 namespace {
 
 constexpr std::uint64_t kEntriesPerClockRead = 64;
-constexpr std::size_t kMaxWaitingBytes = 64U << 20;  // of the names of directories that are to be looked into
 
 unsigned char type_of(int directory, const dirent& entry) {
   if (entry.d_type != DT_UNKNOWN) return entry.d_type;
@@ -39,12 +38,10 @@ WalkResult walk(const HeldDirectory& root, const std::string& from, const WalkBo
   using Clock = std::chrono::steady_clock;
   const auto deadline = Clock::now() + bounds.time;
   WalkResult result;
-  std::size_t waiting_bytes = 0;
   std::deque<std::string> waiting = {from};  // what is near the root is seen before the bound is met
   while (!waiting.empty()) {
     const std::string path = std::move(waiting.front());
     waiting.pop_front();
-    waiting_bytes -= std::min(waiting_bytes, path.size());
     const std::size_t prefix = std::min(path.size(), root.path().size() + 1);
     UniqueFd fd = open_below(root.fd(), std::string_view(path).substr(prefix), O_RDONLY | O_DIRECTORY);
     // Names that can be listed but not reached are of no use either.
@@ -70,19 +67,15 @@ WalkResult walk(const HeldDirectory& root, const std::string& from, const WalkBo
       const std::string_view name = entry->d_name;
       if (name == "." || name == "..") continue;
       ++result.entries;
-      if (result.entries > bounds.entries || (result.entries % kEntriesPerClockRead == 0 && Clock::now() >= deadline)) {
+      result.path_bytes += path.size() + 1 + name.size();
+      if (result.entries > bounds.entries || result.path_bytes > bounds.path_bytes ||
+          (result.entries % kEntriesPerClockRead == 0 && Clock::now() >= deadline)) {
         ::closedir(listing);
         result.was_cut = true;
         return result;
       }
       const WalkEntry seen{path + "/" + entry->d_name, name, type_of(directory, *entry)};
-      if (!visit(seen) || seen.type != DT_DIR) continue;
-      if (waiting_bytes + seen.path.size() > kMaxWaitingBytes) {
-        result.was_cut = true;
-        continue;
-      }
-      waiting_bytes += seen.path.size();
-      waiting.push_back(seen.path);
+      if (visit(seen) && seen.type == DT_DIR) waiting.push_back(seen.path);
     }
     ::closedir(listing);
   }

@@ -22,7 +22,7 @@ struct WalkResult {
   bool was_cut = false;
   bool has_changed = false;             // a directory was moved or removed between being listed and being read
   std::vector<std::string> unreadable;  // directories that their own modes close
-  std::uint64_t entries = 0;
+  std::uint64_t entries = 0, path_bytes = 0;
 };
 
 // `visit` returns whether to go into a directory; its answer for anything else is ignored. `from` is the root itself or

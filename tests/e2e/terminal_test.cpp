@@ -173,6 +173,14 @@ TEST_F(AtAShell, WhatIsTypedBehindControlZIsForTheShell) {
   }
 }
 
+// Held output would keep the shell from its prompt.
+TEST_F(AtAShell, HeldOutputIsLetGoWithTheTerminal) {
+  for (const char* behind : {"kill -STOP $$", "exit"}) {
+    run("echo be\"\"gin; python3 -c \"import termios; termios.tcflow(1, termios.TCOOFF)\"; " + std::string(behind));
+    ASSERT_TRUE(sees("host> "));
+  }
+}
+
 TEST_F(AtAShell, WhatWaitsForAStoppedChildDoesNotKeepThePromptFromComing) {
   run("./probe wait-for-child $0; true");
   ASSERT_TRUE(eventually([&] {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/log.h"
+#include "pod/give_back.h"
 
 namespace sallyport::pod {
 namespace {
@@ -136,8 +137,17 @@ TEST(TerminalFilter, PassesNoModeThatItCannotTakeBack) {
   for (const char* mode :
        {"\x1b[?6h",    "\x1b[?3h",    "\x1b[?8l",    "\x1b[?40h",   "\x1b[?42h",      "\x1b[?45h", "\x1b[?67h",
         "\x1b[?1036l", "\x1b[?1051h", "\x1b[?7727h", "\x1b[?9001h", "\x1b[?25;9001h", "\x1b[3h",   "\x1b[2h",
-        "\x1b[>1;3m",  "\x1b[3g",     "\x1b[g",      "\x1bH",       "\x1b[?6r",       "\x1b[?6s"}) {
+        "\x1b[>1;3m",  "\x1b[3g",     "\x1b[g",      "\x1bH",       "\x1b[?6r",       "\x1b[?6s",  "\x1b[>2p",
+        "\x1b[>1n",    "\x1b[?47:47l", "\x1b[4:20h"}) {
     EXPECT_EQ(filtered(mode), "") << mode;
+  }
+  // Those of the cursor's blinking, the keypad and other screens are given back by other sequences.
+  const std::string given_back = std::string(kGiveBack) + std::string(kLeaveScreen) + "?12l ?66l ?1047l ?1048l";
+  for (int mode = 0; mode < 10'000; ++mode) {
+    const std::string number = "?" + std::to_string(mode);
+    if (filtered("\x1b[" + number + "h").empty()) continue;
+    EXPECT_TRUE(given_back.find(number + "l") != std::string::npos || given_back.find(number + "h") != std::string::npos)
+        << number;
   }
 }
 
@@ -166,6 +176,9 @@ TEST(TerminalFilter, KnowsWhichScreenIsShown) {
   EXPECT_TRUE(shows_other("text"));
   EXPECT_FALSE(shows_other("\x1b[?1049l"));
   EXPECT_TRUE(shows_other("\x1b[?47h"));
+  const std::uint64_t before = filter.screen_switches();
+  EXPECT_TRUE(shows_other("\x1b[?1049l\x1b[?1049h"));
+  EXPECT_EQ(filter.screen_switches(), before + 2);
 }
 
 TEST(TerminalFilter, RemembersThatItLeftTheUsualCharacters) {

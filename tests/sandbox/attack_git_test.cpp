@@ -1,9 +1,13 @@
 // Attacks on what the host's git, editors and agents would run later.
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <thread>
 
 #include "fixture.h"
 
@@ -288,6 +292,32 @@ TEST_P(GitAttack, HidesWhatWasFoundBehindMoreThanCanBeLookedAt) {
   EXPECT_FALSE(exists(workspace_ + "/.git/info/attributes.quarantined.quarantined"));
 }
 
+TEST_P(GitAttack, NamesALinkAsIfItHadBeenSetAside) {
+  const std::string link = workspace_ + "/.git/logs/refs/heads/main.quarantined";
+  shell("mkdir -p .git/logs/refs/heads && ln -s /etc/passwd .git/logs/refs/heads/main.quarantined");
+  EXPECT_FALSE(std::filesystem::is_symlink(link)) << "the next reflog would be written through it";
+}
+
+TEST_P(GitAttack, MakesARepositoryAroundASecretThatIsItsConfiguration) {
+  write("workspace/.kube/config", "[core]\n\tfsmonitor = ./evil\n");
+  shell("cd .kube && git init -q --bare made && mv made/HEAD made/objects made/refs .");
+  EXPECT_FALSE(exists(workspace_ + "/.kube/HEAD")) << "git would take the directory for a repository";
+  EXPECT_TRUE(exists(workspace_ + "/.kube/config"));
+}
+
+// Not an attack: the host's own, in no workspace.
+TEST_P(GitAttack, IsNoneIfTheHostMakesWhatItsConfigurationNamesElsewhere) {
+  host("git config include.path " + base_ + "/included");
+  std::thread maker([&] {
+    while (!exists(workspace_ + "/started")) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    write("included", "[user]\n\tname = me\n");
+    write("workspace/go", "");
+  });
+  const Outcome outcome = shell("touch started; until [ -e go ]; do sleep 0.01; done");
+  maker.join();
+  EXPECT_EQ(outcome.code, 0);
+}
+
 TEST_P(GitAttack, LeadsTheHooksDirectoryOfANewTreeToThatTree) {
   write("workspace/.githooks/pre-push", "mine\n");
   host(
@@ -348,15 +378,20 @@ TEST_P(GitAttack, PutsAPipeInThePlaceOfThePlaceholder) {
   const std::string place = workspace_ + "/.git/commondir", pipe = base_ + "/pipe";
   const pid_t other = ::fork();
   if (other == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (;;) {
       if (::access(place.c_str(), F_OK) == 0 && ::mkfifo(pipe.c_str(), 0666) == 0)
         ::rename(pipe.c_str(), place.c_str());
     }
   }
+  int pipes = 0;
   for (int round = 0; round < 20; ++round) {
     shell("true");
+    struct stat info{};
+    if (::lstat(place.c_str(), &info) == 0 && S_ISFIFO(info.st_mode)) ++pipes;
     ::unlink(place.c_str());
   }
+  EXPECT_GT(pipes, 0) << "it was never tried";
   ::kill(other, SIGKILL);
   ::waitpid(other, nullptr, 0);
   ::unlink(place.c_str());

@@ -42,6 +42,14 @@ TEST_F(HeldDirectoryTest, IsNotReachedThroughALink) {
   EXPECT_FALSE(open_below(root_->fd(), "../victim/pre-commit", O_RDONLY));
 }
 
+TEST_F(HeldDirectoryTest, OpensNothingElsewhere) {
+  for (const std::string& path : {std::string("/"), base_, base_ + "/victim", workspace_ + "x"}) {
+    EXPECT_FALSE(root_->open_inside(path)) << path;
+    EXPECT_EQ(errno, EXDEV) << path;
+  }
+  EXPECT_TRUE(root_->open_inside(workspace_));
+}
+
 TEST_F(HeldDirectoryTest, SetsAsideInTheDirectoryThatWasOpened) {
   const auto hooks = root_->open_inside(workspace_ + "/p/hooks");
   ASSERT_TRUE(hooks);
