@@ -131,8 +131,9 @@ class OpenAiLlm final : public Adapter {
 
   Task<Reply> stream(Call& call, HttpRequest request) {
     const auto streaming = std::make_shared<Streaming>(Streaming{call});
-    auto response = co_await backend_.send(&call, std::move(request),
-                                           [streaming](std::string_view piece) { return streaming->take(piece); });
+    // With a name: among what is awaited it would be destroyed twice by GCC 12.
+    OpenAi::WantsMore take = [streaming](std::string_view piece) { return streaming->take(piece); };
+    auto response = co_await backend_.send(&call, std::move(request), std::move(take));
     if (!response) co_return std::move(response).error();
     CO_TRY(check_status(*response));
     if (streaming->failure) co_return *streaming->failure;

@@ -49,9 +49,10 @@ std::string step_patterns(const CLI::App& app) {
 std::string kind_of(const std::string& name) {
   if (name == "--profile") return "profiles";
   if (name == "--container" || name == "CONTAINER") return "containers";
+  if (name == "ID") return "approvals";
   return name == "POD" ? "pods" : "";
 }
-constexpr std::array kKinds = {"profiles", "containers", "pods"};
+constexpr std::array kKinds = {"profiles", "containers", "pods", "approvals"};
 
 // The options that take a value of this kind.
 std::string value_patterns(const CLI::App& app, const std::string& kind) {
@@ -208,7 +209,7 @@ std::string fish_script(const CLI::App& app) {
          lines;
 }
 
-// Profiles and pods are files; containers are asked for if a warden runs. None is started, and whatever goes wrong ends
+// Profiles and pods are files; the rest is asked for if a warden runs. None is started, and whatever goes wrong ends
 // the list: somebody pressed a key, and asked nothing.
 Status print_names(const Context& context, const std::string& kind) {
   if (kind == "profiles") {
@@ -218,11 +219,11 @@ Status print_names(const Context& context, const std::string& kind) {
   } else if (kind == "pods") {
     for (const auto& [name, seen] : pod::look_at_all(context.paths.state_dir + "/pods")) print(name);
   } else if (const auto client = connect_warden(context.paths)) {
-    const auto all = call_for_all(**client, "container.list", "containers", "container");
+    const bool is_approvals = kind == "approvals";
+    const char* const key = is_approvals ? "id" : "container";
+    const auto all = call_for_all(**client, is_approvals ? "approval.list" : "container.list", kind, key);
     if (!all) return ok();
-    for (const wire::Value container : all->root().get("containers").items()) {
-      print(container.get("container").as_string().value_or(""));
-    }
+    for (const wire::Value row : all->root().get(kind).items()) print(row.get(key).as_string().value_or(""));
   }
   return ok();
 }
@@ -243,7 +244,7 @@ void add_completion_command(CLI::App& app, Context& context) {
   auto* names = app.add_subcommand("names", "Print the names that a completion script offers");
   names->group("");
   const auto kind = std::make_shared<std::string>();
-  names->add_option("KIND", *kind, "profiles, containers or pods")
+  names->add_option("KIND", *kind, "profiles, containers, pods or approvals")
       ->required()
       ->check(CLI::IsMember(std::vector<std::string>(kKinds.begin(), kKinds.end())));
   on_run(names, context, [&context, kind] { return print_names(context, *kind); });

@@ -29,6 +29,7 @@ TEST_F(ApprovalCommands, ListShowApproveAndDeny) {
   const std::string id = question(human);
   EXPECT_NE(cli("approvals ls").find(id + "  fs.mkdir  container/" + container()), std::string::npos);
   EXPECT_NE(cli("approvals ls").find(R"({"path":"by-cli"})"), std::string::npos) << cli("approvals ls");
+  EXPECT_EQ(cli("names approvals"), id + "\n") << "what completion offers";
   const std::string shown = cli("approvals show " + id);
   EXPECT_NE(shown.find("rule       profile.reviewed.review.fs.mkdir"), std::string::npos) << shown;
   EXPECT_NE(shown.find("\"path\": \"by-cli\""), std::string::npos) << shown;

@@ -222,6 +222,20 @@ TEST_F(Loopback, AtMostEightWaitAndTheOldestGivesWay) {
   EXPECT_TRUE(waiting.back().pings());
 }
 
+// Who only connects costs nothing to send away, and there can be any number of them.
+TEST_F(Loopback, OneThatHasSaidNothingGivesWayBeforeOneThatHas) {
+  const Published known = published();
+  std::vector<Client> waiting;
+  waiting.push_back(dial());
+  wire::HandshakeClient handshake(known.token, known.binding, fresh_nonce());
+  const std::string proof = proof_for(waiting.front(), handshake);
+  while (waiting.size() < wire::kMaxHandshakesWaiting) waiting.push_back(dial());
+  Client ninth = dial();
+  EXPECT_TRUE(waiting[1].is_closed_by_peer());
+  ASSERT_TRUE(waiting.front().send(proof));
+  EXPECT_TRUE(waiting.front().pings());
+}
+
 TEST_F(Loopback, AThousandUnauthenticatedConnectionsDoNotKeepTheHonestOut) {
   const std::string address = published().address;
   std::vector<Client> crowd;

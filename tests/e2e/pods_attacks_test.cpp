@@ -302,6 +302,24 @@ TEST_F(Pods, SurviveAViewerThatGoesWhileTheSizeChanges) {
   EXPECT_TRUE(controller->sees("said still")) << controller->output;
 }
 
+// Each had credit of its own, and left.
+TEST_F(Pods, KeepLittleOfWhatManyTypeAndTheAgentDoesNotRead) {
+  make("deaf", "stty raw -echo; echo up; exec sleep 1000");
+  auto first = attach("deaf");
+  ASSERT_TRUE(first && first->sees("up"));
+  const auto before = os::memory_pss_kib(daemon_pid("deaf"));
+  ASSERT_TRUE(before);
+  const std::string keys(200'000, 'x');
+  for (int i = 0; i < 20; ++i) {
+    auto next = attach("deaf", R"("take":true)");
+    ASSERT_TRUE(next && next->type(keys));
+    ASSERT_TRUE(next->client->call("pod.resize", R"({"size":{"rows":24,"columns":80}})")) << "behind what was typed";
+  }
+  const auto after = os::memory_pss_kib(daemon_pid("deaf"));
+  ASSERT_TRUE(after);
+  EXPECT_LT(*after - *before, 2500U) << "of 3900 KiB";
+}
+
 TEST_F(Pods, AnswerDeviceQueriesOnlyWhileNobodyIsAttached) {
   const std::string ask =
       "ask() { stty raw -echo; printf '\\033[c'; IFS= read -r -d c -t $1 r; stty sane; "
