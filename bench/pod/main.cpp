@@ -218,9 +218,9 @@ double echo_pod(const Bench& bench, bool with_tcp, const Echo& echo) {
   return echo_on(*pod, echo.keys);
 }
 
-// As a person has it: on any core, where each link of the chain may have to wake an idle one, the bare terminal's as the
-// others'. On one core, where a key's way is what all of it costs, not even a bare relay reaches the target: it stands
-// there beside ours, and nothing is judged.
+// As a person has it: on any core, where each link of the chain may have to wake an idle one, the bare terminal's as
+// the others'. On one core, where a key's way is what all of it costs, not even a bare relay reaches the target: it
+// stands there beside ours, and nothing is judged.
 void echo_with(Bench& bench, EchoBy by, bool is_on_one_core) {
   std::vector<double> raw, local, tcp, local_ratio, tcp_ratio, dtach_ratio, direct_ratio, tmux_ratio, bare_ratio,
       bare_tcp_ratio;

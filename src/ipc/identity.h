@@ -27,8 +27,8 @@ Status require_peer_pidfd();
 PeerVerifier container_verifier(os::NamespaceId pid_namespace);
 
 // The gate of a loopback TCP door. At most kMaxHandshakesWaiting connections wait at once (of the
-// older half one that has said nothing gives way, else the oldest), each for at most `timeout`, and one that fails is kept waiting before it is closed. Costs
-// one small fixed block of memory per waiting connection.
+// older half one that has said nothing gives way, else the oldest), each for at most `timeout`, and one that fails is
+// kept waiting before it is closed. Costs one small fixed block of memory per waiting connection.
 class LoopbackGate {
  public:
   LoopbackGate(Sessions& shared, const wire::Token& token, wire::Binding binding,

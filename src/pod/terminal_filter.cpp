@@ -65,9 +65,9 @@ bool any_number(std::string_view parameters, Test test) {
 // other screens, keypad, margins, focus, paste, updates at once, colour scheme. What a terminal
 // would tell by itself whenever it is resized (2048), what changes how it reads sequences (a VT52, a Tektronix) or its
 // keyboard (all keys as codes, 9001), and what it cannot be given back from is not among them.
-constexpr std::array<std::string_view, 24> kModes = {
-    "1",    "5",    "7",    "9",    "12",   "25",   "47",   "66",   "69",   "1000", "1001", "1002",
-    "1003", "1004", "1005", "1006", "1015", "1016", "1047", "1048", "1049", "2004", "2026", "2031"};
+constexpr std::array<std::string_view, 24> kModes = {"1",    "5",    "7",    "9",    "12",   "25",   "47",   "66",
+                                                     "69",   "1000", "1001", "1002", "1003", "1004", "1005", "1006",
+                                                     "1015", "1016", "1047", "1048", "1049", "2004", "2026", "2031"};
 constexpr std::array<std::string_view, 3> kOtherScreens = {"47", "1047", "1049"};
 // Without a prefix: inserting, local echo, line feeds that return.
 constexpr std::array<std::string_view, 3> kOldModes = {"4", "12", "20"};
@@ -79,7 +79,8 @@ bool is_in(const Modes& modes, std::string_view digits) {
 // Not with ':' between them, which some terminals take for another number and some for none.
 template <typename Modes>
 bool are_in(const Modes& modes, std::string_view parameters) {
-  return parameters.find(':') == std::string_view::npos && !any_number(parameters, [&](std::string_view digits) { return !is_in(modes, digits); });
+  return parameters.find(':') == std::string_view::npos &&
+         !any_number(parameters, [&](std::string_view digits) { return !is_in(modes, digits); });
 }
 
 // Of ESC [ > FLAGS u and ESC [ = FLAGS ; HOW u: with all keys as codes nobody would find the key that detaches.

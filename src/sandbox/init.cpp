@@ -35,8 +35,8 @@ constexpr int kStoppingMs = 1;
 constexpr int kStillMs = 20;
 constexpr std::int64_t kLongestStopMs = 500;
 constexpr std::int64_t kContinuedMs = 200;
-// What reads the terminal and waits for its lock sleeps deep, and takes what is typed before it sees that it is to stop:
-// that passes. For good sleeps one whose vfork-ed child is stopped.
+// What reads the terminal and waits for its lock sleeps deep, and takes what is typed before it sees that it is to
+// stop: that passes. For good sleeps one whose vfork-ed child is stopped.
 constexpr std::int64_t kDeepSleepMs = 100;
 // And so many looks: where the whole machine paused, time says nothing.
 constexpr int kFewestLooks = 8;
@@ -151,8 +151,9 @@ class Init {
     Failure failure;
     const pid_t pid = start_job(start, *context_.reporter, failure);
     if (pid < 0) context_.reporter->fail(failure.step, failure.error);
-    // Not before: a command that shares a terminal is in our maker's group. With that we are not to be stopped. Nor does
-    // the kernel continue, for a terminal that is gone, a group in which one has its parent elsewhere in the session.
+    // Not before: a command that shares a terminal is in our maker's group. With that we are not to be stopped. Nor
+    // does the kernel continue, for a terminal that is gone, a group in which one has its parent elsewhere in the
+    // session.
     context_.terminal == TerminalMode::shared ? ::setsid() : ::setpgid(0, 0);
     jobs_[0] = {0, pid, context_.terminal};
     say({Notice::Kind::started, Step::none, 0, 0, pid, 0, 0}, true);

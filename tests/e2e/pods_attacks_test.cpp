@@ -310,14 +310,19 @@ TEST_F(Pods, KeepLittleOfWhatManyTypeAndTheAgentDoesNotRead) {
   const auto before = os::memory_pss_kib(daemon_pid("deaf"));
   ASSERT_TRUE(before);
   const std::string keys(200'000, 'x');
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 150; ++i) {
     auto next = attach("deaf", R"("take":true)");
     ASSERT_TRUE(next && next->type(keys));
-    ASSERT_TRUE(next->client->call("pod.resize", R"({"size":{"rows":24,"columns":80}})")) << "behind what was typed";
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // or it leaves before it is read
   }
-  const auto after = os::memory_pss_kib(daemon_pid("deaf"));
-  ASSERT_TRUE(after);
-  EXPECT_LT(*after - *before, 2500U) << "of 3900 KiB";
+  if (kIsSanitized) return;  // which keeps what is freed
+  std::uint64_t after = 0;
+  EXPECT_TRUE(eventually([&] {
+    const auto now = os::memory_pss_kib(daemon_pid("deaf"));
+    after = now ? *now : UINT64_MAX;
+    return after < *before + 4096;
+  })) << *before
+      << " KiB became " << after << " with 29,000 typed";
 }
 
 TEST_F(Pods, AnswerDeviceQueriesOnlyWhileNobodyIsAttached) {

@@ -134,11 +134,10 @@ TEST(TerminalFilter, PassesNoControlSequenceThatIsNotKnown) {
 
 // What a terminal cannot be given back from, or only by some: tabs, origin, columns, repeated and other keys.
 TEST(TerminalFilter, PassesNoModeThatItCannotTakeBack) {
-  for (const char* mode :
-       {"\x1b[?6h",    "\x1b[?3h",    "\x1b[?8l",    "\x1b[?40h",   "\x1b[?42h",      "\x1b[?45h", "\x1b[?67h",
-        "\x1b[?1036l", "\x1b[?1051h", "\x1b[?7727h", "\x1b[?9001h", "\x1b[?25;9001h", "\x1b[3h",   "\x1b[2h",
-        "\x1b[>1;3m",  "\x1b[3g",     "\x1b[g",      "\x1bH",       "\x1b[?6r",       "\x1b[?6s",  "\x1b[>2p",
-        "\x1b[>1n",    "\x1b[?47:47l", "\x1b[4:20h"}) {
+  for (const char* mode : {"\x1b[?6h",  "\x1b[?3h",    "\x1b[?8l",    "\x1b[?40h",   "\x1b[?42h",    "\x1b[?45h",
+                           "\x1b[?67h", "\x1b[?1036l", "\x1b[?1051h", "\x1b[?7727h", "\x1b[?9001h",  "\x1b[?25;9001h",
+                           "\x1b[3h",   "\x1b[2h",     "\x1b[>1;3m",  "\x1b[3g",     "\x1b[g",       "\x1bH",
+                           "\x1b[?6r",  "\x1b[?6s",    "\x1b[>2p",    "\x1b[>1n",    "\x1b[?47:47l", "\x1b[4:20h"}) {
     EXPECT_EQ(filtered(mode), "") << mode;
   }
   // Those of the cursor's blinking, the keypad and other screens are given back by other sequences.
@@ -146,7 +145,8 @@ TEST(TerminalFilter, PassesNoModeThatItCannotTakeBack) {
   for (int mode = 0; mode < 10'000; ++mode) {
     const std::string number = "?" + std::to_string(mode);
     if (filtered("\x1b[" + number + "h").empty()) continue;
-    EXPECT_TRUE(given_back.find(number + "l") != std::string::npos || given_back.find(number + "h") != std::string::npos)
+    EXPECT_TRUE(given_back.find(number + "l") != std::string::npos ||
+                given_back.find(number + "h") != std::string::npos)
         << number;
   }
 }
