@@ -9,7 +9,7 @@
 
 namespace sallyport::pod {
 
-Display::Display(int out) : out_(out), is_terminal_(::isatty(out) != 0) {
+Display::Display(int out) : out_(out), is_terminal_(::isatty(out) != 0), own_flag_(out == STDERR_FILENO ? 2 : 1) {
   if (!is_terminal_) return;
   terminal_ = out;
   struct sigaction action{};
@@ -31,19 +31,19 @@ Display::~Display() {
 }
 
 Status Display::write(ByteView bytes) {
+  if (!is_terminal_) return os::write_patiently(out_, bytes);
   Bytes filtered;
   const std::uint64_t switches = filter_.screen_switches();
   if (std::exchange(is_cut_, false)) filtered.append(kOutOfSequence);
-  if (is_terminal_) filter_.feed(bytes, filtered);
+  filter_.feed(bytes, filtered);
   if (filter_.has_left_traces()) has_traces_ = 1;
-  is_coloured_ = filter_.is_coloured() ? 1 : 0;
+  note(coloured_, filter_.is_coloured());
   if (filter_.has_set_colours()) has_colours_ = 1;
   // Which of several is shown while they are written nobody knows.
-  if (filter_.screen_switches() != switches) is_on_other_screen_ = 1;
-  const ByteView left = is_terminal_ ? filtered.view() : bytes;
-  if (!left.empty()) is_at_line_start_ = left.back() == '\n';
-  TRY(os::write_patiently(out_, left));
-  is_on_other_screen_ = filter_.is_on_other_screen() ? 1 : 0;
+  if (filter_.screen_switches() != switches) note(on_other_screen_, true);
+  if (!filtered.empty()) is_at_line_start_ = filtered.view().back() == '\n';
+  TRY(os::write_patiently(out_, filtered.view()));
+  note(on_other_screen_, filter_.is_on_other_screen());
   return ok();
 }
 
@@ -53,11 +53,15 @@ Status Display::skip() {
   return write(as_bytes("\n"));
 }
 
+void Display::note(volatile std::sig_atomic_t& flags, bool is_set) const {
+  flags = is_set ? flags | own_flag_ : flags & ~own_flag_;
+}
+
 void Display::give_back(int fd, bool with_new_line) {
   [[maybe_unused]] ssize_t written = 0;
-  if (is_coloured_ != 0) written = ::write(fd, kPlain.data(), kPlain.size());
+  if (coloured_ != 0) written = ::write(fd, kPlain.data(), kPlain.size());
   if (has_traces_ == 0) return;
-  if (is_on_other_screen_ != 0) written = ::write(fd, kLeaveScreen.data(), kLeaveScreen.size());
+  if (on_other_screen_ != 0) written = ::write(fd, kLeaveScreen.data(), kLeaveScreen.size());
   written = ::write(fd, kGiveBack.data(), kGiveBack.size());
   if (has_colours_ != 0) written = ::write(fd, kColoursBack.data(), kColoursBack.size());
   if (with_new_line) written = ::write(fd, kNewLine.data(), kNewLine.size());

@@ -28,10 +28,14 @@ class Display {
   static void give_back(int fd, bool with_new_line);
   // For the handler.
   static inline int terminal_ = -1;
-  static inline volatile std::sig_atomic_t has_traces_ = 0, is_coloured_ = 0, has_colours_ = 0, is_on_other_screen_ = 0;
+  static inline volatile std::sig_atomic_t has_traces_ = 0, has_colours_ = 0;
+  // Of a command's output and its errors, which may be one terminal: a flag each.
+  static inline volatile std::sig_atomic_t coloured_ = 0, on_other_screen_ = 0;
+  void note(volatile std::sig_atomic_t& flags, bool is_set) const;
 
   int out_;
   bool is_terminal_;
+  int own_flag_;
   bool is_at_line_start_ = true;
   bool is_cut_ = false;
   TerminalFilter filter_{TerminalFilter::Queries::drop};

@@ -251,6 +251,12 @@ void TerminalFilter::step_escape(std::uint8_t byte, Bytes& out) {
   if (held_.size() > 3 || known.find(held_[1]) == std::string_view::npos) return;
   if (is_too_long_ || (is_query && !may_ask())) return;
   has_left_traces_ = true;
+  if (held_ ==
+      "\x1b"
+      "c") {  // a reset shows the usual screen
+    is_on_other_screen_ = false;
+    ++screen_switches_;
+  }
   out.append(std::string_view(held_));
 }
 

@@ -494,7 +494,8 @@ class Scanner {
                           : std::optional<std::string>("");
     if (!safe) return;
     // A secret is not given another name. What made a repository of its directory is.
-    if (baseline_.was_masked(directory.path_of(name))) set_aside(directory, "HEAD");
+    const bool is_repository = name == "config" && is_bare_repository(directory.fd()) && is_new(directory, "HEAD");
+    if (is_repository && baseline_.was_masked(directory.path_of(name))) set_aside(directory, "HEAD");
     set_aside(directory, name);
     if (!directory.look_at(name) && !directory.write_new(name, *safe)) {
       faults_.push_back(directory.path_of(name) + " could not be written back without what was taken out");

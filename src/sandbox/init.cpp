@@ -29,12 +29,12 @@ constexpr int kMemoryPollMs = 250;
 // cannot be killed, or not reaped by us.
 constexpr int kSweepMs = 5;
 constexpr std::int64_t kLongestSweepMs = 2000;
-// While all is being stopped and is stopped, between two looks whether it is. How long it may take to stop, and how
-// long what is continued with our maker may run before that says a word.
+// While all is being stopped and is stopped, between two looks whether it is. How long it may take to stop, and in how
+// many looks what is continued with our maker may run before that says a word.
 constexpr int kStoppingMs = 1;
 constexpr int kStillMs = 20;
 constexpr std::int64_t kLongestStopMs = 500;
-constexpr std::int64_t kContinuedMs = 200;
+constexpr int kContinuedLooks = 200 / kStillMs;
 // What reads the terminal and waits for its lock sleeps deep, and takes what is typed before it sees that it is to
 // stop: that passes. For good sleeps one whose vfork-ed child is stopped.
 constexpr std::int64_t kDeepSleepMs = 100;
@@ -93,6 +93,11 @@ class Init {
   }
 
  private:
+  // While all is stopped so is our maker, who reads nothing: waiting for it, nobody would watch what is inside.
+  void send(const msghdr& message) {
+    if (::sendmsg(kControlFd, &message, MSG_NOSIGNAL | (stopped_at_ != 0 ? MSG_DONTWAIT : 0)) < 0) finish();
+  }
+
   void say(const Notice& notice, bool hands_over = false) {
     Notice out = notice;
     iovec data{&out, sizeof(out)};
@@ -111,7 +116,7 @@ class Init {
       header->cmsg_len = CMSG_LEN(sizeof(int) * count);
       std::memcpy(CMSG_DATA(header), context_.handed_fds, sizeof(int) * count);
     }
-    if (::sendmsg(kControlFd, &message, MSG_NOSIGNAL) < 0) finish();
+    send(message);
     if (!hands_over) return;
     for (std::size_t i = 0; i < count; ++i) ::close(context_.handed_fds[i]);
     context_.handed = 0;
@@ -180,12 +185,11 @@ class Init {
           break;
         }
         if (WIFSTOPPED(status)) {
-          // Its terminal is somebody else's from now on, who must not be overheard by what has left its group.
-          const Notice stopped{Notice::Kind::stopped, Step::none, job.id, 0, pid, 0, 0};
-          if (job.id == 0 && job.terminal == TerminalMode::foreground) {
-            stop_all(stopped);
-          } else {
-            say(stopped);
+          // Its terminal is somebody else's from now on, who must not be overheard by what has left its group. Told
+          // once: it may stop and go on as often as it likes.
+          const bool is_known = stopped_at_ != 0 && !is_stop_untold_;
+          if (job.id == 0 && job.terminal == TerminalMode::foreground && !is_known) {
+            stop_all({Notice::Kind::stopped, Step::none, 0, 0, pid, 0, 0});
           }
           break;
         }
@@ -239,7 +243,7 @@ class Init {
     msghdr message{};
     message.msg_iov = data;
     message.msg_iovlen = 2;
-    if (::sendmsg(kControlFd, &message, MSG_NOSIGNAL) < 0) finish();
+    send(message);
   }
 
   static std::int64_t now_ms() {
@@ -297,6 +301,7 @@ class Init {
         pass_signal(request);
         break;
       case Request::Kind::stop:
+        restless_looks_ = 0;
         stop_all({Notice::Kind::stopped, Step::none, 0, request.value, 0, 0, 0});
         break;
       case Request::Kind::resume:
@@ -337,7 +342,7 @@ class Init {
     if (plan_.is_weak) return say(stopped);
     if (stopped_at_ == 0) {
       stopped_at_ = now_ms();
-      still_at_ = 0;
+      was_still_ = false;
       restless_looks_ = 0;
     }
     stop_ = stopped;
@@ -349,17 +354,21 @@ class Init {
   void check_still() {
     const std::int64_t now = now_ms();
     const bool is_early = restless_looks_ < kFewestLooks || now - stopped_at_ <= kDeepSleepMs;
-    if (!does_anything_run(still_at_ == 0 && is_early ? DeepSleep::counts : DeepSleep::is_still)) {
-      still_at_ = now;
-      restless_looks_ = 0;
+    if (!does_anything_run(!was_still_ && is_early ? DeepSleep::counts : DeepSleep::is_still)) {
+      if (!std::exchange(was_still_, true)) restless_looks_ = 0;
       if (std::exchange(is_stop_untold_, false)) say(stop_);
       return;
     }
     const Job* first = find(0);
     const bool is_shared = first != nullptr && first->terminal == TerminalMode::shared;
-    const std::int64_t most = still_at_ == 0 ? kLongestStopMs : is_shared ? kContinuedMs : 0;
-    const bool is_seen = most == 0 || ++restless_looks_ >= kFewestLooks;
-    if (is_seen && now - (still_at_ == 0 ? stopped_at_ : still_at_) > most) {
+    if (!was_still_ || now - restless_at_ >= kStillMs) {
+      ++restless_looks_;
+      restless_at_ = now;
+    }
+    const bool takes_too_long = restless_looks_ >= kFewestLooks && now - stopped_at_ > kLongestStopMs;
+    // All of the time counts in which it went on since our maker said something, however often it stopped meanwhile.
+    const bool went_on = !is_shared || restless_looks_ > kContinuedLooks;
+    if (was_still_ ? went_on : takes_too_long) {
       stopped_at_ = 0;
       is_stop_untold_ = false;
       say({Notice::Kind::went_on, Step::none, 0, 0, 0, 0, 0});
@@ -457,10 +466,11 @@ class Init {
 
   InitContext& context_;
   const Plan& plan_;
-  std::int64_t stopped_at_ = 0;  // by now_ms(), while all is stopped; else 0
-  std::int64_t still_at_ = 0;    // since then, when it was last seen to be; 0: not yet
-  int restless_looks_ = 0;       // since then
-  Notice stop_{};                // to be told
+  std::int64_t stopped_at_ = 0;   // by now_ms(), while all is stopped; else 0
+  bool was_still_ = false;        // since then
+  int restless_looks_ = 0;        // since then, or since our maker said something
+  std::int64_t restless_at_ = 0;  // when the last of them was
+  Notice stop_{};                 // to be told
   bool is_stop_untold_ = false;
   std::int64_t last_memory_check_ = 0;
   bool is_sweeping_ = false;

@@ -181,6 +181,39 @@ TEST_F(AtAShell, HeldOutputIsLetGoWithTheTerminal) {
   }
 }
 
+// Each of these is told to whoever is stopped and does not read it.
+TEST_F(AtAShell, WhatStopsAndGoesOnWithoutEndIsEndedAllTheSame) {
+  std::ofstream(root_.path() + "/project/flicker.py") << R"(import os, signal, time
+if os.fork() == 0:
+    os.setsid()
+    while True:
+        signal.sigtimedwait([signal.SIGUSR1], 0.001)
+        os.kill(os.getppid(), signal.SIGCONT)
+def stop(*_):
+    os.kill(os.getpid(), signal.SIGSTOP)
+signal.signal(signal.SIGCONT, stop)
+os.write(1, b"begin\n")
+while True:
+    time.sleep(1000)
+)";
+  type(std::string(SALLYPORT_CLI) + " run --no-warden -- python3 flicker.py " + word_ + " | cat\n");
+  ASSERT_TRUE(sees("begin\r\n"));
+  type("\x1a");
+  ASSERT_TRUE(sees("host> "));
+  type("echo still\"\" here\n");
+  EXPECT_TRUE(sees("still here\r\n"));
+  type("kill -9 %1; wait; echo al\"\"l over\n");
+  EXPECT_TRUE(sees("all over"));
+}
+
+// As ssh and terminals start it: the kernel stops no such group either.
+TEST_F(AtAShell, WhereNobodyWouldContinueItControlZDoesNotStopIt) {
+  type("exec " + std::string(SALLYPORT_CLI) +
+       " run --no-warden -- bash -c 'echo be\"\"gin; kill -STOP $$; echo went o\"\"n' " + word_ + "\n");
+  ASSERT_TRUE(sees("begin\r\n"));
+  EXPECT_TRUE(sees("went on"));
+}
+
 TEST_F(AtAShell, WhatWaitsForAStoppedChildDoesNotKeepThePromptFromComing) {
   run("./probe wait-for-child $0; true");
   ASSERT_TRUE(eventually([&] {
