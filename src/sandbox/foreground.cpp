@@ -218,12 +218,6 @@ class Supervisor {
   // does not go on.
   void stop_with_it() {
     awaited_stop_.reset();
-    // Nobody would continue us, and the kernel itself stops no such group.
-    const pid_t parent = ::getppid();
-    if (parent == 0 || ::getsid(parent) != ::getsid(0)) {
-      (void)running_.resume();
-      return;
-    }
     Terminal::let_go();  // before what waits until all is written
     terminal_.take_back();
     // The terminal has stopped the rest of a pipeline itself. Later all of it has to be: a shell takes a job of which

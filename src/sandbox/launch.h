@@ -51,7 +51,7 @@ struct Command {
 struct Event {
   enum class Kind : std::uint8_t { started, failed, exited, stopped, over_memory, went_on, refused, ended } kind;
   std::uint32_t job = 0;
-  int value = 0;  // wait status, signal, errno or MiB
+  int value = 0;  // wait status, number of a stop, errno or MiB
   Step step = Step::none;
   std::string target = {};  // of a refused call
   int call = 0;

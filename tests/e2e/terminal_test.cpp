@@ -206,14 +206,6 @@ while True:
   EXPECT_TRUE(sees("all over"));
 }
 
-// As ssh and terminals start it: the kernel stops no such group either.
-TEST_F(AtAShell, WhereNobodyWouldContinueItControlZDoesNotStopIt) {
-  type("exec " + std::string(SALLYPORT_CLI) +
-       " run --no-warden -- bash -c 'echo be\"\"gin; kill -STOP $$; echo went o\"\"n' " + word_ + "\n");
-  ASSERT_TRUE(sees("begin\r\n"));
-  EXPECT_TRUE(sees("went on"));
-}
-
 TEST_F(AtAShell, WhatWaitsForAStoppedChildDoesNotKeepThePromptFromComing) {
   run("./probe wait-for-child $0; true");
   ASSERT_TRUE(eventually([&] {
