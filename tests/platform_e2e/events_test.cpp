@@ -1,4 +1,6 @@
 // Events between plugins: who hears them, and what those cost who do not listen to what they subscribed.
+#include <algorithm>
+
 #include "platform_e2e/fixture.h"
 
 namespace sallyport::testing {
