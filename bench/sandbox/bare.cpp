@@ -73,7 +73,7 @@ void build_root(const char* workspace) {
   must(::mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr), "proc");
   must(::syscall(SYS_pivot_root, ".", "."), "pivot_root");
   must(::umount2(".", MNT_DETACH), "the old root");
-  must(::chdir("/work"), "work");
+  must(::chdir("/place"), "work");
 }
 
 void set_up_loopback() {
@@ -96,7 +96,7 @@ void apply_landlock() {
                                                             {"/proc", kRead},
                                                             {"/dev", kAll},
                                                             {"/tmp", kAll},
-                                                            {"/work", kAll}};
+                                                            {"/place", kAll}};
   for (const auto& [path, rights] : kAllowed) {
     landlock_path_beneath_attr rule{rights, ::open(path, O_PATH | O_CLOEXEC)};
     must(::syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0), path);
