@@ -59,12 +59,12 @@ void build_root(const char* workspace) {
   const long work = must(::syscall(SYS_open_tree, AT_FDCWD, workspace, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC), workspace);
   must(::mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755"), "root");
   must(::chdir("/tmp"), "root");
-  for (const char* name : {"usr", "etc", "dev", "dev/pts", "proc", "tmp", "work"}) must(::mkdir(name, 0755), name);
+  for (const char* name : {"usr", "etc", "dev", "dev/pts", "proc", "tmp", "place"}) must(::mkdir(name, 0755), name);
   for (const char* name : {"bin", "lib", "lib64", "sbin"})
     must(::symlink(("usr/" + std::string(name)).c_str(), name), name);
   show("/usr", "usr", true);
   show("/etc", "etc", true);
-  must(::syscall(SYS_move_mount, work, "", AT_FDCWD, "work", MOVE_MOUNT_F_EMPTY_PATH), "work");
+  must(::syscall(SYS_move_mount, work, "", AT_FDCWD, "place", MOVE_MOUNT_F_EMPTY_PATH), "place");
   for (const char* name : {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}) {
     must(::mknod(name + 1, S_IFREG | 0444, 0), name);
     show(name, name + 1, false);
@@ -73,7 +73,7 @@ void build_root(const char* workspace) {
   must(::mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr), "proc");
   must(::syscall(SYS_pivot_root, ".", "."), "pivot_root");
   must(::umount2(".", MNT_DETACH), "the old root");
-  must(::chdir("/place"), "work");
+  must(::chdir("/place"), "place");
 }
 
 void set_up_loopback() {
