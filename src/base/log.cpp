@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdio>
 #include <ctime>
+#include <memory_resource>
 #include <utility>
 
 namespace sallyport {
@@ -15,15 +17,18 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kLevels = {"debug", "info", "warn", "error"};
 
-std::string timestamp(std::int64_t millis) {
+// Of a line that needs no other memory.
+constexpr std::size_t kUsualLine = 1024;
+
+using Timestamp = std::array<char, 80>;  // room for any numbers
+Timestamp timestamp(std::int64_t millis) {
   const std::time_t seconds = millis / 1000;
   std::tm utc{};
   ::gmtime_r(&seconds, &utc);
-  std::array<char, 40> text{};
-  const int length =
-      std::snprintf(text.data(), text.size(), "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", utc.tm_year + 1900, utc.tm_mon + 1,
-                    utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, static_cast<int>(millis % 1000));
-  return {text.data(), static_cast<std::size_t>(length)};
+  Timestamp text{};
+  std::snprintf(text.data(), text.size(), "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", utc.tm_year + 1900, utc.tm_mon + 1,
+                utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, static_cast<int>(millis % 1000));
+  return text;
 }
 
 bool needs_quotes(std::string_view value) {
@@ -58,23 +63,22 @@ bool is_deceptive(char32_t point) {
          (point >= 0xe0000 && point <= 0xe007f);  // tags
 }
 
-void append_escape(std::string& out, const char* pattern, unsigned value) {
+template <typename Text>
+void append_escape(Text& out, const char* pattern, unsigned value) {
   std::array<char, 16> text{};
   const int length = std::snprintf(text.data(), text.size(), pattern, value);
   out.append(text.data(), static_cast<std::size_t>(length));
 }
 
-void append_utf16_escape(std::string& out, char32_t point) {
+template <typename Text>
+void append_utf16_escape(Text& out, char32_t point) {
   if (point < 0x10000) return append_escape(out, "\\u%04x", point);
   append_escape(out, "\\u%04x", 0xd800 + ((point - 0x10000) >> 10));
   append_escape(out, "\\u%04x", 0xdc00 + ((point - 0x10000) & 0x3ff));
 }
 
-}  // namespace
-
-std::string escape_for_display(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
+template <typename Text>
+void append_escaped(Text& out, std::string_view text) {
   while (!text.empty()) {
     char32_t point = 0;
     const std::size_t length = decode_utf8(text, point);
@@ -96,6 +100,52 @@ std::string escape_for_display(std::string_view text) {
     }
     text.remove_prefix(length);
   }
+}
+
+void append_quoted(std::pmr::string& out, std::string_view text) {
+  out += '"';
+  append_escaped(out, text);
+  out += '"';
+}
+
+void append_json_line(std::pmr::string& line, const Timestamp& time, std::string_view level, std::string_view event,
+                      Log::Fields fields) {
+  line += R"({"time":")";
+  line += time.data();
+  line += R"(","level":")";
+  line += level;
+  line += R"(","event":)";
+  append_quoted(line, event);
+  for (const LogField& field : fields) {
+    line += ',';
+    append_quoted(line, field.key());
+    line += ':';
+    field.is_number() ? void(line += field.value()) : append_quoted(line, field.value());
+  }
+  line += '}';
+}
+
+void append_text_line(std::pmr::string& line, const Timestamp& time, std::string_view level, std::string_view event,
+                      Log::Fields fields) {
+  line += time.data();
+  line += ' ';
+  line += level;
+  line += ' ';
+  append_escaped(line, event);
+  for (const LogField& field : fields) {
+    line += ' ';
+    line += field.key();
+    line += '=';
+    needs_quotes(field.value()) ? append_quoted(line, field.value()) : void(line += field.value());
+  }
+}
+
+}  // namespace
+
+std::string escape_for_display(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  append_escaped(out, text);
   return out;
 }
 
@@ -111,32 +161,16 @@ std::string escape_text_for_display(std::string_view text) {
   return out;
 }
 
-std::string Log::format(LogLevel level, std::string_view event, Fields fields) const {
-  const std::string_view name = kLevels.at(static_cast<std::size_t>(level));
-  const std::string time = timestamp(clock_.unix_millis());
-  std::string line;
-  if (format_ == LogFormat::json) {
-    line = "{\"time\":\"" + time + "\",\"level\":\"" + std::string(name) + "\",\"event\":\"" +
-           escape_for_display(event) + '"';
-    for (const LogField& field : fields) {
-      line += ",\"" + escape_for_display(field.key) + "\":";
-      line += field.is_number ? field.value : '"' + escape_for_display(field.value) + '"';
-    }
-    return line + '}';
-  }
-  line = time + ' ' + std::string(name) + ' ' + escape_for_display(event);
-  for (const LogField& field : fields) {
-    line += ' ';
-    line += field.key;
-    line += '=';
-    line += needs_quotes(field.value) ? '"' + escape_for_display(field.value) + '"' : field.value;
-  }
-  return line;
-}
-
 void Log::write(LogLevel level, std::string_view event, Fields fields) const {
   if (!wants(level)) return;
-  const std::string line = format(level, event, fields) + '\n';
+  std::array<std::byte, kUsualLine> room;
+  std::pmr::monotonic_buffer_resource memory(room.data(), room.size());
+  std::pmr::string line(&memory);
+  line.reserve(kUsualLine / 2);
+  const Timestamp time = timestamp(clock_.unix_millis());
+  const auto append_line = format_ == LogFormat::json ? append_json_line : append_text_line;
+  append_line(line, time, kLevels.at(static_cast<std::size_t>(level)), event, fields);
+  line += '\n';
   // A log that cannot be written must not stop the work it reports on.
   [[maybe_unused]] const ssize_t written = ::write(fd_, line.data(), line.size());
   // Exactly one of those who write at once finds that it is enough.

@@ -2,13 +2,16 @@
 //
 //   log.info("session refused", {{"door", "control"}, {"why", error.describe()}});
 //
-// A line is written with one write(2). Values are escaped, so that no field can start a new line or
-// move a terminal's cursor.
+// A line is written with one write(2), and takes no memory unless it is a long one. Values are escaped, so that no
+// field can start a new line or move a terminal's cursor.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -20,15 +23,26 @@
 
 namespace sallyport {
 
-struct LogField {
-  std::string_view key;
-  std::string value;
-  bool is_number = false;
+// Refers to what it was made of: good until the end of the call it is made for.
+class LogField {
+ public:
+  LogField(std::string_view key, std::string_view value) : key_(key), text_(value) {}
+  LogField(std::string_view key, const char* value) : key_(key), text_(value) {}
+  LogField(std::string_view key, const std::string& value) : key_(key), text_(value) {}
+  LogField(std::string_view key, std::integral auto value)
+      : key_(key),
+        digit_count_(std::to_chars(digits_.data(), digits_.data() + digits_.size(), +value).ptr - digits_.data()) {}
 
-  LogField(std::string_view k, std::string_view v) : key(k), value(v) {}
-  LogField(std::string_view k, const char* v) : key(k), value(v) {}
-  LogField(std::string_view k, const std::string& v) : key(k), value(v) {}
-  LogField(std::string_view k, std::integral auto v) : key(k), value(std::to_string(v)), is_number(true) {}
+  std::string_view key() const { return key_; }
+  std::string_view value() const {
+    return is_number() ? std::string_view(digits_.data(), static_cast<std::size_t>(digit_count_)) : text_;
+  }
+  bool is_number() const { return digit_count_ > 0; }
+
+ private:
+  std::string_view key_, text_;
+  std::array<char, 20> digits_{};  // as many as any 64-bit number has, with its sign
+  std::ptrdiff_t digit_count_ = 0;
 };
 
 enum class LogLevel : std::uint8_t { debug, info, warn, error };
@@ -52,9 +66,6 @@ class Log {
   void rotate_at(std::string path, std::uint64_t most_bytes);
 
   bool wants(LogLevel level) const { return level >= least_; }
-
-  // The line without its newline; what write() writes.
-  std::string format(LogLevel level, std::string_view event, Fields fields) const;
 
  private:
   void rotate() const;

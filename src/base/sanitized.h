@@ -2,18 +2,19 @@
 // memory.
 #pragma once
 
-namespace sallyport {
-
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kIsSanitized = true;
+#define SALLYPORT_SANITIZED 1
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-inline constexpr bool kIsSanitized = true;
-#else
-inline constexpr bool kIsSanitized = false;
+#define SALLYPORT_SANITIZED 1
 #endif
-#else
-inline constexpr bool kIsSanitized = false;
 #endif
+#ifndef SALLYPORT_SANITIZED
+#define SALLYPORT_SANITIZED 0
+#endif
+
+namespace sallyport {
+
+inline constexpr bool kIsSanitized = SALLYPORT_SANITIZED != 0;
 
 }  // namespace sallyport

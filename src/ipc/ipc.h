@@ -7,6 +7,7 @@
 #include "ipc/identity.h"
 #include "ipc/listener.h"
 #include "ipc/loop.h"
+#include "ipc/loopback_gate.h"
 #include "ipc/oneshot.h"
 #include "ipc/session.h"
 #include "ipc/sessions.h"

@@ -77,11 +77,16 @@ class Watch {
  public:
   // Fails for what cannot be waited on (a regular file, /dev/null), and when the kernel is out of room.
   static Result<std::unique_ptr<Watch>> open(Loop& loop, UniqueFd fd);
+  explicit Watch(Loop& loop);  // of nothing yet: whoever waits, waits for what it takes
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
   int fd() const;
+
+  // One descriptor after the other, at no cost but the kernel's; waiters stay. Fails as open() does.
+  Status take(UniqueFd fd);
+  UniqueFd release();
 
   enum class For : std::uint8_t { read, write, hangup };
   // co_await: true when ready, false when cancelled. At most one waiter per kind.
@@ -104,7 +109,6 @@ class Watch {
  private:
   friend class Loop;
   struct Impl;
-  explicit Watch(std::unique_ptr<Impl> impl);
 
   std::unique_ptr<Impl> impl_;
   bool is_cancelled_ = false;

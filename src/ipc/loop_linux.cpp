@@ -59,7 +59,7 @@ struct Watch::Impl {
   Watch* watch = nullptr;
   Impl *before = this, *behind = this;
 
-  Impl(Loop::Impl& owner, UniqueFd owned) : loop(owner), fd(std::move(owned)) {}
+  explicit Impl(Loop::Impl& owner) : loop(owner) {}
 
   Wait*& wait_for(For what) { return waits.at(static_cast<std::size_t>(what)); }
   // Errors and hang-ups are always reported.
@@ -69,6 +69,7 @@ struct Watch::Impl {
   bool is_waited_for() { return wait_for(For::read) || wait_for(For::write) || wait_for(For::hangup); }
   int arm(std::uint32_t events);
   void disarm();
+  void leave();
   void handle(std::uint32_t events);
 };
 
@@ -110,7 +111,7 @@ struct Loop::Impl {
   std::size_t unhurried = 0;
   bool is_stopped = false;
   std::uint64_t turns = 0;
-  Watch::Impl watches{*this, UniqueFd()};  // the ring's beginning, no Watch itself
+  Watch::Impl watches{*this};  // the ring's beginning, no Watch itself
 
   explicit Impl(Spinner::Mode mode) : spinner(mode) {
     watch_own(wake_fd);
@@ -332,7 +333,7 @@ void Loop::wake_after(Millis delay, std::coroutine_handle<> waiter) {
 // ---- Watch ----
 
 int Watch::Impl::arm(std::uint32_t events) {
-  if (is_registered && (events & ~armed) == 0) return 0;
+  if (!fd || (is_registered && (events & ~armed) == 0)) return 0;
   if (const int error = loop.watch(fd.get(), armed | events, this, is_registered); error != 0) return error;
   armed |= events;
   is_registered = true;
@@ -348,6 +349,14 @@ void Watch::Impl::disarm() {
     loop.unwatch(fd.get(), this);
   }
   is_registered = stays;
+}
+
+// Nothing of this descriptor is reported any more. Closing is not enough: epoll keeps a descriptor as long as any copy
+// of it is open.
+void Watch::Impl::leave() {
+  if (std::exchange(is_registered, false)) loop.unwatch(fd.get(), this);
+  armed = 0;
+  loop.forget(this);
 }
 
 void Watch::Impl::handle(std::uint32_t events) {
@@ -367,7 +376,7 @@ void Watch::Impl::handle(std::uint32_t events) {
   }
 }
 
-Watch::Watch(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
+Watch::Watch(Loop& owner) : impl_(std::make_unique<Impl>(owner.impl())) {
   Impl& ring = impl_->loop.watches;
   impl_->watch = this;
   impl_->before = std::exchange(ring.before, impl_.get());
@@ -379,17 +388,27 @@ Watch::~Watch() {
   cancel();
   impl_->before->behind = impl_->behind;
   impl_->behind->before = impl_->before;
-  // Closing is not enough: epoll keeps a descriptor as long as any copy of it is open.
-  if (impl_->is_registered) impl_->loop.unwatch(impl_->fd.get(), impl_.get());
-  impl_->loop.forget(impl_.get());
+  impl_->leave();
 }
 
 Result<std::unique_ptr<Watch>> Watch::open(Loop& loop, UniqueFd fd) {
-  auto impl = std::make_unique<Impl>(loop.impl(), std::move(fd));
-  if (const int error = impl->arm(EPOLLIN); error != 0) {
-    return Error::from_errno("cannot watch a descriptor", error);
-  }
-  return std::unique_ptr<Watch>(new Watch(std::move(impl)));
+  auto watch = std::make_unique<Watch>(loop);
+  TRY(watch->take(std::move(fd)));
+  return watch;
+}
+
+Status Watch::take(UniqueFd fd) {
+  impl_->leave();
+  impl_->fd = std::move(fd);
+  const int error = impl_->fd ? impl_->arm(EPOLLIN | impl_->wanted()) : EBADF;
+  if (error == 0) return ok();
+  impl_->fd.reset();
+  return Error::from_errno("cannot watch a descriptor", error);
+}
+
+UniqueFd Watch::release() {
+  impl_->leave();
+  return std::move(impl_->fd);
 }
 
 int Watch::fd() const { return impl_->fd.get(); }

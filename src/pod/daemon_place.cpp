@@ -61,7 +61,8 @@ Status Daemon::open_door() {
   if (startup_.with_tcp) {
     TRY(os::TcpListener listener, os::listen_loopback());
     record_.address = record_.binding.address = listener.address;
-    gate_ = std::make_unique<ipc::LoopbackGate>(sessions_, startup_.token, record_.binding);
+    gate_ = std::make_unique<ipc::LoopbackGate>(sessions_, startup_.token, record_.binding,
+                                                [this](UniqueFd proven) { accept(std::move(proven), -1); });
     return listen(std::move(listener.fd));
   }
   record_.address = record_.binding.address = claim_.place.socket_path();
@@ -75,9 +76,7 @@ Status Daemon::listen_unix() {
 
 Status Daemon::listen(UniqueFd listening) {
   TRY(listener_, ipc::Listener::open(sessions_, std::move(listening), "pod", [this](UniqueFd connection) {
-        if (gate_) {
-          return gate_->admit(std::move(connection), [this](UniqueFd proven) { accept(std::move(proven), -1); });
-        }
+        if (gate_) return gate_->admit(std::move(connection));
         const auto peer = verifier_(connection.get());
         if (!peer) {
           ++sessions_.counters().refused;

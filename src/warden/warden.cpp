@@ -311,12 +311,11 @@ Status Warden::open_loopback_door() {
   TRY(binding.boot_id, os::boot_id());
   binding.pid = static_cast<std::uint64_t>(::getpid());
   TRY(binding.start_time, os::process_start_time(::getpid()));
-  loopback_gate_ = std::make_unique<ipc::LoopbackGate>(sessions_, token, binding);
-  TRY(loopback_listener_, ipc::Listener::open(sessions_, std::move(listener.fd), loopback_.name, [this](UniqueFd fd) {
-        loopback_gate_->admit(std::move(fd), [this](UniqueFd admitted) {
-          pipeline_.accept_proven(std::move(admitted), UniqueFd(), loopback_, "proof");
-        });
-      }));
+  loopback_gate_ = std::make_unique<ipc::LoopbackGate>(sessions_, token, binding, [this](UniqueFd proven) {
+    pipeline_.accept_proven(std::move(proven), UniqueFd(), loopback_, "proof");
+  });
+  TRY(loopback_listener_, ipc::Listener::open(sessions_, std::move(listener.fd), loopback_.name,
+                                              [this](UniqueFd fd) { loopback_gate_->admit(std::move(fd)); }));
   // Published last: whoever reads it can connect.
   return os::write_private_file(options_.paths.loopback_file(), wire::to_json([&](wire::JsonWriter& json) {
                                   json.begin_object()

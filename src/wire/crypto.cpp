@@ -12,8 +12,6 @@
 namespace sallyport::wire {
 namespace {
 
-constexpr std::size_t kBlock = SHA256_CBLOCK;
-
 SHA256_CTX* context(std::array<std::uint8_t, 112>& state) {
   static_assert(sizeof(SHA256_CTX) == sizeof state && alignof(SHA256_CTX) <= 8);
   return std::launder(reinterpret_cast<SHA256_CTX*>(state.data()));
@@ -40,23 +38,29 @@ Digest sha256(ByteView data) {
   return hash.finish();
 }
 
-// RFC 2104.
-Digest hmac_sha256(ByteView key, ByteView data) {
-  std::array<std::uint8_t, kBlock> pad{};
-  const Digest short_key = key.size() > kBlock ? sha256(key) : Digest{};
-  if (key.size() > kBlock) key = short_key;
-  std::copy(key.begin(), key.end(), pad.begin());
-  for (std::uint8_t& byte : pad) byte ^= 0x36;
-  Sha256 inner;
-  inner.update(pad);
-  inner.update(data);
-  const Digest digest = inner.finish();
-  for (std::uint8_t& byte : pad) byte ^= 0x36 ^ 0x5c;
+HmacSha256::HmacSha256(ByteView key) {
+  static_assert(sizeof pad_ == SHA256_CBLOCK);
+  const Digest short_key = key.size() > pad_.size() ? sha256(key) : Digest{};
+  if (key.size() > pad_.size()) key = short_key;
+  std::copy(key.begin(), key.end(), pad_.begin());
+  for (std::uint8_t& byte : pad_) byte ^= 0x36;
+  inner_.update(pad_);
+}
+
+HmacSha256::~HmacSha256() { ::OPENSSL_cleanse(pad_.data(), pad_.size()); }
+
+Digest HmacSha256::finish() {
+  for (std::uint8_t& byte : pad_) byte ^= 0x36 ^ 0x5c;
   Sha256 outer;
-  outer.update(pad);
-  outer.update(digest);
-  ::OPENSSL_cleanse(pad.data(), pad.size());
+  outer.update(pad_);
+  outer.update(inner_.finish());
   return outer.finish();
+}
+
+Digest hmac_sha256(ByteView key, ByteView data) {
+  HmacSha256 mac(key);
+  mac.update(data);
+  return mac.finish();
 }
 
 bool constant_time_equal(ByteView a, ByteView b) {

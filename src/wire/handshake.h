@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/bytes.h"
 #include "base/result.h"
@@ -30,22 +31,35 @@ struct Binding {
   std::uint64_t start_time = 0;  // of that process, in clock ticks since boot
 };
 
-// The server's side of one connection.
+constexpr std::size_t kHelloBytes = 3 + kNonceBytes;
+constexpr std::size_t kChallengeBytes = 3 + kNonceBytes + kMacBytes;
+constexpr std::size_t kProofBytes = 2 + kMacBytes;
+
+// The server's side, of one connection after the other. Allocates nothing, if `out` has room for a challenge.
 class HandshakeServer {
  public:
   HandshakeServer(const Token& token, Binding binding, const Nonce& nonce)
       : token_(token), binding_(std::move(binding)), nonce_(nonce) {}
 
-  // Feed one body. Appends a CHALLENGE frame to out after HELLO; is_done() after a valid PROOF.
-  // Any error is final: close without saying more than `UNAUTHENTICATED`.
-  Status receive(ByteView body, Bytes& out);
+  // For the next connection, with a nonce of its own.
+  void restart(const Nonce& nonce);
+
+  // Feed one body. Appends a CHALLENGE frame to out after HELLO, and nothing else; is_done() after a valid PROOF.
+  // False: refused, which is final: close without saying more than `UNAUTHENTICATED`.
+  [[nodiscard]] bool receive(ByteView body, Bytes& out);
   bool is_done() const { return is_done_; }
+  bool is_greeted() const { return is_greeted_; }
+  std::string_view why_refused() const { return why_refused_; }
 
  private:
+  bool refuse(std::string_view why);
+
   Token token_;
   Binding binding_;
   Nonce nonce_;
-  Bytes transcript_;
+  std::array<std::uint8_t, kHelloBytes + kChallengeBytes> transcript_{};
+  std::string_view why_refused_;
+  bool is_greeted_ = false;
   bool is_done_ = false;
 };
 

@@ -1,11 +1,14 @@
 #include "base/bytes.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
+#include <string>
 
 #include "base/log.h"
 #include "base/random.h"
+#include "base/unique_fd.h"
 
 namespace sallyport {
 namespace {
@@ -50,18 +53,37 @@ TEST(Encoding, Base64GoesThereAndBackAndIsStrict) {
   for (const char* bad : {"Zg", "Zh==", "Z===", "Zg==Zg==", "Z g="}) EXPECT_FALSE(from_base64(bad)) << bad;
 }
 
-TEST(Log, AFieldCannotStartANewLineOrMoveTheCursor) {
+// What one line looks like where it is written.
+std::string line_of(LogFormat format, LogLevel level, std::string_view event, Log::Fields fields) {
+  std::array<int, 2> ends{};
+  EXPECT_EQ(::pipe(ends.data()), 0);
+  const UniqueFd out{ends[0]}, in{ends[1]};
   const SystemClock clock;
-  const Log log(-1, LogFormat::text, LogLevel::info, clock);
-  const std::string line = log.format(LogLevel::info, "event", {{"name", "a\nb\x1b[2J\xff\"\u202e"}});
+  Log(in.get(), format, LogLevel::info, clock).write(level, event, fields);
+  std::string line(8192, '\0');
+  line.resize(static_cast<std::size_t>(::read(out.get(), line.data(), line.size())));
+  return line;
+}
+
+TEST(Log, AFieldCannotStartANewLineOrMoveTheCursor) {
+  const std::string line = line_of(LogFormat::text, LogLevel::info, "event", {{"name", "a\nb\x1b[2J\xff\"\u202e"}});
   EXPECT_NE(line.find(R"(name="a\nb\u001b[2J\u00ff\"\u202e")"), std::string::npos) << line;
+  EXPECT_EQ(line.find('\n'), line.size() - 1);
 }
 
 TEST(Log, WritesJsonWithNumbersUnquoted) {
-  const SystemClock clock;
-  const Log log(-1, LogFormat::json, LogLevel::info, clock);
-  const std::string line = log.format(LogLevel::warn, "x", {{"n", 7}, {"s", "t"}});
-  EXPECT_NE(line.find(R"("level":"warn","event":"x","n":7,"s":"t"})"), std::string::npos) << line;
+  const std::string line =
+      line_of(LogFormat::json, LogLevel::warn, "x", {{"n", 7}, {"least", INT64_MIN}, {"most", UINT64_MAX}, {"s", "t"}});
+  EXPECT_NE(
+      line.find(
+          R"("level":"warn","event":"x","n":7,"least":-9223372036854775808,"most":18446744073709551615,"s":"t"})"),
+      std::string::npos)
+      << line;
+}
+
+TEST(Log, ALongLineIsWhole) {
+  const std::string line = line_of(LogFormat::text, LogLevel::info, "long", {{"all", std::string(5000, 'x')}});
+  EXPECT_NE(line.find(std::string(5000, 'x') + "\n"), std::string::npos);
 }
 
 }  // namespace
