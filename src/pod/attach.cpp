@@ -81,7 +81,8 @@ class Attachment {
   Attachment(Client& client, const AttachOptions& options)
       : client_(client),
         options_(options),
-        keys_(::isatty(options.in) != 0 ? options.escape : '\0'),
+        is_typed_on_(::isatty(options.in) != 0),
+        keys_(is_typed_on_ ? options.escape : '\0'),
         is_terminal_(::isatty(options.out) != 0),
         role_(options.role),
         filter_(TerminalFilter::Queries::drop),
@@ -110,10 +111,12 @@ class Attachment {
     // What came together with the answer is here already. What came before a connection was lost is shown, too.
     Status turned = show();
     while (turned && !is_over_ && !(is_lost_ && pending_.empty())) turned = turn(raw);
+    is_over_ = true;
     if (filter_.is_on_other_screen() || !pending_.empty()) say(kLeaveScreen);
     say(kGiveBack);
     if (filter_.has_set_colours()) say(kColoursBack);
     say(kNewLine);
+    if (is_typed_on_ && std::chrono::steady_clock::now() - last_query_ < kQueryInterval) take_answers();
     TRY(turned);
     end_.role = role_;
     return end_;
@@ -205,10 +208,13 @@ class Attachment {
     filter_.set_queries(TerminalFilter::Queries::drop);
     filter_.feed(bytes.first(old), pending_);
     repaint_left_ -= old;
-    const std::size_t allowed = role_ == Role::control && repaint_left_ == 0 ? queries_allowed() : 0;
+    const bool may_ask = is_typed_on_ && role_ == Role::control && repaint_left_ == 0;
+    const std::size_t allowed = may_ask ? queries_allowed() : 0;
     filter_.set_queries(TerminalFilter::Queries::pass, allowed);
     filter_.feed(bytes.subspan(old), pending_);
-    queries_left_ -= allowed - filter_.queries_left();
+    const std::size_t asked = allowed - filter_.queries_left();
+    queries_left_ -= asked;
+    if (asked > 0) last_query_ = std::chrono::steady_clock::now();
   }
 
   // An agent that asks without end, or does not read its answers, must not drown what a person types.
@@ -335,13 +341,35 @@ class Attachment {
     return ok();
   }
 
+  // Behind what is half written, while that goes on.
   void say(std::string_view text) {
-    if (is_terminal_) [[maybe_unused]]
-      const ssize_t written = ::write(options_.out, text.data(), text.size());
+    if (!is_terminal_) return;
+    if (!pending_.empty() && !is_over_) return pending_.append(text);
+    [[maybe_unused]] const ssize_t written = ::write(options_.out, text.data(), text.size());
+  }
+
+  // The terminal's answers to the agent may still be on their way, and whoever reads it next would take them for keys.
+  // It answers in order: behind them comes that to a query of our own.
+  void take_answers() {
+    constexpr std::string_view kQuestion = "\x1b[5n", kAnswer = "\x1b[0n";
+    say(kQuestion);
+    const SteadyTime end = std::chrono::steady_clock::now() + kLastAnswers;
+    std::string came;
+    while (came.find(kAnswer) == std::string::npos) {
+      const auto left = std::chrono::ceil<Millis>(end - std::chrono::steady_clock::now());
+      pollfd keyboard{options_.in, POLLIN, 0};
+      if (left.count() <= 0 || ::poll(&keyboard, 1, static_cast<int>(left.count())) <= 0) return;
+      std::array<char, 256> some{};
+      const ssize_t count = ::read(options_.in, some.data(), some.size());
+      if (count <= 0) return;
+      came.erase(0, came.size() - std::min(came.size(), kAnswer.size()));
+      came.append(some.data(), static_cast<std::size_t>(count));
+    }
   }
 
   Client& client_;
   AttachOptions options_;
+  bool is_typed_on_;  // a terminal, whose answers are read here
   EscapeKeys keys_;
   bool is_terminal_;
   Role role_;
@@ -356,7 +384,7 @@ class Attachment {
   std::optional<int> exit_code_;
   std::uint64_t repaint_left_ = 0;
   std::size_t queries_left_ = 0;  // of the agent's, until this is over
-  SteadyTime queries_since_{};
+  SteadyTime queries_since_{}, last_query_{};
   Bytes typed_;  // and not sent yet
   Bytes pending_;
   std::size_t written_ = 0;

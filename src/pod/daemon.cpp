@@ -286,6 +286,7 @@ Fire Daemon::watch_idle() {
 
 void Daemon::check_silence(std::uint64_t output_before) {
   if (is_drained_) return;
+  pump();  // a daemon that was held up has not heard all that was said
   if (screen_.end() == output_before) {
     is_drained_ = true;
     return drained();

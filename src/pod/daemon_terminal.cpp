@@ -163,11 +163,13 @@ void Daemon::resize(const Size& size) {
 
 // Programs that draw their whole screen do so again when its size changes, and back.
 Fire Daemon::nudge() {
-  const SteadyTime now = std::chrono::steady_clock::now();
-  if (is_nudging_ || wait_status_ || now - last_nudge_ < kNudgeInterval) co_return;
-  last_nudge_ = now;
+  if (is_nudging_ || wait_status_) co_return;
   is_nudging_ = true;
-  set_size(master_->fd(), {size_.rows, size_.columns > 1 ? size_.columns - 1 : size_.columns + 1});
+  const auto since = std::chrono::floor<Millis>(std::chrono::steady_clock::now() - last_nudge_);
+  // Later, not never: whoever came in between has only the raw bytes so far.
+  if (since < kNudgeInterval) co_await loop_.sleep(kNudgeInterval - since);
+  last_nudge_ = std::chrono::steady_clock::now();
+  if (!is_drained_) set_size(master_->fd(), {size_.rows, size_.columns > 1 ? size_.columns - 1 : size_.columns + 1});
   co_await loop_.sleep(kNudgePause);
   is_nudging_ = false;
   if (!is_drained_) set_size(master_->fd(), size_);
@@ -207,7 +209,8 @@ void Daemon::detach(const Output& output) {
   if (controller_ == gone) set_controller(nullptr);
   gone->stop();
   gone->refuse_input(Error::make(Code::cancelled, "detached: nobody reads this any more"));
-  loop_.post([this] { stop_if_all_is_told(); });  // after the report of it
+  // After the report of it. Until then it lives: it may be its own sending that found its client gone.
+  loop_.post([this, gone] { stop_if_all_is_told(); });
   log_.info("detached", {{"session", gone->session().name()}, {"gaps", gone->gaps()}});
   const Peer& peer = peer_of(gone->session());
   if (gone->role() == Role::log || is_wardens(peer)) return;

@@ -23,8 +23,9 @@ inline constexpr std::string_view kGiveBack =
     "8\x1b[?9l\x1b[?1000l\x1b[?1001l\x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1015l"
     "\x1b[?1016l\x1b[?1004l\x1b[?2004l\x1b[?2026l\x1b[?2031l\x1b[?2048l\x1b[?9001l\x1b[<99u\x1b[>4;0m\x1b[?5l"
     "\x1b[20l\x1b[4l\x1b[12h\x1b[?1l\x1b>\x1b[?7h\x1b[?25h\x1b[0 q\x1b(B\x0f\x1b[0m\x1b[!p";
-// Before that, if the other screen is shown. Some terminals would move the cursor where it is not.
-inline constexpr std::string_view kLeaveScreen = "\x18\x1b\\\x1b[?1049l\x1b[?47l";
+// Before that, if the other screen is shown, which has keyboard modes of its own. Some terminals would move the cursor
+// where it is not.
+inline constexpr std::string_view kLeaveScreen = "\x18\x1b\\\x1b[<99u\x1b[?1049l\x1b[?1047l\x1b[?47l";
 inline constexpr std::string_view kEnterScreen = "\x18\x1b\\\x1b[?1049h";
 // And its own colours, if the agent set others.
 inline constexpr std::string_view kColoursBack =

@@ -69,6 +69,8 @@ inline constexpr std::size_t kMaxTyped = 16U << 10;
 // few beside what a person types.
 inline constexpr std::size_t kMaxQueries = 64;
 inline constexpr Millis kQueryInterval{1000};
+// What a terminal far away may take to answer the last of them.
+inline constexpr Millis kLastAnswers{500};
 
 inline constexpr std::size_t kMaxNameBytes = 48;
 inline constexpr std::size_t kMaxSearchPathBytes = 8U << 10;  // of the caller's PATH: more places than anybody keeps

@@ -123,32 +123,49 @@ Result<Record> Roster::find(const std::string& name) const {
 }
 
 Task<Result<std::shared_ptr<Link>>> Roster::link(ipc::Session& asker, std::string name) {
-  const auto key = std::pair(static_cast<const ipc::Session*>(&asker), name);
+  const auto keep = asker.shared_from_this();
+  const auto open_link = [&]() -> Linked* {
+    const auto links = links_.find(&asker);
+    if (links == links_.end()) return nullptr;
+    const auto found = links->second.find(name);
+    return found != links->second.end() && found->second.link->is_open() ? &found->second : nullptr;
+  };
   const Result<Record> named = find(name);
-  if (const auto found = links_.find(key); found != links_.end()) {
-    // One that has no record any more can still be there for who uses it; but another pod may have its name by now.
-    const bool is_another = named && named->token != found->second.token;
-    if (found->second.link->is_open() && !is_another) co_return found->second.link;
-    links_.erase(found);
-  }
+  // One that has no record any more can still be there for who uses it; but another pod may have its name by now.
+  const Linked* const known = open_link();
+  if (known != nullptr && (!named || named->token == known->token)) co_return known->link;
   if (!named) co_return named.error();
   const Record& record = *named;
-  const auto keep = asker.shared_from_this();
   CO_TRY(auto session, co_await connect_session(sessions_, record));
   if (asker.is_closed()) co_return Error::make(Code::cancelled, "nobody asks any more");
   // Another call of this session may have been quicker: they share one.
-  const auto quicker = links_.find(key);
-  if (quicker != links_.end() && quicker->second.link->is_open() && quicker->second.token == record.token) {
+  const Linked* const quicker = open_link();
+  if (quicker != nullptr && quicker->token == record.token) {
     session->close();
-    co_return quicker->second.link;
+    co_return quicker->link;
   }
   vouch(*session, voucher_);
-  auto made = std::make_shared<Link>(std::move(session));
-  links_.insert_or_assign(key, Linked{record.token, made});
-  asker.on_close([this, key] {
-    if (const auto node = links_.extract(key); !node.empty()) node.mapped().link->close();
+  const auto [links, is_first] = links_.try_emplace(&asker);
+  if (is_first) {
+    asker.on_close([this, key = &asker] {
+      const auto node = links_.extract(key);
+      for (const auto& [pod, linked] : node.mapped()) linked.link->close();
+    });
+  }
+  auto made = std::make_shared<Link>(session);
+  links->second.insert_or_assign(name, Linked{record.token, made});
+  session->on_close([this, key = &asker, name, link = made.get()] {
+    // Not now: it may be the link itself that found it closed.
+    sessions_.loop().post([this, key, name, link] { unlink(key, name, link); });
   });
   co_return made;
+}
+
+void Roster::unlink(const ipc::Session* asker, const std::string& name, const Link* link) {
+  const auto links = links_.find(asker);
+  if (links == links_.end()) return;
+  const auto found = links->second.find(name);
+  if (found != links->second.end() && found->second.link.get() == link) links->second.erase(found);
 }
 
 Task<Result<std::shared_ptr<ipc::Session>>> Roster::connect_for_worker(std::string name) {

@@ -47,7 +47,7 @@ class Roster {
   bool is_starting(const std::string& name) const;
   // NOT_FOUND, or UNAVAILABLE with the last words of one that died. Does not wait for one that is starting.
   Result<Record> find(const std::string& name) const;
-  // The connection that this session uses for this pod; one per pair, gone with the session.
+  // The connection that this session uses for this pod; one per pair, gone with the session or the pod.
   Task<Result<std::shared_ptr<Link>>> link(ipc::Session& asker, std::string name);
   // A connection for `pod.worker`: whatever is asked there is the warden's to write down.
   Task<Result<std::shared_ptr<ipc::Session>>> connect_for_worker(std::string name);
@@ -76,6 +76,7 @@ class Roster {
   void tell_end(Watched& watched, std::optional<int> wait_status);
   Fire tell_net_policy(std::shared_ptr<Watched> watched);
   Fire reap(pid_t pid);
+  void unlink(const ipc::Session* asker, const std::string& name, const Link* link);
 
   ipc::Sessions& sessions_;
   const Clock& clock_;
@@ -87,7 +88,7 @@ class Roster {
     wire::Token token;  // of the pod
     std::shared_ptr<Link> link;
   };
-  std::map<std::pair<const ipc::Session*, std::string>, Linked> links_;
+  std::map<const ipc::Session*, std::map<std::string, Linked>> links_;  // by who asks, and by pod
   bool is_closed_ = false;
 };
 

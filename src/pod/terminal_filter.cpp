@@ -42,8 +42,7 @@ int number_in(std::string_view digits) {
 
 // Commands whose payload is only shown, remembered or set.
 bool is_shown(int command) {
-  return (command >= 0 && command <= 2) || command == 7 || command == 8 || command == 133 ||
-         (command >= 104 && command <= 119);
+  return (command >= 0 && command <= 2) || command == 8 || command == 133 || (command >= 104 && command <= 119);
 }
 bool is_base64(std::uint8_t byte) {
   return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') || byte == '+' ||
@@ -83,15 +82,15 @@ bool are_in(const Modes& modes, std::string_view parameters) {
          !any_number(parameters, [&](std::string_view digits) { return !is_in(modes, digits); });
 }
 
-// Of ESC [ > FLAGS u and ESC [ = FLAGS ; HOW u: with all keys as codes nobody would find the key that detaches.
-// False if it says what no terminal's grammar has.
+// Of ESC [ > FLAGS u and ESC [ = FLAGS ; HOW u: with all keys as codes, or each key told again when it is let go,
+// nobody would find the keys that detach. False if it says what no terminal's grammar has.
 bool leaves_plain_keys(std::string& sequence) {
-  constexpr int kAllKeys = 8, kTheirText = 16;
+  constexpr int kReleases = 2, kAllKeys = 8, kTheirText = 16;
   const std::size_t end = std::min(sequence.find(';'), sequence.size() - 1);
   std::string_view digits = std::string_view(sequence).substr(3, end - 3);
   digits.remove_prefix(std::min(digits.find_first_not_of('0'), digits.size()));
   const int flags = digits.empty() ? 0 : number_in(digits);
-  if (flags >= 0) sequence.replace(3, end - 3, std::to_string(flags & ~(kAllKeys | kTheirText)));
+  if (flags >= 0) sequence.replace(3, end - 3, std::to_string(flags & ~(kReleases | kAllKeys | kTheirText)));
   return flags >= 0;
 }
 
@@ -101,14 +100,14 @@ bool is_colour(int command) { return command == 4 || command == 5 || (command >=
 }  // namespace
 
 void TerminalFilter::reset() {
-  const bool has_left_traces = has_left_traces_, is_coloured = is_coloured_, has_set_colours = has_set_colours_,
-             is_on_other_screen = is_on_other_screen_;
+  const bool has_left_traces = has_left_traces_, is_coloured = is_coloured_, has_set_colours = has_set_colours_;
+  const unsigned other_screens = other_screens_;
   const std::uint64_t screen_switches = screen_switches_;
   *this = TerminalFilter(queries_);
   has_left_traces_ = has_left_traces;
   is_coloured_ = is_coloured;
   has_set_colours_ = has_set_colours;
-  is_on_other_screen_ = is_on_other_screen;
+  other_screens_ = other_screens;
   screen_switches_ = screen_switches;
 }
 
@@ -251,12 +250,6 @@ void TerminalFilter::step_escape(std::uint8_t byte, Bytes& out) {
   if (held_.size() > 3 || known.find(held_[1]) == std::string_view::npos) return;
   if (is_too_long_ || (is_query && !may_ask())) return;
   has_left_traces_ = true;
-  if (held_ ==
-      "\x1b"
-      "c") {  // a reset shows the usual screen
-    is_on_other_screen_ = false;
-    ++screen_switches_;
-  }
   out.append(std::string_view(held_));
 }
 
@@ -292,10 +285,15 @@ void TerminalFilter::step_csi(std::uint8_t byte, Bytes& out) {
 
 void TerminalFilter::note_mode(char final_byte) {
   const std::string_view parameters = std::string_view(held_).substr(3, held_.size() - 4);
-  const bool is_screen = any_number(parameters, [](std::string_view digits) { return is_in(kOtherScreens, digits); });
-  if (!is_screen || final_byte == 's') return;
-  is_on_other_screen_ = final_byte != 'l';
-  ++screen_switches_;
+  if (final_byte == 's') return;
+  any_number(parameters, [&](std::string_view digits) {
+    const auto screen = std::find(kOtherScreens.begin(), kOtherScreens.end(), digits);
+    if (screen == kOtherScreens.end()) return false;
+    const unsigned bit = 1U << (screen - kOtherScreens.begin());
+    other_screens_ = final_byte == 'l' ? other_screens_ & ~bit : other_screens_ | bit;
+    ++screen_switches_;
+    return false;
+  });
 }
 
 // held_ is the whole sequence: ESC [ prefix? parameters intermediates? final.
@@ -350,8 +348,7 @@ bool TerminalFilter::is_csi_allowed(char final_byte) {
       if (final_byte == 'n') return parameters == "4";
       return final_byte == 'u';
     case '=':
-      if (final_byte == 'c') return is_default && may_ask();
-      return final_byte == 'u';
+      return final_byte == 'u';  // and not the unit's number: its answer is a string, which nobody looks for among keys
     default:
       return final_byte == 'u';  // '<': ends a keyboard mode
   }

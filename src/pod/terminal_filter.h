@@ -47,8 +47,9 @@ class TerminalFilter {
   bool is_coloured() const { return is_coloured_; }
   // Whether any went through that set the colours themselves.
   bool has_set_colours() const { return has_set_colours_; }
-  // Whether the terminal shows its other screen now, as editors use it; and how often it was told to show one or not.
-  bool is_on_other_screen() const { return is_on_other_screen_; }
+  // Whether the terminal may show its other screen now, as editors use it; and how often it was told to show one or
+  // not. There are three modes for it, and terminals disagree on whether one ends another, and on whether a reset does.
+  bool is_on_other_screen() const { return other_screens_ != 0; }
   std::uint64_t screen_switches() const { return screen_switches_; }
 
  private:
@@ -89,7 +90,7 @@ class TerminalFilter {
   bool has_left_traces_ = false;
   bool is_coloured_ = false;
   bool has_set_colours_ = false;
-  bool is_on_other_screen_ = false;
+  unsigned other_screens_ = 0;  // a bit for each mode that was set
   std::uint64_t screen_switches_ = 0;
 };
 

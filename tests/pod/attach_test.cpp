@@ -3,10 +3,14 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <cstring>
 #include <future>
 #include <thread>
 
@@ -38,16 +42,27 @@ class FakePod {
         json.member("offset", 0).member("repaint", 0).end_object();
       });
     });
+    peer_->serve("pod.log", [this](const wire::Message&) -> Result<std::string> {
+      TRY(stream_, peer_->open_stream());
+      return wire::to_json([&](wire::JsonWriter& json) {
+        json.begin_object().key("output").begin_object().member("$stream", stream_).end_object();
+        json.member("offset", 0).member("bytes", 10).end_object();
+      });
+    });
     while (stream_ == 0 && peer_->dispatch(Millis(10'000))) {
     }
   }
   void say(std::string_view text) { EXPECT_TRUE(peer_->write_stream(stream_, as_bytes(text))); }
-  void gap() {
+  // Told of after that long: nobody sends both in one piece for certain.
+  void gap(int offset = 1, Millis later = Millis(0)) {
     EXPECT_TRUE(peer_->finish_stream(stream_));
+    std::this_thread::sleep_for(later);
     stream_ = *peer_->open_stream();
-    EXPECT_TRUE(peer_->notify(
-        "pod.gap", R"({"offset":1,"skipped":0,"repaint":0,"output":{"$stream":)" + std::to_string(stream_) + "}}"));
+    EXPECT_TRUE(peer_->notify("pod.gap", R"({"offset":)" + std::to_string(offset) +
+                                             R"(,"skipped":2,"repaint":0,"output":{"$stream":)" +
+                                             std::to_string(stream_) + "}}"));
   }
+  void finish() { EXPECT_TRUE(peer_->finish_stream(stream_)); }
   void exit(int code) {
     EXPECT_TRUE(peer_->finish_stream(stream_));
     EXPECT_TRUE(peer_->notify("pod.exit", R"({"exit_code":)" + std::to_string(code) + "}"));
@@ -88,6 +103,22 @@ class PodAttach : public ::testing::Test {
       all.append(block.data(), static_cast<std::size_t>(count));
     }
     return all;
+  }
+
+  // How many of its questions reach the terminal.
+  static std::size_t ask_without_end(FakePod& pod, std::future<Result<AttachEnd>>& end, int terminal) {
+    std::string flood;
+    for (int i = 0; i < 2'000; ++i) flood += "\x1b[6n";
+    pod.say(flood);
+    pod.say("asked");
+    pod.exit(0);
+    EXPECT_TRUE(end.get());
+    ::fcntl(terminal, F_SETFL, O_NONBLOCK);
+    const std::string shown = read_to_the_end(terminal);
+    EXPECT_NE(shown.find("asked"), std::string::npos);
+    std::size_t passed = 0;
+    for (std::size_t at = shown.find("\x1b[6n"); at != std::string::npos; at = shown.find("\x1b[6n", at + 1)) ++passed;
+    return passed;
   }
 
   UniqueFd far_;
@@ -178,22 +209,72 @@ TEST_F(PodAttach, ShowsWhatIsSaidThoughNobodyReadsWhatIsTyped) {
 TEST_F(PodAttach, LetsAnAgentAskOnlySoOften) {
   auto terminal = open_terminal({24, 80});
   ASSERT_TRUE(terminal);
+  auto end = attach(terminal->slave.get(), terminal->slave.get());
+  FakePod pod(std::move(far_));
+  const std::size_t passed = ask_without_end(pod, end, terminal->master.get());
+  EXPECT_GE(passed, kMaxQueries);
+  EXPECT_LE(passed, 2 * kMaxQueries) << "a second may begin in between";
+}
+
+TEST_F(PodAttach, LetsAnAgentAskNothingWhereNobodyReadsTheAnswers) {
+  auto terminal = open_terminal({24, 80});
+  ASSERT_TRUE(terminal);
   Pipe keys;
   auto end = attach(keys.out.get(), terminal->slave.get());
   FakePod pod(std::move(far_));
-  std::string flood;
-  for (int i = 0; i < 2'000; ++i) flood += "\x1b[6n";
-  pod.say(flood);
-  pod.say("asked");
+  EXPECT_EQ(ask_without_end(pod, end, terminal->master.get()), 0U);
+}
+
+// A terminal that is some way off: each answer comes a while after its question.
+TEST_F(PodAttach, TakesTheAnswersThatAreStillOnTheirWay) {
+  auto terminal = open_terminal({24, 80});
+  ASSERT_TRUE(terminal);
+  const int slave = terminal->slave.get(), master = terminal->master.get();
+  auto end = attach(slave, slave);
+  FakePod pod(std::move(far_));
+  std::atomic<bool> is_over = false;
+  std::thread far_terminal([&] {
+    ::fcntl(master, F_SETFL, O_NONBLOCK);
+    for (std::string shown; !is_over;) {
+      std::array<char, 4096> block{};
+      const ssize_t count = ::read(master, block.data(), block.size());
+      if (count > 0) shown.append(block.data(), static_cast<std::size_t>(count));
+      std::this_thread::sleep_for(Millis(30));
+      for (const auto& [question, answer] : {std::pair("\x1b[6n", "\x1b[12;34R"), std::pair("\x1b[5n", "\x1b[0n")}) {
+        const std::size_t at = shown.find(question);
+        if (at == std::string::npos) continue;
+        shown.erase(0, at + std::strlen(question));
+        EXPECT_EQ(::write(master, answer, std::strlen(answer)), static_cast<ssize_t>(std::strlen(answer)));
+      }
+    }
+  });
+  pod.say("\x1b[6n");
   pod.exit(0);
-  ASSERT_TRUE(end.get());
-  ::fcntl(terminal->master.get(), F_SETFL, O_NONBLOCK);
-  const std::string shown = read_to_the_end(terminal->master.get());
-  std::size_t passed = 0;
-  for (std::size_t at = shown.find("\x1b[6n"); at != std::string::npos; at = shown.find("\x1b[6n", at + 1)) ++passed;
-  EXPECT_NE(shown.find("asked"), std::string::npos);
-  EXPECT_GE(passed, kMaxQueries);
-  EXPECT_LE(passed, 2 * kMaxQueries) << "a second may begin in between";
+  EXPECT_TRUE(end.get());
+  std::this_thread::sleep_for(Millis(200));
+  is_over = true;
+  far_terminal.join();
+  termios raw{};
+  ASSERT_EQ(::tcgetattr(slave, &raw), 0);
+  ::cfmakeraw(&raw);
+  ASSERT_EQ(::tcsetattr(slave, TCSANOW, &raw), 0);
+  pollfd left{slave, POLLIN, 0};
+  EXPECT_EQ(::poll(&left, 1, 0), 0) << "typed into whatever reads the terminal next";
+}
+
+TEST_F(PodAttach, ALogGoesOnBehindAGapThatIsToldOfLate) {
+  Pipe shown;
+  auto copied = std::async(std::launch::async, [&] { return copy_log(*client_, false, shown.in.get()); });
+  FakePod pod(std::move(far_));
+  pod.say("abc");
+  pod.gap(5, Millis(100));
+  pod.say("fghij");
+  pod.finish();
+  const auto skipped = copied.get();
+  ASSERT_TRUE(skipped) << skipped.error().describe();
+  EXPECT_EQ(*skipped, 2U);
+  shown.in.reset();
+  EXPECT_EQ(read_to_the_end(shown.out.get()), "abc\nfghij");
 }
 
 }  // namespace

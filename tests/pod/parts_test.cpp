@@ -77,10 +77,11 @@ TEST(EscapeKeys, CommandsStandBehindANewline) {
 }
 
 TEST(EscapeKeys, AreFoundAmongAnswersOfTheTerminal) {
-  const std::string answers = "\x1b[12;40R\x1b[?62;22c\x1b[0n";
+  const std::string answers = "\x1b[12;40R\x1b[?62;22c\x1b[0n\x1b[?1u";
   EXPECT_EQ(typed("ls\r" + answers + "~" + answers + ".", false), "ls\r" + answers + answers + "[detach]");
   EXPECT_EQ(typed("ls" + answers + "~.", false), "ls" + answers + "~.");
   EXPECT_EQ(typed("\r~\x1b[A.", false), "\r~\x1b[A.") << "a key is no answer";
+  EXPECT_EQ(typed("\r~\x1b[27u.", false), "\r~\x1b[27u.") << "a key is no answer";
 }
 
 TEST(DeviceQueries, AreAnsweredHoweverTheyAreCut) {
