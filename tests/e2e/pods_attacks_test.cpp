@@ -478,6 +478,67 @@ TEST_F(Pods, CostLittleForAThousandWhoDoNotProveThemselves) {
   EXPECT_LE(own_kib(daemon_pid("tcp")), before + (kIsSanitized ? 1 << 20 : 1024)) << "1 MiB for all of them";
 }
 
+// It promises to read far more than it is sent, reads much of it, and is gone while more is sent.
+TEST_F(Pods, SurviveFollowersThatGoWhileTheyAreWrittenTo) {
+  make("loud", "yes 'something that is said over and over again'");
+  const pod::Record found = record("loud");
+  for (int round = 0; round < 40; ++round) {
+    Client client = Client::unix_socket(found.address);
+    ASSERT_TRUE(client) << "after " << round;
+    for (int i = 1; i <= 16; ++i) client.send_request(std::to_string(i), "pod.log", R"({"follow":true})");
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    for (int i = 1; i <= 16; ++i) {
+      client.send(frame_of(R"({"type":"event","method":"stream.credit","params":{"stream":)" + std::to_string(2 * i) +
+                           R"(,"bytes":100000000}})"));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::string block(1 << 20, '\0');
+    for (std::size_t got = 0, want = static_cast<std::size_t>(1 + round % 15) << 20; got < want;) {
+      const ssize_t count =
+          client.has_data(std::chrono::milliseconds(20)) ? ::read(client.fd(), block.data(), block.size()) : 0;
+      if (count <= 0) break;
+      got += static_cast<std::size_t>(count);
+    }
+  }
+  EXPECT_EQ(life("loud"), pod::Life::running);
+}
+
+TEST_F(Pods, LeaveNothingOpenInAWardenThatMadeMany) {
+  make("first", "true");
+  auto warden = sallyport::Client::connect_unix(root_.path() + "/run/warden.sock");
+  ASSERT_TRUE(warden);
+  const auto status = (*warden)->call("warden.status");
+  ASSERT_TRUE(status);
+  const std::string descriptors = "/proc/" + std::to_string(*status->value().get("pid").as_int()) + "/fd";
+  const auto open = [&] {
+    return std::distance(std::filesystem::directory_iterator(descriptors), std::filesystem::directory_iterator());
+  };
+  const auto before = open();
+  for (int i = 0; i < 20; ++i) {
+    const std::string name = "p" + std::to_string(i);
+    ASSERT_TRUE((*warden)->call("pod.create", R"({"command":["true"],"name":")" + name + "\"}"));
+    ASSERT_TRUE((*warden)->call("pod.wait", R"({"pod":")" + name + R"(","collect":true})"));
+  }
+  EXPECT_TRUE(eventually([&] { return open() <= before + 2; })) << before << " became " << open();
+}
+
+TEST_F(Pods, AskForARedrawForWhoeverComesSoonAfterAnother) {
+  make("drawn", "trap 'echo winch' WINCH; echo up; while :; do sleep 0.02; done");
+  const auto winches = [&] {
+    const std::string log = sallyport("pod log drawn").output;
+    std::size_t count = 0;
+    for (std::size_t at = log.find("winch"); at != std::string::npos; at = log.find("winch", at + 1)) ++count;
+    return count;
+  };
+  auto first = attach("drawn", R"("role":"view")");
+  ASSERT_TRUE(first && first->sees("winch"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const std::size_t before = winches();
+  auto second = attach("drawn", R"("role":"view")");
+  ASSERT_TRUE(second);
+  EXPECT_TRUE(eventually([&] { return winches() > before; }));
+}
+
 TEST_F(Pods, RefuseAStateFileThatIsNotTheirs) {
   make("one", "echo up; while read x; do echo \"said $x\"; done");
   const std::string path = place("one").record_path(), aside = root_.path() + "/aside";
