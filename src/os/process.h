@@ -15,6 +15,10 @@ Result<std::uint64_t> process_start_time(pid_t pid);
 // Whether any thread of that very process still runs. A zombie does not, though its pid still answers signals.
 bool is_process_alive(pid_t pid, std::uint64_t start_time);
 
+// Whether nobody in its session could continue this process's group, were it stopped: the kernel stops no such group
+// for a key. So it is under `ssh -t host CMD`, and for what a terminal starts in place of a shell.
+bool is_group_orphaned();
+
 // Differs after every boot.
 Result<std::string> boot_id();
 

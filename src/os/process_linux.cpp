@@ -57,6 +57,19 @@ bool is_process_alive(pid_t pid, std::uint64_t start_time) {
   return started && *started == start_time;
 }
 
+// Up its own line, until a process of the session has it as a job: whoever else is in the group was started there, too.
+bool is_group_orphaned() {
+  const pid_t group = ::getpgrp(), session = ::getsid(0);
+  for (pid_t above = ::getppid(); above > 0 && ::getsid(above) == session;) {
+    if (::getpgid(above) != group) return false;
+    const auto fields = stat_fields(above);
+    const auto parent = fields ? parse_number((*fields)[1]) : Result<std::uint64_t>(fields.error());
+    if (!parent) return false;
+    above = static_cast<pid_t>(*parent);
+  }
+  return true;
+}
+
 Result<std::string> boot_id() {
   TRY(std::string text, read_small_file("/proc/sys/kernel/random/boot_id", 64));
   while (!text.empty() && text.back() == '\n') text.pop_back();

@@ -15,6 +15,7 @@
 #include <csignal>
 #include <optional>
 
+#include "os/process.h"
 #include "sandbox/cover_watch.h"
 #include "sandbox/tracer.h"
 
@@ -215,9 +216,13 @@ class Supervisor {
   }
 
   // As if the command were a direct child of the user's shell: Ctrl-Z gives the prompt back. In the background it
-  // does not go on.
+  // does not go on. Where nobody would give it the terminal again it goes on at once.
   void stop_with_it() {
     awaited_stop_.reset();
+    if (os::is_group_orphaned()) {
+      (void)running_.resume();
+      return;
+    }
     Terminal::let_go();  // before what waits until all is written
     terminal_.take_back();
     // The terminal has stopped the rest of a pipeline itself. Later all of it has to be: a shell takes a job of which

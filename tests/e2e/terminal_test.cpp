@@ -206,6 +206,15 @@ while True:
   EXPECT_TRUE(sees("all over"));
 }
 
+// As ssh and terminals start it, and a script that they start: the kernel stops no such group either.
+TEST_F(AtAShell, WhereNobodyWouldContinueItControlZDoesNotStopIt) {
+  type("exec bash -c '" + std::string(SALLYPORT_CLI) +
+       " run --no-warden -- bash -c \"echo be\\\"\\\"gin; read line; echo got \\$line\" " + word_ + "; true'\n");
+  ASSERT_TRUE(sees("begin\r\n"));
+  type("\x1ahello\n");
+  EXPECT_TRUE(sees("got hello"));
+}
+
 TEST_F(AtAShell, WhatWaitsForAStoppedChildDoesNotKeepThePromptFromComing) {
   run("./probe wait-for-child $0; true");
   ASSERT_TRUE(eventually([&] {

@@ -321,9 +321,11 @@ TEST_P(WeakMode, RefusesADenyThatItCannotEnforce) {
 // What a person at a terminal does, with a real terminal.
 class AtATerminal : public Launch {
  protected:
-  // `first` runs before the sandbox, in a child of the terminal's session leader.
-  pid_t fork_on_terminal(int& leader, const std::vector<std::string>& command,
-                         const std::function<void()>& first = {}) {
+  enum class Place : std::uint8_t { foreground, background };
+
+  // The sandbox as a job of a shell: of this process, which leads the terminal's session. It stops when its job does, and
+  // gives the terminal to it again when it is continued.
+  pid_t fork_on_terminal(int& leader, const std::vector<std::string>& command, Place place = Place::foreground) {
     const pid_t pid = ::forkpty(&leader, nullptr, nullptr, nullptr);
     if (pid != 0) return pid;
     if (GetParam() == StartedBy::user && ::geteuid() == 0) {
@@ -332,15 +334,26 @@ class AtATerminal : public Launch {
         ::_exit(98);
       }
     }
-    if (first) {
-      const pid_t child = ::fork();
-      if (child != 0) {
-        int status = 0;
-        ::waitpid(child, &status, 0);
-        ::_exit(WEXITSTATUS(status));
-      }
-      first();
+    for (const int number : {SIGTTOU, SIGHUP}) ::signal(number, SIG_IGN);
+    std::array<int, 2> start{};
+    if (::pipe2(start.data(), O_CLOEXEC) != 0) ::_exit(96);
+    const pid_t job = ::fork();
+    if (job == 0) run_as_job(start[0], command);
+    ::setpgid(job, job);
+    if (place == Place::foreground) ::tcsetpgrp(0, job);
+    (void)!::write(start[1], "", 1);
+    int status = 0;
+    while (::waitpid(job, &status, WUNTRACED) == job && WIFSTOPPED(status)) {
+      ::raise(SIGSTOP);
+      ::tcsetpgrp(0, job);
+      ::kill(-job, SIGCONT);
     }
+    ::_exit(WEXITSTATUS(status));
+  }
+  [[noreturn]] void run_as_job(int start, const std::vector<std::string>& command) {
+    char go = 0;
+    (void)!::read(start, &go, 1);
+    for (const int number : {SIGTTOU, SIGHUP}) ::signal(number, SIG_DFL);
     Spec interactive = spec();
     interactive.environment.emplace_back("TERM=dumb");
     interactive.environment.emplace_back("PS1=prompt> ");
@@ -450,14 +463,15 @@ TEST_P(AtATerminal, AttackHasItselfContinuedWhileTheCommandIsStopped) {
   ASSERT_EQ(::waitpid(pid, &status_, WUNTRACED), pid);
   ASSERT_TRUE(WIFSTOPPED(status_));
   // All of it is over although we are still stopped.
-  const auto is_left = [&] {
-    const std::string children = "/proc/" + std::to_string(pid) + "/task/" + std::to_string(pid) + "/children";
-    pid_t init = 0;
-    std::ifstream(children) >> init;
-    std::ifstream below("/proc/" + std::to_string(init) + "/task/" + std::to_string(init) + "/children");
-    pid_t first = 0;
-    return init != 0 && static_cast<bool>(below >> first);
+  const auto child_of = [](pid_t parent) {
+    const std::string number = std::to_string(parent);
+    pid_t child = 0;
+    std::ifstream("/proc/" + number + "/task/" + number + "/children") >> child;
+    return child;
   };
+  const pid_t init = child_of(child_of(pid));
+  ASSERT_NE(init, 0);
+  const auto is_left = [&] { return child_of(init) != 0; };
   EXPECT_TRUE(soon([&] { return !is_left(); }));
   ::kill(-pid, SIGCONT);
   ::close(leader);
@@ -467,7 +481,7 @@ TEST_P(AtATerminal, AttackHasItselfContinuedWhileTheCommandIsStopped) {
 
 TEST_P(AtATerminal, AttackHasTheTerminalInTheBackground) {
   int leader = -1;
-  const pid_t pid = fork_on_terminal(leader, {"bash", "-c", "echo begin > began"}, [] { ::setpgid(0, 0); });
+  const pid_t pid = fork_on_terminal(leader, {"bash", "-c", "echo begin > began"}, Place::background);
   std::string seen;
   std::size_t from = 0;
   read_until(leader, "never to be seen", seen, from);
