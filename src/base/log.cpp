@@ -166,7 +166,7 @@ void Log::write(LogLevel level, std::string_view event, Fields fields) const {
   std::array<std::byte, kUsualLine> room;
   std::pmr::monotonic_buffer_resource memory(room.data(), room.size());
   std::pmr::string line(&memory);
-  line.reserve(kUsualLine / 2);
+  line.reserve(kUsualLine - 1);
   const Timestamp time = timestamp(clock_.unix_millis());
   const auto append_line = format_ == LogFormat::json ? append_json_line : append_text_line;
   append_line(line, time, kLevels.at(static_cast<std::size_t>(level)), event, fields);

@@ -28,6 +28,10 @@ namespace {
 
 constexpr std::string_view kHelp =
     "\r\n[escape, then: .  detach   t  take control   r  release it   ?  this help; twice: itself]\r\n";
+constexpr std::string_view kDeaf = "\r\n[the agent reads nothing; what is typed now is thrown away]\r\n";
+
+// Any terminal answers it, with this where all is well.
+constexpr std::string_view kStatusQuery = "\x1b[5n", kStatusAnswer = "\x1b[0n";
 
 // Raw while it lives, then as it was. Signals come as reads; that of a pipe without a reader waits until then.
 class RawTerminal {
@@ -44,8 +48,11 @@ class RawTerminal {
     ::tcsetattr(fd_, TCSADRAIN, &raw);
   }
   ~RawTerminal() {
-    // What it answered to the agent's queries is not for whoever reads it next.
-    if (is_terminal_) ::tcsetattr(fd_, TCSAFLUSH, &before_);
+    if (is_terminal_) {
+      // What it answered to the agent's queries is not for whoever reads it next. One that takes nothing is not waited for.
+      ::tcsetattr(fd_, TCSANOW, &before_);
+      ::tcflush(fd_, TCIFLUSH);
+    }
     ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
   }
   RawTerminal(const RawTerminal&) = delete;
@@ -111,12 +118,7 @@ class Attachment {
     // What came together with the answer is here already. What came before a connection was lost is shown, too.
     Status turned = show();
     while (turned && !is_over_ && !(is_lost_ && pending_.empty())) turned = turn(raw);
-    is_over_ = true;
-    if (filter_.is_on_other_screen() || !pending_.empty()) say(kLeaveScreen);
-    say(kGiveBack);
-    if (filter_.has_set_colours()) say(kColoursBack);
-    say(kNewLine);
-    if (is_typed_on_ && std::chrono::steady_clock::now() - last_query_ < kQueryInterval) take_answers();
+    if (is_terminal_) give_back();
     TRY(turned);
     end_.role = role_;
     return end_;
@@ -129,11 +131,14 @@ class Attachment {
   };
 
   Status turn(const RawTerminal& raw) {
+    const Millis deaf = until_deaf();
+    const bool takes_keys = typed_.size() < kMaxTyped || (is_typed_on_ && deaf.count() <= 0);
     std::array<pollfd, 4> watched{{{is_lost_ ? -1 : client_.fd(), POLLIN, 0},
-                                   {has_input_ && typed_.size() < kMaxTyped ? options_.in : -1, POLLIN, 0},
+                                   {has_input_ && takes_keys ? options_.in : -1, POLLIN, 0},
                                    {raw.signals(), POLLIN, 0},
                                    {pending_.empty() ? -1 : out_, POLLOUT, 0}}};
-    if (::poll(watched.data(), watched.size(), -1) < 0 && errno != EINTR) {
+    const int timeout = takes_keys || !is_typed_on_ ? -1 : static_cast<int>(deaf.count());
+    if (::poll(watched.data(), watched.size(), timeout) < 0 && errno != EINTR) {
       return Error::from_errno("cannot wait for the terminal", errno);
     }
     if (watched[1].revents != 0) TRY(read_keys());
@@ -205,16 +210,14 @@ class Attachment {
       return pending_.append(bytes.subspan(repeated));
     }
     const auto old = static_cast<std::size_t>(std::min<std::uint64_t>(repaint_left_, bytes.size()));
-    filter_.set_queries(TerminalFilter::Queries::drop);
+    const bool is_read = is_typed_on_ && role_ == Role::control;
+    const std::size_t allowed = is_read ? queries_allowed() : 0;
+    filter_.set_queries(TerminalFilter::Queries::drop, allowed);
     filter_.feed(bytes.first(old), pending_);
     repaint_left_ -= old;
-    const bool may_ask = is_typed_on_ && role_ == Role::control && repaint_left_ == 0;
-    const std::size_t allowed = may_ask ? queries_allowed() : 0;
-    filter_.set_queries(TerminalFilter::Queries::pass, allowed);
+    if (is_read && repaint_left_ == 0) filter_.set_queries(TerminalFilter::Queries::pass, filter_.queries_left());
     filter_.feed(bytes.subspan(old), pending_);
-    const std::size_t asked = allowed - filter_.queries_left();
-    queries_left_ -= asked;
-    if (asked > 0) last_query_ = std::chrono::steady_clock::now();
+    queries_left_ -= allowed - filter_.queries_left();
   }
 
   // An agent that asks without end, or does not read its answers, must not drown what a person types.
@@ -263,21 +266,31 @@ class Attachment {
     }
   }
 
+  // How long what was typed still waits for an agent that takes none of it.
+  Millis until_deaf() const {
+    if (typed_.size() < kMaxTyped) return kDeafTime;
+    return std::chrono::ceil<Millis>(last_taken_ + kDeafTime - std::chrono::steady_clock::now());
+  }
+
   Status read_keys() {
     std::array<std::uint8_t, kMaxTyped> typed;
-    const ssize_t count = ::read(options_.in, typed.data(), typed.size() - typed_.size());
+    const std::size_t room = kMaxTyped - std::min(kMaxTyped, typed_.size());
+    const ssize_t count = ::read(options_.in, typed.data(), room > 0 ? room : typed.size());
     if (count < 0 && (errno == EINTR || errno == EAGAIN)) return ok();
     if (count <= 0) {
       has_input_ = false;  // the end of a file that was typed from; a terminal that is gone sends SIGHUP
       return ok();
     }
     ByteView left{typed.data(), static_cast<std::size_t>(count)};
+    count_answers(left);
+    if (typed_.empty()) last_taken_ = std::chrono::steady_clock::now();
+    if (room == 0 && !std::exchange(is_told_deaf_, true)) say(kDeaf);
     while (!left.empty()) {
       Bytes keys;
       std::size_t used = 0;
       const KeyCommand command = keys_.feed(left, keys, used);
       left = left.subspan(used);
-      if (role_ == Role::control) typed_.append(keys.view());
+      if (role_ == Role::control && room > 0) typed_.append(keys.view());
       TRY(obey(command));
       if (is_over_) return ok();
     }
@@ -290,6 +303,8 @@ class Attachment {
     if (count == 0 || is_lost_) return;
     if (!client_.write_stream(input_, typed_.view().first(count))) is_lost_ = true;
     typed_.erase_front(count);
+    last_taken_ = std::chrono::steady_clock::now();
+    is_told_deaf_ = false;
   }
 
   Status obey(KeyCommand command) {
@@ -341,29 +356,51 @@ class Attachment {
     return ok();
   }
 
-  // Behind what is half written, while that goes on.
   void say(std::string_view text) {
-    if (!is_terminal_) return;
-    if (!pending_.empty() && !is_over_) return pending_.append(text);
-    [[maybe_unused]] const ssize_t written = ::write(options_.out, text.data(), text.size());
+    if (is_terminal_) pending_.append(text);
   }
 
-  // The terminal's answers to the agent may still be on their way, and whoever reads it next would take them for keys.
-  // It answers in order: behind them comes that to a query of our own.
-  void take_answers() {
-    constexpr std::string_view kQuestion = "\x1b[5n", kAnswer = "\x1b[0n";
-    say(kQuestion);
+  // What it has not taken by now it is spared.
+  void give_back() {
+    const bool is_cut = !pending_.empty();
+    pending_.clear();
+    if (is_cut || filter_.is_on_other_screen()) say(kLeaveScreen);
+    say(kGiveBack);
+    if (filter_.has_set_colours()) say(kColoursBack);
+    say(kNewLine);
+    const bool may_answer = is_typed_on_ && filter_.has_left_traces();
+    if (may_answer) say(kStatusQuery);
     const SteadyTime end = std::chrono::steady_clock::now() + kLastAnswers;
-    std::string came;
-    while (came.find(kAnswer) == std::string::npos) {
-      const auto left = std::chrono::ceil<Millis>(end - std::chrono::steady_clock::now());
-      pollfd keyboard{options_.in, POLLIN, 0};
-      if (left.count() <= 0 || ::poll(&keyboard, 1, static_cast<int>(left.count())) <= 0) return;
-      std::array<char, 256> some{};
+    ByteView left = pending_.view();
+    while (!left.empty() && is_ready(out_, POLLOUT, end)) {
+      const ssize_t count = ::write(out_, left.data(), left.size());
+      if (count < 0 && errno != EAGAIN && errno != EINTR) return;
+      left = left.subspan(count > 0 ? static_cast<std::size_t>(count) : 0);
+    }
+    // The terminal's answers to the agent, and what it tells of the mouse, may still be on their way: whoever reads it
+    // next would take them for keys. It answers in order: behind them comes that to a query of our own.
+    while (may_answer && status_answers_ <= filter_.status_queries() && is_ready(options_.in, POLLIN, end)) {
+      std::array<std::uint8_t, 256> some{};
       const ssize_t count = ::read(options_.in, some.data(), some.size());
       if (count <= 0) return;
-      came.erase(0, came.size() - std::min(came.size(), kAnswer.size()));
-      came.append(some.data(), static_cast<std::size_t>(count));
+      count_answers({some.data(), static_cast<std::size_t>(count)});
+    }
+  }
+
+  static bool is_ready(int fd, short events, SteadyTime end) {
+    pollfd watched{fd, events, 0};
+    const auto left = std::chrono::ceil<Millis>(end - std::chrono::steady_clock::now());
+    return left.count() > 0 && ::poll(&watched, 1, static_cast<int>(left.count())) > 0;
+  }
+
+  // However they are cut.
+  void count_answers(ByteView typed) {
+    for (const std::uint8_t key : typed) {
+      const bool goes_on = key == static_cast<std::uint8_t>(kStatusAnswer[answer_matched_]);
+      answer_matched_ = goes_on ? answer_matched_ + 1 : key == static_cast<std::uint8_t>(kStatusAnswer[0]) ? 1 : 0;
+      if (answer_matched_ < kStatusAnswer.size()) continue;
+      answer_matched_ = 0;
+      ++status_answers_;
     }
   }
 
@@ -384,8 +421,11 @@ class Attachment {
   std::optional<int> exit_code_;
   std::uint64_t repaint_left_ = 0;
   std::size_t queries_left_ = 0;  // of the agent's, until this is over
-  SteadyTime queries_since_{}, last_query_{};
+  SteadyTime queries_since_{};
+  std::size_t status_answers_ = 0, answer_matched_ = 0;
   Bytes typed_;  // and not sent yet
+  SteadyTime last_taken_{};
+  bool is_told_deaf_ = false;
   Bytes pending_;
   std::size_t written_ = 0;
   AttachEnd end_;

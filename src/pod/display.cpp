@@ -1,11 +1,13 @@
 #include "pod/display.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <utility>
 
 #include "os/files.h"
 #include "pod/give_back.h"
+#include "pod/limits.h"
 
 namespace sallyport::pod {
 
@@ -57,14 +59,19 @@ void Display::note(volatile std::sig_atomic_t& flags, bool is_set) const {
   flags = is_set ? flags | own_flag_ : flags & ~own_flag_;
 }
 
+// A terminal that takes nothing is not waited for.
 void Display::give_back(int fd, bool with_new_line) {
-  [[maybe_unused]] ssize_t written = 0;
-  if (coloured_ != 0) written = ::write(fd, kPlain.data(), kPlain.size());
+  const auto tell = [fd](std::string_view text) {
+    pollfd writable{fd, POLLOUT, 0};
+    if (::poll(&writable, 1, static_cast<int>(kLastAnswers.count())) != 1) return;
+    [[maybe_unused]] const ssize_t written = ::write(fd, text.data(), text.size());
+  };
+  if (coloured_ != 0) tell(kPlain);
   if (has_traces_ == 0) return;
-  if (on_other_screen_ != 0) written = ::write(fd, kLeaveScreen.data(), kLeaveScreen.size());
-  written = ::write(fd, kGiveBack.data(), kGiveBack.size());
-  if (has_colours_ != 0) written = ::write(fd, kColoursBack.data(), kColoursBack.size());
-  if (with_new_line) written = ::write(fd, kNewLine.data(), kNewLine.size());
+  if (on_other_screen_ != 0) tell(kLeaveScreen);
+  tell(kGiveBack);
+  if (has_colours_ != 0) tell(kColoursBack);
+  if (with_new_line) tell(kNewLine);
 }
 
 }  // namespace sallyport::pod

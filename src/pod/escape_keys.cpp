@@ -5,15 +5,15 @@
 namespace sallyport::pod {
 namespace {
 
-// Of an answer to a device query at the front, which a terminal writes in one piece: ESC [ numbers R, c or n; and that
-// about keyboard modes, ESC [ ? number u.
+// Of an answer to a device query at the front, which a terminal writes in one piece: ESC [ numbers R, c or n; that about
+// keyboard modes, ESC [ ? number u; and what it tells of its focus, ESC [ I or O.
 std::size_t answer_bytes(ByteView typed) {
   const std::string_view text = as_text(typed);
   if (!text.starts_with("\x1b[")) return 0;
   const std::size_t end = text.find_first_not_of("0123456789;?>=", 2);
   if (end == std::string_view::npos) return 0;
-  const bool is_answer =
-      std::string_view("Rcn").find(text[end]) != std::string_view::npos || (text[end] == 'u' && text[2] == '?');
+  const bool is_answer = std::string_view("Rcn").find(text[end]) != std::string_view::npos ||
+                         (text[end] == 'u' && text[2] == '?') || (end == 2 && (text[end] == 'I' || text[end] == 'O'));
   return is_answer ? end + 1 : 0;
 }
 

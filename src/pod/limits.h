@@ -62,15 +62,17 @@ inline constexpr Millis kLastWords{2000};
 // Whoever removes a pod's files over and over must not keep it busy.
 inline constexpr Millis kRestorePause{100};
 
-// Keys that wait at a client until the agent reads what was typed before. More are left to the terminal.
+// Keys that wait at a client until the agent reads what was typed before. More are left to the terminal; but if none of
+// them is taken for so long they are thrown away, or nobody would find those that detach.
 inline constexpr std::size_t kMaxTyped = 16U << 10;
+inline constexpr Millis kDeafTime{3000};
 
 // Device queries that pass to a controlling terminal: more than any program asks at its start, and answers that are
 // few beside what a person types.
 inline constexpr std::size_t kMaxQueries = 64;
 inline constexpr Millis kQueryInterval{1000};
-// What a terminal far away may take to answer the last of them.
-inline constexpr Millis kLastAnswers{500};
+// What a terminal far away may take to answer the last of them; and to take what it is told at the end.
+inline constexpr Millis kLastAnswers{1000};
 
 inline constexpr std::size_t kMaxNameBytes = 48;
 inline constexpr std::size_t kMaxSearchPathBytes = 8U << 10;  // of the caller's PATH: more places than anybody keeps

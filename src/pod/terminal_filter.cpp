@@ -67,6 +67,8 @@ bool any_number(std::string_view parameters, Test test) {
 constexpr std::array<std::string_view, 24> kModes = {"1",    "5",    "7",    "9",    "12",   "25",   "47",   "66",
                                                      "69",   "1000", "1001", "1002", "1003", "1004", "1005", "1006",
                                                      "1015", "1016", "1047", "1048", "1049", "2004", "2026", "2031"};
+// Some terminals tell of it as soon as it is set, each time.
+constexpr std::string_view kFocus = "1004";
 constexpr std::array<std::string_view, 3> kOtherScreens = {"47", "1047", "1049"};
 // Without a prefix: inserting, local echo, line feeds that return.
 constexpr std::array<std::string_view, 3> kOldModes = {"4", "12", "20"};
@@ -100,15 +102,12 @@ bool is_colour(int command) { return command == 4 || command == 5 || (command >=
 }  // namespace
 
 void TerminalFilter::reset() {
-  const bool has_left_traces = has_left_traces_, is_coloured = is_coloured_, has_set_colours = has_set_colours_;
-  const unsigned other_screens = other_screens_;
-  const std::uint64_t screen_switches = screen_switches_;
-  *this = TerminalFilter(queries_);
-  has_left_traces_ = has_left_traces;
-  is_coloured_ = is_coloured;
-  has_set_colours_ = has_set_colours;
-  other_screens_ = other_screens;
-  screen_switches_ = screen_switches;
+  state_ = State::ground;
+  held_.clear();
+  utf8_.clear();
+  utf8_left_ = 0;
+  is_too_long_ = false;
+  is_escape_in_string_ = false;
 }
 
 void TerminalFilter::feed(ByteView in, Bytes& out) {
@@ -253,8 +252,10 @@ void TerminalFilter::step_escape(std::uint8_t byte, Bytes& out) {
   out.append(std::string_view(held_));
 }
 
-bool TerminalFilter::may_ask() {
-  if (queries_ == Queries::drop || queries_left_ == 0) return false;
+bool TerminalFilter::may_ask() { return queries_ == Queries::pass && may_be_answered(); }
+
+bool TerminalFilter::may_be_answered() {
+  if (queries_left_ == 0) return false;
   --queries_left_;
   return true;
 }
@@ -279,6 +280,8 @@ void TerminalFilter::step_csi(std::uint8_t byte, Bytes& out) {
     has_left_traces_ = true;  // more than the cursor and the text were moved
   }
   if (byte == 'u' && (held_[2] == '>' || held_[2] == '=') && !leaves_plain_keys(held_)) return;
+  // Some terminals write shifted keys as codes then, and on many keyboards that which detaches is one.
+  if (held_ == "\x1b[>4;2m") held_ = "\x1b[>4;1m";
   if (held_[2] == '?') note_mode(static_cast<char>(byte));
   out.append(std::string_view(held_));
 }
@@ -327,7 +330,11 @@ bool TerminalFilter::is_csi_allowed(char final_byte) {
   switch (prefix) {
     case 0:
       if (final_byte == 'c') return is_default && may_ask();
-      if (final_byte == 'n') return (parameters == "5" || parameters == "6") && may_ask();
+      if (final_byte == 'n') {
+        if ((parameters != "5" && parameters != "6") || !may_ask()) return false;
+        status_queries_ += parameters == "5" ? 1 : 0;
+        return true;
+      }
       if (final_byte == 't') return first == "22" || first == "23";
       if (is_one_of("hl")) return are_in(kOldModes, parameters);
       // Cursor, erasing, inserting, scrolling, colours, margins. Among others the Linux console has one that shows
@@ -336,7 +343,12 @@ bool TerminalFilter::is_csi_allowed(char final_byte) {
     case '?':
       if (final_byte == 'n') return parameters == "6" && may_ask();
       if (final_byte == 'u') return parameters.empty() && may_ask();
-      if (is_one_of("hlrs")) return are_in(kModes, parameters);
+      if (is_one_of("hlrs")) {
+        const bool tells = is_one_of("hr");
+        return are_in(kModes, parameters) && !any_number(parameters, [&](std::string_view digits) {
+                 return tells && digits == kFocus && !may_be_answered();
+               });
+      }
       return is_one_of("JK");
     case '>':
       if (final_byte == 'c') return is_default && may_ask();

@@ -31,15 +31,19 @@ class TerminalFilter {
   // Device queries (what are you, where is the cursor) are the terminal's to answer while it controls the pod.
   // In a repaint, or for a viewer, nobody waits for the answers.
   enum class Queries : std::uint8_t { pass, drop };
-  explicit TerminalFilter(Queries queries) : queries_(queries) {}
+  explicit TerminalFilter(Queries queries)
+      : queries_(queries), queries_left_(queries == Queries::pass ? SIZE_MAX : 0) {}
 
   void feed(ByteView in, Bytes& out);
-  // At most so many pass: each is answered by typing.
-  void set_queries(Queries queries, std::size_t most = SIZE_MAX) {
+  // At most so many pass, with requests to tell of the focus, which some terminals do at once, and which mean something
+  // in a repaint, too: each is answered by typing.
+  void set_queries(Queries queries, std::size_t most) {
     queries_ = queries;
     queries_left_ = most;
   }
   std::size_t queries_left() const { return queries_left_; }
+  // How many that passed are answered by ESC [ 0 n.
+  std::size_t status_queries() const { return status_queries_; }
   // After a gap: whatever was begun is forgotten.
   void reset();
   // Whether anything went through that outlasts the text, such as a mode; whether what follows would be coloured.
@@ -77,10 +81,12 @@ class TerminalFilter {
   bool is_csi_allowed(char final_byte);
   void note_mode(char final_byte);
   bool may_ask();
+  bool may_be_answered();
   void hold(std::uint8_t byte);
 
   Queries queries_;
-  std::size_t queries_left_ = SIZE_MAX;
+  std::size_t queries_left_;
+  std::size_t status_queries_ = 0;
   State state_ = State::ground;
   std::string held_;  // the sequence so far, while it is undecided
   std::string utf8_;  // the character so far

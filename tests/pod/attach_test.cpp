@@ -96,6 +96,10 @@ class PodAttach : public ::testing::Test {
       return attach_terminal(*client_, options);
     });
   }
+  static void read_some_of(int fd) {
+    std::array<char, 65536> block{};
+    EXPECT_GT(::read(fd, block.data(), block.size()), 0);
+  }
   static std::string read_to_the_end(int fd) {
     std::string all;
     std::array<char, 4096> block{};
@@ -106,9 +110,10 @@ class PodAttach : public ::testing::Test {
   }
 
   // How many of its questions reach the terminal.
-  static std::size_t ask_without_end(FakePod& pod, std::future<Result<AttachEnd>>& end, int terminal) {
+  static std::size_t ask_without_end(FakePod& pod, std::future<Result<AttachEnd>>& end, int terminal,
+                                     const std::string& question = "\x1b[6n") {
     std::string flood;
-    for (int i = 0; i < 2'000; ++i) flood += "\x1b[6n";
+    for (int i = 0; i < 2'000; ++i) flood += question;
     pod.say(flood);
     pod.say("asked");
     pod.exit(0);
@@ -117,8 +122,53 @@ class PodAttach : public ::testing::Test {
     const std::string shown = read_to_the_end(terminal);
     EXPECT_NE(shown.find("asked"), std::string::npos);
     std::size_t passed = 0;
-    for (std::size_t at = shown.find("\x1b[6n"); at != std::string::npos; at = shown.find("\x1b[6n", at + 1)) ++passed;
+    for (std::size_t at = shown.find(question); at != std::string::npos; at = shown.find(question, at + 1)) ++passed;
     return passed;
+  }
+  // What an agent leaves to whatever reads the terminal after it, which is some way off: it takes what it shows in small
+  // pieces, and each answer comes a while after its question.
+  std::string left_by(std::string_view said) {
+    auto terminal = open_terminal({24, 80});
+    EXPECT_TRUE(terminal);
+    const int slave = terminal->slave.get(), master = terminal->master.get();
+    auto end = attach(slave, slave);
+    FakePod pod(std::move(far_));
+    std::atomic<bool> is_over = false;
+    std::thread far_terminal([&] {
+      ::fcntl(master, F_SETFL, O_NONBLOCK);
+      const std::array<std::pair<std::string_view, std::string_view>, 3> kAnswers = {
+          {{"\x1b[6n", "\x1b[12;34R"}, {"\x1b[5n", "\x1b[0n"}, {"\x1b[?1004h", "\x1b[I"}}};
+      for (std::string shown; !is_over;) {
+        std::array<char, 256> block{};
+        const ssize_t count = ::read(master, block.data(), block.size());
+        if (count > 0) shown.append(block.data(), static_cast<std::size_t>(count));
+        std::this_thread::sleep_for(Millis(10));
+        for (;;) {
+          std::size_t first = std::string::npos, which = 0;
+          for (std::size_t i = 0; i < kAnswers.size(); ++i) {
+            const std::size_t at = shown.find(kAnswers.at(i).first);
+            if (at < first) first = at, which = i;
+          }
+          if (first == std::string::npos) break;
+          const auto [question, answer] = kAnswers.at(which);
+          shown.erase(0, first + question.size());
+          std::this_thread::sleep_for(Millis(50));
+          EXPECT_EQ(::write(master, answer.data(), answer.size()), static_cast<ssize_t>(answer.size()));
+        }
+      }
+    });
+    pod.say(said);
+    pod.exit(0);
+    EXPECT_TRUE(end.get());
+    std::this_thread::sleep_for(Millis(300));
+    is_over = true;
+    far_terminal.join();
+    termios raw{};
+    EXPECT_EQ(::tcgetattr(slave, &raw), 0);
+    ::cfmakeraw(&raw);
+    EXPECT_EQ(::tcsetattr(slave, TCSANOW, &raw), 0);
+    ::fcntl(slave, F_SETFL, O_NONBLOCK);
+    return read_to_the_end(slave);
   }
 
   UniqueFd far_;
@@ -225,41 +275,65 @@ TEST_F(PodAttach, LetsAnAgentAskNothingWhereNobodyReadsTheAnswers) {
   EXPECT_EQ(ask_without_end(pod, end, terminal->master.get()), 0U);
 }
 
-// A terminal that is some way off: each answer comes a while after its question.
-TEST_F(PodAttach, TakesTheAnswersThatAreStillOnTheirWay) {
+// Some terminals tell of it at once, each time.
+TEST_F(PodAttach, AttackAnAgentAsksOfTheFocusWithoutEnd) {
   auto terminal = open_terminal({24, 80});
   ASSERT_TRUE(terminal);
-  const int slave = terminal->slave.get(), master = terminal->master.get();
-  auto end = attach(slave, slave);
+  auto end = attach(terminal->slave.get(), terminal->slave.get());
   FakePod pod(std::move(far_));
-  std::atomic<bool> is_over = false;
-  std::thread far_terminal([&] {
-    ::fcntl(master, F_SETFL, O_NONBLOCK);
-    for (std::string shown; !is_over;) {
-      std::array<char, 4096> block{};
-      const ssize_t count = ::read(master, block.data(), block.size());
-      if (count > 0) shown.append(block.data(), static_cast<std::size_t>(count));
-      std::this_thread::sleep_for(Millis(30));
-      for (const auto& [question, answer] : {std::pair("\x1b[6n", "\x1b[12;34R"), std::pair("\x1b[5n", "\x1b[0n")}) {
-        const std::size_t at = shown.find(question);
-        if (at == std::string::npos) continue;
-        shown.erase(0, at + std::strlen(question));
-        EXPECT_EQ(::write(master, answer, std::strlen(answer)), static_cast<ssize_t>(std::strlen(answer)));
-      }
+  EXPECT_LE(ask_without_end(pod, end, terminal->master.get(), "\x1b[?1004h"), 2 * kMaxQueries);
+}
+
+TEST_F(PodAttach, TakesTheAnswersThatAreStillOnTheirWay) { EXPECT_EQ(left_by("\x1b[6n"), ""); }
+
+TEST_F(PodAttach, AttackAnAgentAsksAsWeDoAtTheEnd) { EXPECT_EQ(left_by("\x1b[5n\x1b[6n\x1b[6n\x1b[6n"), ""); }
+
+TEST_F(PodAttach, AttackAnAgentAsksOfTheFocusLast) { EXPECT_EQ(left_by("\x1b[?1004h\x1b[?1004h"), ""); }
+
+TEST_F(PodAttach, AttackAnAgentAsksBehindMuchThatIsShownSlowly) {
+  EXPECT_EQ(left_by(std::string(50'000, 'x') + "\x1b[6n"), "");
+}
+
+TEST_F(PodAttach, AttackAnAgentThatReadsNothingCanBeLeft) {
+  auto terminal = open_terminal({24, 80});
+  ASSERT_TRUE(terminal);
+  const int master = terminal->master.get();
+  auto end = attach(terminal->slave.get(), terminal->slave.get());
+  FakePod pod(std::move(far_));
+  // More than the pod takes and the client keeps: as a mouse may write that tells all of its movements.
+  std::thread typing([&] {
+    const std::string text = std::string(wire::kPodWindow.credit + 2 * kMaxTyped, 'k') + "\r~.";
+    for (std::size_t at = 0; at < text.size();) {
+      const ssize_t count = ::write(master, text.data() + at, text.size() - at);
+      ASSERT_TRUE(count > 0 || errno == EAGAIN);
+      at += static_cast<std::size_t>(std::max<ssize_t>(count, 0));
+      std::this_thread::sleep_for(Millis(1));
     }
   });
-  pod.say("\x1b[6n");
-  pod.exit(0);
-  EXPECT_TRUE(end.get());
-  std::this_thread::sleep_for(Millis(200));
-  is_over = true;
-  far_terminal.join();
-  termios raw{};
-  ASSERT_EQ(::tcgetattr(slave, &raw), 0);
-  ::cfmakeraw(&raw);
-  ASSERT_EQ(::tcsetattr(slave, TCSANOW, &raw), 0);
-  pollfd left{slave, POLLIN, 0};
-  EXPECT_EQ(::poll(&left, 1, 0), 0) << "typed into whatever reads the terminal next";
+  while (end.wait_for(Millis(10)) != std::future_status::ready) pod.listen_for(Millis(10));
+  typing.join();
+  const auto ended = end.get();
+  ASSERT_TRUE(ended) << ended.error().describe();
+  EXPECT_EQ(ended->why, AttachEnd::Why::detached);
+}
+
+TEST_F(PodAttach, ATerminalThatTakesNothingCanBeLeft) {
+  auto terminal = open_terminal({24, 80});
+  ASSERT_TRUE(terminal);
+  auto end = attach(terminal->slave.get(), terminal->slave.get());
+  FakePod pod(std::move(far_));
+  pod.say(std::string(200'000, 'x'));
+  // Until it is full: more is not taken by anybody.
+  pollfd full{terminal->slave.get(), POLLOUT, 0};
+  while (::poll(&full, 1, 0) > 0) std::this_thread::sleep_for(Millis(10));
+  std::this_thread::sleep_for(Millis(50));
+  EXPECT_EQ(::write(terminal->master.get(), "\r~.", 3), 3);
+  const bool has_ended = end.wait_for(Millis(20'000)) == std::future_status::ready;
+  EXPECT_TRUE(has_ended);
+  if (!has_ended) read_some_of(terminal->master.get());
+  const auto ended = end.get();
+  ASSERT_TRUE(ended) << ended.error().describe();
+  EXPECT_EQ(ended->why, AttachEnd::Why::detached);
 }
 
 TEST_F(PodAttach, ALogGoesOnBehindAGapThatIsToldOfLate) {

@@ -77,7 +77,7 @@ TEST(EscapeKeys, CommandsStandBehindANewline) {
 }
 
 TEST(EscapeKeys, AreFoundAmongAnswersOfTheTerminal) {
-  const std::string answers = "\x1b[12;40R\x1b[?62;22c\x1b[0n\x1b[?1u";
+  const std::string answers = "\x1b[12;40R\x1b[?62;22c\x1b[0n\x1b[?1u\x1b[I\x1b[O";
   EXPECT_EQ(typed("ls\r" + answers + "~" + answers + ".", false), "ls\r" + answers + answers + "[detach]");
   EXPECT_EQ(typed("ls" + answers + "~.", false), "ls" + answers + "~.");
   EXPECT_EQ(typed("\r~\x1b[A.", false), "\r~\x1b[A.") << "a key is no answer";

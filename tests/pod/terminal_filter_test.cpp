@@ -160,6 +160,7 @@ TEST(TerminalFilter, LeavesTheKeysOfTextAsTheyAre) {
   EXPECT_EQ(filtered("\x1b[>00008u"), "\x1b[>0u");
   EXPECT_EQ(filtered("\x1b[=00031;1u"), "\x1b[=5;1u");
   EXPECT_EQ(filtered("\x1b[>u"), "\x1b[>0u");
+  EXPECT_EQ(filtered("\x1b[>4;2m"), "\x1b[>4;1m") << "or those of shifted keys are codes, too";
   for (const char* odd : {"\x1b[>8:0u", "\x1b[>:8u", "\x1b[>4;3m", "\x1b[>04;3m"}) EXPECT_EQ(filtered(odd), "") << odd;
 }
 
@@ -203,6 +204,37 @@ TEST(TerminalFilter, PassesNoMoreQueriesThanItMay) {
   filter.feed(as_bytes("\x1b[6n\x1b[m\x1b[c\x1bZ\x1b[?6n\x1b[6nz"), out);
   EXPECT_EQ(as_text(out.view()), "\x1b[6n\x1b[m\x1b[cz");
   EXPECT_EQ(filter.queries_left(), 0U);
+}
+
+// Some terminals tell of it at once, each time.
+TEST(TerminalFilter, CountsRequestsToTellOfTheFocusAsQueries) {
+  for (const char* request : {"\x1b[?1004h", "\x1b[?25;01004h", "\x1b[?1004r"}) {
+    EXPECT_EQ(filtered(request, Queries::drop), "") << request;
+    TerminalFilter filter(Queries::pass);
+    Bytes out;
+    filter.set_queries(Queries::drop, 1);  // as in a repaint
+    filter.feed(as_bytes(request), out);
+    filter.feed(as_bytes("\x1b[?1004s\x1b[?1004l\x1b[6n"), out);
+    filter.feed(as_bytes(request), out);
+    EXPECT_EQ(as_text(out.view()), std::string(request) + "\x1b[?1004s\x1b[?1004l") << request;
+  }
+  TerminalFilter filter(Queries::pass);
+  Bytes out;
+  filter.set_queries(Queries::pass, 2);
+  filter.feed(as_bytes("\x1b[?1004;1004;1004h"), out);
+  EXPECT_TRUE(out.empty());
+}
+
+TEST(TerminalFilter, CountsTheQueriesThatAreAnsweredAlike) {
+  TerminalFilter filter(Queries::pass);
+  Bytes out;
+  filter.feed(as_bytes("\x1b[5n\x1b[6n\x1b[c"), out);
+  filter.reset();
+  filter.set_queries(Queries::drop, 9);
+  filter.feed(as_bytes("\x1b[5n"), out);
+  filter.set_queries(Queries::pass, 1);
+  filter.feed(as_bytes("\x1b[5n\x1b[5n"), out);
+  EXPECT_EQ(filter.status_queries(), 2U);
 }
 
 TEST(TerminalFilter, LeavesDeviceQueriesToATerminalThatControls) {

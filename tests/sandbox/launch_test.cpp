@@ -334,11 +334,13 @@ class AtATerminal : public Launch {
         ::_exit(98);
       }
     }
-    for (const int number : {SIGTTOU, SIGHUP}) ::signal(number, SIG_IGN);
+    ::signal(SIGTTOU, SIG_IGN);
     std::array<int, 2> start{};
     if (::pipe2(start.data(), O_CLOEXEC) != 0) ::_exit(96);
-    const pid_t job = ::fork();
+    static pid_t job = -1;
+    job = ::fork();
     if (job == 0) run_as_job(start[0], command);
+    ::signal(SIGHUP, [](int number) { ::kill(-job, number); });  // as shells do with their jobs
     ::setpgid(job, job);
     if (place == Place::foreground) ::tcsetpgrp(0, job);
     (void)!::write(start[1], "", 1);
@@ -353,7 +355,7 @@ class AtATerminal : public Launch {
   [[noreturn]] void run_as_job(int start, const std::vector<std::string>& command) {
     char go = 0;
     (void)!::read(start, &go, 1);
-    for (const int number : {SIGTTOU, SIGHUP}) ::signal(number, SIG_DFL);
+    ::signal(SIGTTOU, SIG_DFL);
     Spec interactive = spec();
     interactive.environment.emplace_back("TERM=dumb");
     interactive.environment.emplace_back("PS1=prompt> ");
