@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "cli/command.h"
+#include "pod/record.h"
 #include "wire/message.h"
 
 namespace sallyport::cli {
@@ -27,7 +28,7 @@ Exit exit_for(const Error& error) {
     case Code::unauthenticated:
       return Exit::denied;
     case Code::unavailable:
-      return Exit::unreachable;
+      return pod::is_lost(error) ? Exit::lost : Exit::unreachable;
     default:
       return Exit::failed;
   }

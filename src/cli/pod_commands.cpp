@@ -240,10 +240,7 @@ Status report_dead(Context& context, const std::string& name, const pod::Sightin
   const pod::Place place = place_of(context, name);
   const Error lost = pod::lost(place);
   if (const auto lock = place.lock()) place.remove();
-  if (seen.life == pod::Life::lost) {
-    context.exit_code = static_cast<int>(Exit::lost);
-    return lost;
-  }
+  if (seen.life == pod::Life::lost) return lost;
   const std::string json = wire::to_json([&](wire::JsonWriter& writer) { pod::describe(writer, name, seen); });
   const int status = *seen.record->wait_status;
   return report_exit(context, json, pod::exit_code(status), pod::exit_signal(status));

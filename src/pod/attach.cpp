@@ -3,9 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +19,7 @@
 #include "pod/give_back.h"
 #include "pod/limits.h"
 #include "pod/methods.h"
+#include "pod/raw_terminal.h"
 #include "pod/terminal_filter.h"
 
 namespace sallyport::pod {
@@ -32,40 +31,6 @@ constexpr std::string_view kDeaf = "\r\n[the agent reads nothing; what is typed 
 
 // Any terminal answers it, with this where all is well.
 constexpr std::string_view kStatusQuery = "\x1b[5n", kStatusAnswer = "\x1b[0n";
-
-// Raw while it lives, then as it was. Signals come as reads; that of a pipe without a reader waits until then.
-class RawTerminal {
- public:
-  explicit RawTerminal(int fd) : fd_(fd), is_terminal_(::tcgetattr(fd, &before_) == 0) {
-    ::sigemptyset(&set_);
-    for (const int number : {SIGWINCH, SIGTERM, SIGHUP, SIGINT, SIGQUIT}) ::sigaddset(&set_, number);
-    signals_ = UniqueFd(::signalfd(-1, &set_, SFD_CLOEXEC | SFD_NONBLOCK));
-    ::sigaddset(&set_, SIGPIPE);
-    ::sigprocmask(SIG_BLOCK, &set_, &mask_before_);
-    if (!is_terminal_) return;
-    termios raw = before_;
-    ::cfmakeraw(&raw);
-    ::tcsetattr(fd_, TCSADRAIN, &raw);
-  }
-  ~RawTerminal() {
-    if (is_terminal_) {
-      // What it answered to the agent's queries is not for whoever reads it next. One that takes nothing is not waited for.
-      ::tcsetattr(fd_, TCSANOW, &before_);
-      ::tcflush(fd_, TCIFLUSH);
-    }
-    ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
-  }
-  RawTerminal(const RawTerminal&) = delete;
-  RawTerminal& operator=(const RawTerminal&) = delete;
-  int signals() const { return signals_.get(); }
-
- private:
-  int fd_;
-  termios before_{};
-  bool is_terminal_;
-  sigset_t set_{}, mask_before_{};
-  UniqueFd signals_;
-};
 
 // The same terminal or pipe, not blocking, without changing what others have open. A regular file never blocks,
 // and opened again it would have a position of its own.
@@ -142,7 +107,7 @@ class Attachment {
       return Error::from_errno("cannot wait for the terminal", errno);
     }
     if (watched[1].revents != 0) TRY(read_keys());
-    if (watched[2].revents != 0) TRY(take_signals(raw.signals()));
+    if (watched[2].revents != 0) take_signals(raw);
     if (watched[0].revents != 0 && !client_.dispatch(Millis(0))) is_lost_ = true;
     send_typed();
     return show();
@@ -326,17 +291,15 @@ class Attachment {
     return ok();
   }
 
-  Status take_signals(int signals) {
-    signalfd_siginfo info{};
-    while (::read(signals, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
-      if (info.ssi_signo != SIGWINCH) {
+  void take_signals(const RawTerminal& raw) {
+    while (const int number = raw.next_signal()) {
+      if (number != SIGWINCH) {
         end_.why = AttachEnd::Why::detached;
         is_over_ = true;
       } else if (role_ == Role::control) {
         resize();
       }
     }
-    return ok();
   }
 
   // The pod's terminal has the size of who controls it.

@@ -21,6 +21,7 @@ namespace sallyport::pod {
 namespace {
 
 constexpr const char* kLockName = "lock";
+constexpr std::string_view kLostDetails = R"({"state":"lost"})";
 constexpr std::array kOwnFiles = {"pod.json", "pod.sock", "pod.log", kLockName};
 
 Error malformed(std::string what) {
@@ -208,10 +209,12 @@ std::vector<std::pair<std::string, Sighting>> look_at_all(const std::string& pod
 Error lost(const Place& place) {
   Error error = Error::make(
       Code::unavailable, "the pod is lost: its daemon died; its last words: " + escape_for_display(place.last_words()));
-  error.details_json = R"({"state":"lost"})";
+  error.details_json = kLostDetails;
   error.retryable = false;
   return error;
 }
+
+bool is_lost(const Error& error) { return error.code == Code::unavailable && error.details_json == kLostDetails; }
 
 Result<std::optional<Record>> reach(const Place& place) {
   if (!place.exists()) {

@@ -92,6 +92,7 @@ Result<std::optional<Record>> reach(const Place& place);
 Result<Record> find(const Place& place);
 // UNAVAILABLE for good, with its daemon's last words.
 Error lost(const Place& place);
+bool is_lost(const Error& error);  // whether it says that
 
 // Removes what pods left that never published themselves, and those whose end nobody asked for in time: a status, or
 // that they were lost, which counts from when it is first noticed here.

@@ -11,7 +11,9 @@
 //   - operating system commands (OSC), sequences of two bytes and control sequences (CSI) that are not known to be
 //     harmless, and modes that lock the keyboard;
 //   - the 8-bit forms of controls, which terminals disagree about, and the answerback request.
-//   - modes that are not known to be given back afterwards, and of the keyboard's those in which all keys are codes.
+//   - modes that are not known to be given back afterwards, and of the keyboard's those in which all keys, or shifted
+//     ones, are codes.
+// Device queries, and requests to be told of the focus, pass while they may (see set_queries).
 // Ordinary output, colours, cursor movement, titles, links and other modes pass unchanged. Bytes that are no UTF-8
 // become '?', since a terminal might take them for 8-bit controls.
 //

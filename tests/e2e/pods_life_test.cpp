@@ -148,6 +148,7 @@ TEST_F(Pods, AreListedAsLostUntilSomebodyIsTold) {
   // For good: to ask again is of no use.
   const Ran called = sallyport("--json call pod.wait '{\"pod\":\"victim\"}'");
   EXPECT_TRUE(has(called.output, R"("retryable":false)") && has(called.output, R"("state":"lost")")) << called.output;
+  EXPECT_EQ(sallyport("pod kill victim").status, 5) << "from whomever it is heard";
   const Ran attached = sallyport("--json pod attach victim");
   EXPECT_TRUE(has(attached.output, R"("retryable":false)")) << attached.output;
   const Ran waited = sallyport("pod wait victim");
@@ -251,6 +252,25 @@ TEST_F(Pods, TakeSignalsInAnySpelling) {
   const Ran odd = sallyport("pod kill polite --signal sigodd");
   EXPECT_EQ(odd.status, 2);
   EXPECT_TRUE(has(odd.output, "no such signal: sigodd")) << odd.output;
+}
+
+TEST_F(Pods, LeaveNothingOpenInAWardenThatMadeMany) {
+  make("first", "true");
+  auto warden = sallyport::Client::connect_unix(root_.path() + "/run/warden.sock");
+  ASSERT_TRUE(warden);
+  const auto status = (*warden)->call("warden.status");
+  ASSERT_TRUE(status);
+  const std::string descriptors = "/proc/" + std::to_string(*status->value().get("pid").as_int()) + "/fd";
+  const auto open = [&] {
+    return std::distance(std::filesystem::directory_iterator(descriptors), std::filesystem::directory_iterator());
+  };
+  const auto before = open();
+  for (int i = 0; i < 20; ++i) {
+    const std::string name = "p" + std::to_string(i);
+    ASSERT_TRUE((*warden)->call("pod.create", R"({"command":["true"],"name":")" + name + "\"}"));
+    ASSERT_TRUE((*warden)->call("pod.wait", R"({"pod":")" + name + R"(","collect":true})"));
+  }
+  EXPECT_TRUE(eventually([&] { return open() <= before + 2; })) << before << " became " << open();
 }
 
 TEST_F(Pods, RefuseVariablesWithoutAName) {

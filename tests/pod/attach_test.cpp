@@ -117,9 +117,11 @@ class PodAttach : public ::testing::Test {
     pod.say(flood);
     pod.say("asked");
     pod.exit(0);
-    EXPECT_TRUE(end.get());
     ::fcntl(terminal, F_SETFL, O_NONBLOCK);
-    const std::string shown = read_to_the_end(terminal);
+    std::string shown;
+    while (end.wait_for(Millis(1)) != std::future_status::ready) shown += read_to_the_end(terminal);
+    EXPECT_TRUE(end.get());
+    shown += read_to_the_end(terminal);
     EXPECT_NE(shown.find("asked"), std::string::npos);
     std::size_t passed = 0;
     for (std::size_t at = shown.find(question); at != std::string::npos; at = shown.find(question, at + 1)) ++passed;
