@@ -8,6 +8,7 @@
 
 #include "os/process.h"
 #include "pod/daemon.h"
+#include "pod/limits.h"
 #include "wire/wire.h"
 #include "worker/entry.h"
 
@@ -55,7 +56,8 @@ int main() {
   UniqueFd creator{::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)};
   ::dup2(claim->log.get(), STDERR_FILENO);
   const SystemClock clock;
-  const Log log(STDERR_FILENO, LogFormat::text, LogLevel::info, clock);
+  Log log(STDERR_FILENO, LogFormat::text, LogLevel::info, clock);
+  log.rotate_at(claim->place.log_path(), pod::kMostLogBytes);
   auto daemon = pod::Daemon::start(std::move(*startup), std::move(*claim), worker::serve_files, log, clock);
   if (!daemon) return give_up(creator.get(), daemon.error());
   [[maybe_unused]] const ssize_t written = ::write(creator.get(), &pod::kReadyByte, 1);

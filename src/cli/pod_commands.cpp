@@ -31,6 +31,11 @@ pod::Place place_of(const Context& context, const std::string& name) {
 
 std::string text(wire::Value value) { return std::string(value.as_string().value_or("")); }
 
+Status check_name(Context& context, const std::string& name) {
+  const Status checked = pod::check_name(name);
+  return checked ? ok() : Status(wrong_usage(context, checked.error().message));
+}
+
 // ---- new ----
 
 struct NewArguments {
@@ -54,6 +59,7 @@ std::string first_places(std::string path) {
 }
 
 Result<std::string> create_params(Context& context, const NewArguments& arguments) {
+  if (!arguments.name.empty()) TRY(check_name(context, arguments.name));
   TRY(check_command(context, arguments.command));
   TRY(check_variables(context, arguments.env));
   TRY(const auto hosts, allowed_hosts(context, arguments.allow_net));
@@ -91,9 +97,9 @@ Result<std::string> create_params(Context& context, const NewArguments& argument
       json.end_array();
     }
     winsize window{};
-    if (::ioctl(STDIN_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_row > 0 && window.ws_col > 0) {
-      pod::write_size(json, {window.ws_row, window.ws_col});
-    }
+    const bool is_known = ::ioctl(STDIN_FILENO, TIOCGWINSZ, &window) == 0;
+    const pod::Size size{window.ws_row, window.ws_col};
+    if (is_known && size.is_sane()) pod::write_size(json, size);
     json.end_object();
   });
 }
@@ -160,8 +166,8 @@ Status list(const Context& context) {
 
 // ---- attach, log, wait: straight to the pod, whether a warden runs or not ----
 
-Result<std::unique_ptr<Client>> reach(const Context& context, const std::string& name) {
-  TRY(pod::check_name(name));
+Result<std::unique_ptr<Client>> reach(Context& context, const std::string& name) {
+  TRY(check_name(context, name));
   TRY(const pod::Record record, pod::find(place_of(context, name)));
   return pod::connect(record);
 }
@@ -183,6 +189,14 @@ pod::Sighting look_again(const pod::Place& place) {
   return seen;
 }
 
+Error explain_silence(const Context& context, const std::string& name, const Error& error) {
+  if (error.code != Code::timeout) return error;
+  const auto record = place_of(context, name).read();
+  const std::string pid = record ? std::to_string(record->binding.pid) : "?";
+  return Error::make(Code::unavailable, "the pod's daemon (pid " + pid + ") does not answer; if it is stopped: kill -CONT " +
+                                            pid + "; to end it and its agent: kill -9 " + pid);
+}
+
 Status attach(Context& context, const AttachArguments& arguments) {
   if (arguments.escape.size() > 1 && arguments.escape != "none") {
     return wrong_usage(context, "--escape takes one character, or none");
@@ -192,11 +206,13 @@ Status attach(Context& context, const AttachArguments& arguments) {
   options.role = arguments.is_view ? pod::Role::view : pod::Role::control;
   options.takes = arguments.takes;
   options.escape = arguments.escape.size() == 1 ? arguments.escape[0] : '\0';
-  TRY(const pod::AttachEnd end, pod::attach_terminal(*client, options));
+  const auto attached = pod::attach_terminal(*client, options);
+  if (!attached) return explain_silence(context, arguments.name, attached.error());
+  const pod::AttachEnd& end = *attached;
   tell_skipped(end.skipped);
   switch (end.why) {
     case pod::AttachEnd::Why::detached:
-      if (is_terminal()) print("[detached from " + arguments.name + "]");
+      if (is_terminal() && !end.is_deaf) print("[detached from " + arguments.name + "]");
       return ok();
     case pod::AttachEnd::Why::exited:
       // Who controls it has the status in hand now.
@@ -214,10 +230,14 @@ Status attach(Context& context, const AttachArguments& arguments) {
                      "the connection is lost; the pod is still there: sallyport pod attach " + arguments.name);
 }
 
-Status log(const Context& context, const std::string& name, bool follows) {
+Status log(Context& context, const std::string& name, bool follows) {
   TRY(const auto client, reach(context, name));
-  TRY(const std::uint64_t skipped, pod::copy_log(*client, follows, STDOUT_FILENO));
-  tell_skipped(skipped);
+  const auto skipped = pod::copy_log(*client, follows, STDOUT_FILENO);
+  if (!skipped && !client->is_open() && look_again(place_of(context, name)).life == pod::Life::lost) {
+    return pod::lost(place_of(context, name));
+  }
+  if (!skipped) return explain_silence(context, name, skipped.error());
+  tell_skipped(*skipped);
   return ok();
 }
 
@@ -247,7 +267,7 @@ Status report_dead(Context& context, const std::string& name, const pod::Sightin
 }
 
 Status wait(Context& context, const std::string& name) {
-  TRY(pod::check_name(name));
+  TRY(check_name(context, name));
   const pod::Place place = place_of(context, name);
   pod::Sighting seen = pod::look(place);
   if (!is_dead(seen.life) || !place.exists()) {
@@ -283,8 +303,8 @@ Result<int> signal_number(Context& context, std::string name) {
   return wrong_usage(context, "no such signal: " + escape_for_display(given) + "; for example TERM, INT, KILL or 15");
 }
 
-Status call_pod(const Context& context, const char* method, const std::string& name, const char* key,
-                std::int64_t value) {
+Status call_pod(Context& context, const char* method, const std::string& name, const char* key, std::int64_t value) {
+  TRY(check_name(context, name));
   TRY(const Started warden, ensure_warden(context.paths));
   TRY(const Answer answer,
       warden.client->call(method, wire::to_json([&](wire::JsonWriter& json) {

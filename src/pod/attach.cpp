@@ -340,6 +340,7 @@ class Attachment {
       if (count < 0 && errno != EAGAIN && errno != EINTR) return;
       left = left.subspan(count > 0 ? static_cast<std::size_t>(count) : 0);
     }
+    end_.is_deaf = !left.empty();
     // The terminal's answers to the agent, and what it tells of the mouse, may still be on their way: whoever reads it
     // next would take them for keys. It answers in order: behind them comes that to a query of our own.
     while (may_answer && status_answers_ <= filter_.status_queries() && is_ready(options_.in, POLLIN, end)) {

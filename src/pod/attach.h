@@ -29,6 +29,7 @@ struct AttachEnd {
   int exit_code = 0;          // of the agent, once it has exited
   std::uint64_t skipped = 0;  // bytes that this terminal was too slow for
   Role role = Role::view;     // at the end
+  bool is_deaf = false;       // the terminal takes nothing any more
 };
 
 // Runs until the person detaches, the agent exits, or the connection is lost. A terminal is put into raw mode

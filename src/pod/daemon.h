@@ -29,7 +29,8 @@
 
 namespace sallyport::pod {
 
-// The pod's directory, with its lock held: for as long as this lives, the pod does.
+// The pod's directory, with its lock held: for as long as this lives, the pod does. The log is the program's standard
+// error, too.
 struct Claim {
   Place place;
   UniqueFd directory, lock, log;

@@ -16,9 +16,8 @@
 namespace sallyport::pod {
 namespace {
 
-// What happens when somebody takes a pod's files away, or puts another in the place of its lock.
-constexpr std::uint32_t kRemovals =
-    IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
+// What happens when somebody takes a pod's files away, or all of its directory.
+constexpr std::uint32_t kRemovals = IN_DELETE | IN_MOVED_FROM | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
 
 bool exists(const std::string& path) {
   struct stat info{};
@@ -32,15 +31,19 @@ bool is_at(int fd, const std::string& path) {
          held.st_ino == named.st_ino;
 }
 
+Result<UniqueFd> open_log(const Place& place, int how) {
+  UniqueFd log{::open(place.log_path().c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | how, 0600)};
+  if (!log) return Error::from_errno("cannot open the pod's log", errno);
+  return log;
+}
+
 }  // namespace
 
 Result<Claim> take_over(const Startup& startup) {
   Claim claim{Place(startup.pods_dir, startup.name), {}, UniqueFd(kLockFd), {}};
   if (::fcntl(kLockFd, F_SETFD, FD_CLOEXEC) != 0) return Error::from_errno("the pod was handed no lock", errno);
   TRY(claim.directory, os::open_private_directory(claim.place.path()));
-  claim.log = UniqueFd(
-      ::open(claim.place.log_path().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!claim.log) return Error::from_errno("cannot open the pod's log", errno);
+  TRY(claim.log, open_log(claim.place, O_TRUNC));
   return claim;
 }
 
@@ -122,15 +125,20 @@ Fire Daemon::restore_what_is_removed() {
 
 Status Daemon::restore() {
   const Place& place = claim_.place;
-  if (!place.exists()) {
-    TRY(claim_.directory, os::open_private_directory(place.path()));
+  if (!is_at(claim_.lock.get(), place.path())) {
+    TRY(UniqueFd directory, os::open_private_directory(place.path()));
+    TRY(UniqueFd lock, place.lock());
     if (::inotify_add_watch(place_watch_->fd(), place.path().c_str(), kRemovals) < 0) {
       return Error::from_errno("cannot watch the pod's directory", errno);
     }
+    claim_.directory = std::move(directory);
+    claim_.lock = std::move(lock);
+    log_.warn("its directory was removed or replaced, and is locked again");
   }
-  if (!is_at(claim_.lock.get(), place.lock_path())) {
-    TRY(claim_.lock, place.lock());
-    log_.warn("its lock was removed, and made again");
+  if (!exists(place.log_path())) {
+    TRY(claim_.log, open_log(place, O_EXCL));
+    ::dup2(claim_.log.get(), STDERR_FILENO);
+    log_.warn("its log was removed, and begins anew");
   }
   if (!record_.is_tcp() && !exists(place.socket_path())) {
     TRY(listen_unix());

@@ -14,16 +14,22 @@ namespace sallyport::pod {
 Display::Display(int out) : out_(out), is_terminal_(::isatty(out) != 0), own_flag_(out == STDERR_FILENO ? 2 : 1) {
   if (!is_terminal_) return;
   terminal_ = out;
-  struct sigaction action{};
-  action.sa_handler = [](int number) {
-    give_back(terminal_, true);
-    ::raise(number);  // as if it had not been caught, once this returns
-  };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
     ::sigaction(kSignals[i], nullptr, &before_[i]);
-    if (before_[i].sa_handler != SIG_IGN) ::sigaction(kSignals[i], &action, nullptr);
+    if (before_[i].sa_handler != SIG_IGN) take_signal(kSignals[i]);
   }
+}
+
+// As if it had not been caught, once the handler returns. A stop takes effect each time.
+void Display::take_signal(int number) {
+  struct sigaction action{};
+  action.sa_handler = [](int came) {
+    if (came == SIGCONT) return take_signal(SIGTSTP);
+    give_back(terminal_, true);
+    ::raise(came);
+  };
+  action.sa_flags = static_cast<int>(number == SIGCONT ? SA_RESTART : SA_RESETHAND);
+  ::sigaction(number, &action, nullptr);
 }
 
 Display::~Display() {

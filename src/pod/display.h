@@ -1,6 +1,6 @@
 // Where what comes out of a sandbox is printed to. A terminal gets what its filter lets pass (see terminal_filter.h),
-// and is given back as it was, also by the signals with which people end what they follow; anything else gets the
-// bytes.
+// and is given back as it was, also by the signals with which people end or stop what they follow; anything else gets
+// the bytes.
 #pragma once
 
 #include <array>
@@ -24,7 +24,8 @@ class Display {
   Status skip();
 
  private:
-  static constexpr std::array kSignals = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
+  static constexpr std::array kSignals = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGTSTP, SIGCONT};
+  static void take_signal(int number);
   static void give_back(int fd, bool with_new_line);
   // For the handler.
   static inline int terminal_ = -1;

@@ -1,33 +1,80 @@
 #include "pod/escape_keys.h"
 
-#include <string_view>
-
 namespace sallyport::pod {
 namespace {
 
-// Of an answer to a device query at the front, which a terminal writes in one piece: ESC [ numbers R, c or n; that about
-// keyboard modes, ESC [ ? number u; and what it tells of its focus, ESC [ I or O.
-std::size_t answer_bytes(ByteView typed) {
-  const std::string_view text = as_text(typed);
-  if (!text.starts_with("\x1b[")) return 0;
-  const std::size_t end = text.find_first_not_of("0123456789;?>=", 2);
-  if (end == std::string_view::npos) return 0;
-  const bool is_answer = std::string_view("Rcn").find(text[end]) != std::string_view::npos ||
-                         (text[end] == 'u' && text[2] == '?') || (end == 2 && (text[end] == 'I' || text[end] == 'O'));
-  return is_answer ? end + 1 : 0;
+constexpr char kEscape = '\x1b';
+constexpr std::string_view kOldMouse = "\x1b[M";
+constexpr std::size_t kOldMouseBytes = 6, kLongest = 64;
+
+enum class Sequence : std::uint8_t { begun, report, key, none };
+
+// Of a whole ESC [ ..: the terminal's answers to device queries (R, c, n), to that about keyboard modes (? u), what it
+// tells of its focus (I, O) and of the mouse (M, m).
+bool is_report(std::string_view sequence) {
+  const std::string_view body = sequence.substr(2, sequence.size() - 3);
+  const bool is_numeric = body.find_first_not_of("0123456789;?>=<") == std::string_view::npos;
+  const char prefix = body.empty() ? '\0' : body.front();
+  switch (sequence.back()) {
+    case 'R':
+    case 'c':
+    case 'n':
+      return is_numeric;
+    case 'u':
+      return is_numeric && prefix == '?';
+    case 'I':
+    case 'O':
+      return body.empty();
+    case 'M':
+      return is_numeric;
+    case 'm':
+      return is_numeric && prefix == '<';
+    default:
+      return false;
+  }
+}
+
+// `none`: its last byte does not belong to what came before.
+Sequence look_at(std::string_view sequence) {
+  if (sequence.size() == 1) return Sequence::begun;
+  if (sequence.size() == 2) return sequence[1] == '[' ? Sequence::begun : Sequence::none;
+  if (sequence.starts_with(kOldMouse)) return sequence.size() < kOldMouseBytes ? Sequence::begun : Sequence::report;
+  const char last = sequence.back();
+  if (sequence.size() > kLongest || last < ' ' || last > '~') return Sequence::none;
+  if (last < '@') return Sequence::begun;
+  return is_report(sequence) ? Sequence::report : Sequence::key;
 }
 
 }  // namespace
 
+// What stands between the escape character and its key waits with it; all else passes at once.
+bool EscapeKeys::take_sequence(char key, Bytes& out) {
+  sequence_.push_back(key);
+  const Sequence kind = look_at(sequence_);
+  if (kind == Sequence::none) sequence_.pop_back();
+  if (kind != Sequence::none && !has_escape_) out.push_back(key);
+  if (kind == Sequence::begun) return true;
+  // Nobody typed a report: it must not keep a person from typing a command.
+  if (kind != Sequence::report) {
+    if (has_escape_) out.push_back(escape_);
+    is_at_line_start_ = false;
+  }
+  if (has_escape_) out.append(std::string_view(sequence_));
+  if (kind != Sequence::report) has_escape_ = false;
+  sequence_.clear();
+  return kind != Sequence::none;
+}
+
 KeyCommand EscapeKeys::feed(ByteView typed, Bytes& out, std::size_t& used) {
   for (used = 0; used < typed.size();) {
-    // Nobody typed it: an agent that asks and asks must not keep a person from typing a command.
-    if (const std::size_t answer = answer_bytes(typed.subspan(used)); answer > 0) {
-      out.append(typed.subspan(used, answer));
-      used += answer;
+    const auto key = static_cast<char>(typed[used]);
+    // At the end it is the key of that name: a terminal writes a sequence in one piece, nearly always.
+    const bool begins = key == kEscape && used + 1 < typed.size();
+    if ((begins || !sequence_.empty()) && take_sequence(key, out)) {
+      ++used;
       continue;
     }
-    const auto key = static_cast<char>(typed[used++]);
+    ++used;
     if (has_escape_) {
       has_escape_ = false;
       switch (key) {

@@ -59,6 +59,8 @@ inline constexpr Millis kStartTimeout{30'000};
 inline constexpr std::size_t kMaxReports = 2048, kReportsAtOnce = 128;
 // How long a pod that is over waits for the warden to take the last of them, and for who is attached to read the end.
 inline constexpr Millis kLastWords{2000};
+// A pod that many attach to for years tells of each; one file before it is kept.
+inline constexpr std::uint64_t kMostLogBytes = 1U << 20;
 // Whoever removes a pod's files over and over must not keep it busy.
 inline constexpr Millis kRestorePause{100};
 

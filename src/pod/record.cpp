@@ -20,13 +20,21 @@
 namespace sallyport::pod {
 namespace {
 
-constexpr const char* kLockName = "lock";
 constexpr std::string_view kLostDetails = R"({"state":"lost"})";
-constexpr std::array kOwnFiles = {"pod.json", "pod.sock", "pod.log", kLockName};
+constexpr std::array kOwnFiles = {"pod.json", "pod.sock", "pod.log", "pod.log.1"};
+
+constexpr int kOwnTroubles[] = {EMFILE, ENFILE, ENOMEM};
 
 Error malformed(std::string what) {
   return Error::make(Code::conflict, "the pod's state file was tampered with or is from another version",
                      std::move(what));
+}
+
+// What lies with whoever looks, and says nothing of what it looks at.
+bool is_own_trouble(const Error& error) {
+  return std::any_of(std::begin(kOwnTroubles), std::end(kOwnTroubles), [&](int number) {
+    return error.details_json == Error::from_errno({}, number).details_json;
+  });
 }
 
 }  // namespace
@@ -105,7 +113,10 @@ Result<Record> Place::read() const {
   auto text = os::read_private_file(record_path(), kMaxRecordBytes);
   if (!text) {
     struct stat info{};
-    if (::lstat(record_path().c_str(), &info) != 0) return Error::make(Code::not_found, "the pod is not published");
+    if (::lstat(record_path().c_str(), &info) != 0 && errno == ENOENT) {
+      return Error::make(Code::not_found, "the pod is not published");
+    }
+    if (is_own_trouble(text.error())) return std::move(text).error();
     return malformed(text.error().describe());
   }
   TRY(Record record, parse_record(*text));
@@ -120,19 +131,20 @@ Status Place::write(const Record& record) const {
   return os::write_private_file(record_path(), to_json(record), os::Durability::unsynced);
 }
 
-std::string Place::lock_path() const { return path_ + "/" + kLockName; }
-
 Result<UniqueFd> Place::lock() const {
-  const UniqueFd directory{::open(path_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
+  UniqueFd directory{::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
   if (!directory) {
     if (errno == ENOENT) return Error::make(Code::not_found, "no such pod");
     return Error::from_errno("cannot open the pod's directory", errno, path_);
   }
-  TRY(UniqueFd lock, os::lock_file(directory.get(), kLockName));
+  if (::flock(directory.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return Error::make(Code::conflict, "the pod's daemon lives");
+    return Error::from_errno("cannot lock the pod's directory", errno, path_);
+  }
   struct stat info{};
   // One that was removed between our opening and locking it protects nothing.
-  if (::fstat(lock.get(), &info) != 0 || info.st_nlink == 0) return Error::make(Code::not_found, "no such pod");
-  return lock;
+  if (::fstat(directory.get(), &info) != 0 || info.st_nlink == 0) return Error::make(Code::not_found, "no such pod");
+  return directory;
 }
 
 void Place::remove() const {
@@ -156,19 +168,34 @@ std::string Place::last_words() const {
 // ---- looking ----
 
 std::string_view to_string(Life life) {
-  constexpr std::array<std::string_view, 6> kNames = {"starting", "running", "exited", "exited", "lost", "tampered"};
+  constexpr std::array<std::string_view, 7> kNames = {"starting", "running",  "exited", "exited",
+                                                      "lost",     "tampered", "unknown"};
   return kNames.at(static_cast<std::size_t>(life));
 }
 
 namespace {
 
+template <typename Looked>
+const Error* unexpected(const Looked& looked) {
+  const bool is_answer = looked || looked.error().code == Code::conflict || looked.error().code == Code::not_found;
+  return is_answer ? nullptr : &looked.error();
+}
+
+// Of all that must be asked to call a pod dead.
+std::optional<Error> what_kept_from_looking(const Result<UniqueFd>& lock, const Result<Record>& record) {
+  if (const Error* error = unexpected(lock)) return *error;
+  if (const Error* error = unexpected(record)) return *error;
+  if (const auto own = os::process_start_time(::getpid()); !own) return own.error();
+  return std::nullopt;
+}
+
 Sighting look_once(const Place& place, bool is_last) {
   Sighting seen;
   // First: with the lock in hand nobody writes the record any more.
   const auto lock = place.lock();
-  auto record = place.read();
-  if (record) seen.record = std::move(*record);
-  const bool is_bad = !record && record.error().code != Code::not_found;
+  const auto record = place.read();
+  if (record) seen.record = *record;
+  const bool is_bad = !record && record.error().code == Code::conflict;
   const bool is_held = !lock && lock.error().code == Code::conflict;
   const auto boot = os::boot_id();
   const bool is_alive = is_held && (!seen.record || (boot && *boot == seen.record->binding.boot_id &&
@@ -176,6 +203,11 @@ Sighting look_once(const Place& place, bool is_last) {
                                                                           seen.record->binding.start_time)));
   // Between the two it may have written its status and gone, and another may have moved in.
   if (!lock && !is_alive && !is_last) return look_once(place, true);
+  if (const auto trouble = what_kept_from_looking(lock, record); trouble && !(is_alive && seen.record)) {
+    seen.life = Life::unknown;
+    seen.problem = "whether it lives cannot be seen: " + trouble->describe();
+    return seen;
+  }
   if (is_alive && seen.record) {
     seen.life = seen.record->wait_status ? Life::exited : Life::running;
   } else if (is_alive) {
@@ -226,6 +258,7 @@ Result<std::optional<Record>> reach(const Place& place) {
   if (seen.life == Life::tampered) {
     return Error::make(Code::conflict, "the pod's state file cannot be trusted; see: sallyport pod ls", seen.problem);
   }
+  if (seen.life == Life::unknown) return Error::make(Code::io_error, "cannot look for the pod", seen.problem);
   if (seen.life == Life::collectable) {
     return Error::make(Code::conflict, "the pod has ended; its status waits: sallyport pod wait " + seen.record->name);
   }

@@ -1,8 +1,8 @@
 // pod.json: where a pod can be reached and what became of it.
 //
-// Each pod has a directory of its own, `<state>/pods/<name>/`, mode 0700, outside anything its agent can see:
-// `lock` is held by the daemon as long as it lives, `pod.json` (0600) says where it listens, `pod.sock` is its
-// door unless that is on loopback TCP, `pod.log` its log. Nothing here trusts a pid alone.
+// Each pod has a directory of its own, `<state>/pods/<name>/`, mode 0700, outside anything its agent can see: the
+// daemon holds a lock on it as long as it lives, `pod.json` (0600) says where it listens, `pod.sock` is its door unless
+// that is on loopback TCP, `pod.log` its log. Nothing here trusts a pid alone.
 #pragma once
 
 #include <optional>
@@ -51,13 +51,14 @@ class Place {
   std::string record_path() const { return path_ + "/pod.json"; }
   std::string socket_path() const { return path_ + "/pod.sock"; }
   std::string log_path() const { return path_ + "/pod.log"; }
-  std::string lock_path() const;
 
-  // NOT_FOUND if there is none. A link, another owner or mode is refused: it is not what a pod wrote.
+  // NOT_FOUND if there is none. CONFLICT for a link, another owner or mode: it is not what a pod wrote. Any other error
+  // says nothing about it.
   Result<Record> read() const;
   Status write(const Record& record) const;
   bool exists() const;
-  // CONFLICT while a daemon lives, whatever its record says. The lock must be held for the next two.
+  // Of the directory itself, which nobody can remove or replace alone. CONFLICT while a daemon lives, whatever its record
+  // says; NOT_FOUND if there is none. The lock must be held for the next two.
   Result<UniqueFd> lock() const;
   // Removes what a dead pod left, and nothing else.
   void remove() const;
@@ -69,8 +70,8 @@ class Place {
 
 // `running` and `exited` have a daemon; `collectable` has none any more but left its status; `lost` left
 // none; `starting` holds its lock and has not published yet; `tampered` holds its lock, and what stands in place of its
-// record is not what it wrote.
-enum class Life : std::uint8_t { starting, running, exited, collectable, lost, tampered };
+// record is not what it wrote. `unknown`: this process could not look, for want of descriptors, say.
+enum class Life : std::uint8_t { starting, running, exited, collectable, lost, tampered, unknown };
 std::string_view to_string(Life life);
 
 struct Sighting {

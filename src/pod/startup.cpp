@@ -102,6 +102,8 @@ Error taken(const std::string& name, Life life) {
     case Life::tampered:
       return Error::make(Code::conflict,
                          pod + "is running, and its state file was tampered with; see: sallyport pod ls");
+    case Life::unknown:
+      return Error::make(Code::io_error, pod + "cannot be looked at; see: sallyport pod ls");
     default:
       return Error::make(Code::conflict, pod + "is running");
   }

@@ -122,7 +122,7 @@ TEST_F(Pods, ShowASquatterOnADeadPodsPortNothing) {
   EXPECT_EQ(refused.error().code, Code::unauthenticated);
   EXPECT_EQ(heard.size(), 4U + 35U) << "HELLO and nothing else";
   EXPECT_EQ(heard.find(std::string(dead.token.begin(), dead.token.end())), std::string::npos);
-  EXPECT_EQ(sallyport("pod attach tcp").status, 4) << "and later ones are told that it died";
+  EXPECT_EQ(sallyport("pod attach tcp").status, 5) << "and later ones are told that it died";
 }
 
 TEST_F(Pods, CostLittleForAThousandWhoDoNotProveThemselves) {
@@ -168,14 +168,13 @@ TEST_F(Pods, PutBackWhatSomebodyRemoves) {
   ASSERT_TRUE(client && client->sees("up"));
   const std::string directory = place("one").path();
   int round = 0;
-  for (const char* gone : {"/pod.json", "/pod.sock", "/lock", "/lock moved", "/lock replaced", "", " moved"}) {
+  for (const char* gone : {"/pod.json", "/pod.sock", "/pod.log", "", " moved", " replaced"}) {
     const std::string_view name = gone;
-    if (name.ends_with(" replaced")) {
-      std::ofstream(root_.path() + "/other") << "other";
-      std::filesystem::rename(root_.path() + "/other", directory + "/lock");
-    } else if (name.ends_with(" moved")) {
-      const std::string path = directory + std::string(name.substr(0, name.size() - 6));
-      std::filesystem::rename(path, path + "-elsewhere");
+    if (name == " moved" || name == " replaced") {
+      std::filesystem::rename(directory, directory + "-elsewhere");
+      if (name == " replaced") {
+        ASSERT_EQ(::mkdir(directory.c_str(), 0700), 0);
+      }
     } else {
       std::filesystem::remove_all(directory + gone);
     }
@@ -187,6 +186,8 @@ TEST_F(Pods, PutBackWhatSomebodyRemoves) {
       const auto found = place("one").read();
       return life("one") == pod::Life::running && found && pod::connect(*found);
     })) << gone;
+    EXPECT_TRUE(eventually([&] { return std::filesystem::exists(place("one").log_path()); })) << gone;
+    std::filesystem::remove_all(directory + "-elsewhere");
     auto later = attach("one", R"("role":"view")");
     ASSERT_TRUE(later && later->sees("said " + word)) << gone;
   }

@@ -46,6 +46,21 @@ TEST_F(Pods, AreToldLostWhenTheirDaemonIsKilledAndTakeTheirAgentAlong) {
   }
 }
 
+TEST_F(Pods, TellWhoeverFollowsTheirLogThatTheyAreLost) {
+  make("victim", "echo up; sleep 1000");
+  Ran followed;
+  std::thread following([&] { followed = sallyport("pod log --follow victim"); });
+  const auto witness = connect("victim");
+  EXPECT_TRUE(eventually([&] {
+    const auto status = witness->call("pod.status");
+    return status && status->value().get("clients").as_int() == 1;
+  }));
+  ::kill(daemon_pid("victim"), SIGKILL);
+  following.join();
+  EXPECT_EQ(followed.status, 5);
+  EXPECT_TRUE(has(followed.output, "the pod is lost: its daemon died")) << followed.output;
+}
+
 TEST_F(Pods, GoOnWhenTheirClientIsKilledInAFlood) {
   make("flood",
        "for i in $(seq 1 40000); do echo \"line $i of a flood that nobody may hold up\"; done; echo fin; read x");

@@ -378,6 +378,22 @@ TEST_F(PodsOnATerminal, GiveBackEveryModeWhenALogEndsOrIsInterrupted) {
   EXPECT_EQ(sallyport("pod log colourful").output, "\x1b[?1049h\x1b[?1000h\x1b[31mred\r\n") << "into a pipe as it is";
 }
 
+// As often as somebody does.
+TEST_F(PodsInTmux, ALogThatIsStoppedGivesTheTerminalBackAndGoesOn) {
+  make("stopped", "printf '\033[?1049hthe other screen'; for i in 1 2 3; do read x; echo \"said $x\"; done; read x");
+  auto controller = attach("stopped");
+  ASSERT_TRUE(controller && controller->sees("the other"));
+  type("'" SALLYPORT_CLI " pod log --follow stopped' Enter");
+  for (const char* word : {"one", "two"}) {
+    ASSERT_TRUE(shows("the other screen") || shows("said")) << screen();
+    type("C-z");
+    ASSERT_TRUE(shows("Stopped")) << "on the usual screen: " << screen();
+    controller->type(std::string(word) + "\r");
+    type("'clear; fg' Enter");
+    EXPECT_TRUE(shows(std::string("said ") + word)) << screen();
+  }
+}
+
 TEST_F(PodsInTmux, ALogWithoutAnEndOfATitleHidesNothing) {
   make("titled", "printf 'one\\033ktitle\\033\\\\two\\n\\033[31mred\\n'");
   ASSERT_TRUE(attach("titled", R"("role":"view")")->sees("red"));

@@ -96,6 +96,17 @@ class PodAttach : public ::testing::Test {
       return attach_terminal(*client_, options);
     });
   }
+  // Until nobody can write to it.
+  static void fill(int terminal) {
+    const UniqueFd own{
+        ::open(("/proc/self/fd/" + std::to_string(terminal)).c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)};
+    ASSERT_TRUE(own);
+    const std::string text(4096, 'y');
+    for (int refused = 0; refused < 10;) {
+      refused = ::write(own.get(), text.data(), text.size()) > 0 ? 0 : refused + 1;
+      std::this_thread::sleep_for(Millis(10));
+    }
+  }
   static void read_some_of(int fd) {
     std::array<char, 65536> block{};
     EXPECT_GT(::read(fd, block.data(), block.size()), 0);
@@ -325,10 +336,7 @@ TEST_F(PodAttach, ATerminalThatTakesNothingCanBeLeft) {
   auto end = attach(terminal->slave.get(), terminal->slave.get());
   FakePod pod(std::move(far_));
   pod.say(std::string(200'000, 'x'));
-  // Until it is full: more is not taken by anybody.
-  pollfd full{terminal->slave.get(), POLLOUT, 0};
-  while (::poll(&full, 1, 0) > 0) std::this_thread::sleep_for(Millis(10));
-  std::this_thread::sleep_for(Millis(50));
+  fill(terminal->slave.get());
   EXPECT_EQ(::write(terminal->master.get(), "\r~.", 3), 3);
   const bool has_ended = end.wait_for(Millis(20'000)) == std::future_status::ready;
   EXPECT_TRUE(has_ended);

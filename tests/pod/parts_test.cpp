@@ -1,6 +1,7 @@
 // The small parts of a pod: the ring, keys, queries, what is handed over.
 #include <gtest/gtest.h>
 
+#include "base/log.h"
 #include "pod/device_queries.h"
 #include "pod/escape_keys.h"
 #include "pod/reports.h"
@@ -76,12 +77,52 @@ TEST(EscapeKeys, CommandsStandBehindANewline) {
   }
 }
 
-TEST(EscapeKeys, AreFoundAmongAnswersOfTheTerminal) {
-  const std::string answers = "\x1b[12;40R\x1b[?62;22c\x1b[0n\x1b[?1u\x1b[I\x1b[O";
-  EXPECT_EQ(typed("ls\r" + answers + "~" + answers + ".", false), "ls\r" + answers + answers + "[detach]");
-  EXPECT_EQ(typed("ls" + answers + "~.", false), "ls" + answers + "~.");
-  EXPECT_EQ(typed("\r~\x1b[A.", false), "\r~\x1b[A.") << "a key is no answer";
-  EXPECT_EQ(typed("\r~\x1b[27u.", false), "\r~\x1b[27u.") << "a key is no answer";
+// Answers, focus, and a mouse in three of its languages, by which an agent could drown the keys.
+constexpr std::string_view kReports[] = {
+    "\x1b[12;40R", "\x1b[?62;22c",   "\x1b[0n",         "\x1b[?1u",         "\x1b[I",
+    "\x1b[O",      "\x1b[<35;9;20M", "\x1b[<0;10;200m", "\x1b[35;100;200M", "\x1b[M#.\r"};
+
+TEST(EscapeKeys, AreFoundAmongWhatTheTerminalSaysByItself) {
+  std::string reports;
+  for (const std::string_view report : kReports) reports += report;
+  EXPECT_EQ(typed("ls\r" + reports + "~" + reports + ".", false), "ls\r" + reports + reports + "[detach]");
+  EXPECT_EQ(typed("ls" + reports + "~.", false), "ls" + reports + "~.");
+  for (const std::string key : {"\x1b[A", "\x1b[27u", "\x1b[15~", "\x1b[1;5H", "\x1b[m", "\x1b[[A", "\x1bOP", "\x1b"}) {
+    EXPECT_EQ(typed("\r~" + key + ".", false), "\r~" + key + ".") << "a key is no report";
+    EXPECT_EQ(typed("\r" + key + "~.", false), "\r" + key + "~.") << "a key is no report";
+  }
+}
+
+TEST(EscapeKeys, AreFoundThoughAReportComesInPieces) {
+  for (const std::string_view report : kReports) {
+    for (std::size_t cut = 2; cut < report.size(); ++cut) {
+      EscapeKeys machine('~');
+      std::string passed;
+      KeyCommand command = KeyCommand::none;
+      for (const std::string& piece : {std::string("\r~"), std::string(report.substr(0, cut)),
+                                       std::string(report.substr(cut)), std::string(".")}) {
+        Bytes out;
+        std::size_t used = 0;
+        command = machine.feed(as_bytes(piece), out, used);
+        passed += as_text(out.view());
+      }
+      EXPECT_EQ(command, KeyCommand::detach) << escape_for_display(report) << " cut at " << cut;
+      EXPECT_EQ(passed, "\r" + std::string(report));
+    }
+  }
+}
+
+TEST(EscapeKeys, PassEverythingHoweverItIsCut) {
+  const std::string keys = "a\x1b[1;2\x1b[A\x1b\x1b[12R\x1b[" + std::string(200, '1') + "z\x1b[\x01~\x1b[M12~.x";
+  for (std::size_t cut = 0; cut <= keys.size(); ++cut) {
+    EscapeKeys machine('~');
+    Bytes out;
+    std::size_t used = 0;
+    for (const std::string& piece : {keys.substr(0, cut), keys.substr(cut)}) {
+      EXPECT_EQ(machine.feed(as_bytes(piece), out, used), KeyCommand::none);
+    }
+    EXPECT_EQ(as_text(out.view()), keys) << cut;
+  }
 }
 
 TEST(DeviceQueries, AreAnsweredHoweverTheyAreCut) {

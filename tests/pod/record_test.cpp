@@ -2,6 +2,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -130,19 +133,72 @@ TEST_F(PodRecord, TakesAZombieForDead) {
 }
 
 TEST_F(PodRecord, HasTheStatusOfOneThatEndsWhileItIsLookedAt) {
+  for (int round = 0; round < 300; ++round) {
+    record_.wait_status.reset();
+    ASSERT_TRUE(place_.write(record_));
+    hold_lock();
+    Record ended = record_;
+    ended.wait_status = 256;
+    std::thread ending([&] {
+      EXPECT_TRUE(place_.write(ended));
+      lock_.reset();
+    });
+    Life life = Life::running;
+    while (life != Life::collectable && life != Life::lost) life = look(place_).life;
+    ending.join();
+    ASSERT_EQ(life, Life::collectable) << "round " << round;
+  }
+}
+
+TEST_F(PodRecord, CannotLoseALivingPodsLock) {
   ASSERT_TRUE(place_.write(record_));
-  // Whoever opens the lock waits until this lease is given up.
-  ::signal(SIGIO, SIG_IGN);
-  const UniqueFd lease{::open(place_.lock_path().c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600)};
-  if (::fcntl(lease.get(), F_SETLEASE, F_WRLCK) != 0) GTEST_SKIP() << "no leases on this file system";
-  std::thread ending([&] {
-    while (::fcntl(lease.get(), F_GETLEASE) == F_WRLCK) std::this_thread::sleep_for(Millis(1));
-    record_.wait_status = 256;
-    EXPECT_TRUE(place_.write(record_));
-    EXPECT_EQ(::fcntl(lease.get(), F_SETLEASE, F_UNLCK), 0);
+  hold_lock();
+  for (const auto& entry : std::filesystem::directory_iterator(place_.path())) {
+    if (entry.path() == place_.record_path()) continue;
+    std::filesystem::remove(entry);
+    EXPECT_EQ(look(place_).life, Life::running) << entry;
+  }
+  EXPECT_EQ(look(place_).life, Life::running);
+}
+
+// In a child, whose process it then is that looks; the parent is the pod.
+template <typename Look>
+void in_a_child(Look look_there) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(look_there() ? 0 : 1);
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(PodRecord, LivesOnAReadOnlyDisk) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can mount";
+  ASSERT_TRUE(place_.write(record_));
+  hold_lock();
+  in_a_child([&] {
+    const char* root = root_.path().c_str();
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
+    if (::mount(root, root, nullptr, MS_BIND, nullptr) != 0) return false;
+    if (::mount(nullptr, root, nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr) != 0) return false;
+    return look(place_).life == Life::running;
   });
-  EXPECT_EQ(look(place_).life, Life::collectable);
-  ending.join();
+}
+
+TEST_F(PodRecord, IsNotCalledLostByWhoeverCannotLook) {
+  ASSERT_TRUE(place_.write(record_));
+  hold_lock();
+  in_a_child([&] {
+    bool was_unknown = false;
+    for (int most = 30; most >= 0; --most) {
+      const rlimit few{static_cast<rlim_t>(most), 30};
+      if (::setrlimit(RLIMIT_NOFILE, &few) != 0) return false;
+      const Sighting seen = look(place_);
+      if (seen.life == Life::unknown) was_unknown = true;
+      if (seen.life != Life::unknown && seen.life != Life::running) return false;
+      if (seen.life == Life::unknown && (reach(place_) || seen.problem.empty())) return false;
+    }
+    return was_unknown;
+  });
 }
 
 TEST_F(PodRecord, FailsAtOnceWithTheLastWordsOfADeadDaemon) {
