@@ -193,8 +193,9 @@ Error explain_silence(const Context& context, const std::string& name, const Err
   if (error.code != Code::timeout) return error;
   const auto record = place_of(context, name).read();
   const std::string pid = record ? std::to_string(record->binding.pid) : "?";
-  return Error::make(Code::unavailable, "the pod's daemon (pid " + pid + ") does not answer; if it is stopped: kill -CONT " +
-                                            pid + "; to end it and its agent: kill -9 " + pid);
+  return Error::make(Code::unavailable, "the pod's daemon (pid " + pid +
+                                            ") does not answer; if it is stopped: kill -CONT " + pid +
+                                            "; to end it and its agent: kill -9 " + pid);
 }
 
 Status attach(Context& context, const AttachArguments& arguments) {

@@ -14,8 +14,8 @@ class RawTerminal {
  public:
   // Of anything but a terminal only the signals are taken.
   explicit RawTerminal(int fd);
-  // What was typed and not read is thrown away: the terminal's answers are not for whoever reads it next. One that takes
-  // nothing is not waited for.
+  // What was typed and not read is thrown away: the terminal's answers are not for whoever reads it next. One that
+  // takes nothing is not waited for.
   ~RawTerminal();
   RawTerminal(const RawTerminal&) = delete;
   RawTerminal& operator=(const RawTerminal&) = delete;

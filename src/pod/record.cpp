@@ -32,9 +32,8 @@ Error malformed(std::string what) {
 
 // What lies with whoever looks, and says nothing of what it looks at.
 bool is_own_trouble(const Error& error) {
-  return std::any_of(std::begin(kOwnTroubles), std::end(kOwnTroubles), [&](int number) {
-    return error.details_json == Error::from_errno({}, number).details_json;
-  });
+  return std::any_of(std::begin(kOwnTroubles), std::end(kOwnTroubles),
+                     [&](int number) { return error.details_json == Error::from_errno({}, number).details_json; });
 }
 
 }  // namespace

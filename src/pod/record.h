@@ -57,8 +57,8 @@ class Place {
   Result<Record> read() const;
   Status write(const Record& record) const;
   bool exists() const;
-  // Of the directory itself, which nobody can remove or replace alone. CONFLICT while a daemon lives, whatever its record
-  // says; NOT_FOUND if there is none. The lock must be held for the next two.
+  // Of the directory itself, which nobody can remove or replace alone. CONFLICT while a daemon lives, whatever its
+  // record says; NOT_FOUND if there is none. The lock must be held for the next two.
   Result<UniqueFd> lock() const;
   // Removes what a dead pod left, and nothing else.
   void remove() const;

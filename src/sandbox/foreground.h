@@ -51,9 +51,10 @@ struct ExitReport {
 // caller's group too. Otherwise it stays in the caller's group and the terminal's signals reach it
 // directly. Signals sent to the caller (HUP, INT, QUIT, TERM, USR1, USR2) are passed on. What has a terminal runs
 // only while the caller's group has it in the foreground: with Ctrl-Z all of the sandbox stops until then (where nobody
-// would continue it, nothing does), and a start in the background is a CONFLICT, for whoever types there is overheard by
-// any process that left the terminal's session. Changes the calling process's signal mask while it runs; the caller must have one thread. When it returns,
-// pid 1 may still be ending as an unreaped child of the caller; nothing else is left.
+// would continue it, nothing does), and a start in the background is a CONFLICT, for whoever types there is overheard
+// by any process that left the terminal's session. Changes the calling process's signal mask while it runs; the caller
+// must have one thread. When it returns, pid 1 may still be ending as an unreaped child of the caller; nothing else is
+// left.
 Result<ExitReport> run_foreground(const Spec& spec, const ForegroundOptions& options = {});
 
 }  // namespace sallyport::sandbox

@@ -255,8 +255,8 @@ TEST_F(Pods, TakeSignalsInAnySpelling) {
 }
 
 TEST_F(Pods, TakeNoNameThatCannotBeOne) {
-  for (const char* command : {"new --name ../x -- true", "new --name 'A B' -- true", "attach ../x", "log ../x", "wait A",
-                              "kill A", "stop A"}) {
+  for (const char* command : {"new --name ../x -- true", "new --name 'A B' -- true", "attach ../x", "log ../x",
+                              "wait A", "kill A", "stop A"}) {
     const Ran ran = sallyport("pod " + std::string(command));
     EXPECT_EQ(ran.status, 2) << command;
     EXPECT_TRUE(has(ran.output, "a pod's name has 1 to 48 of a-z")) << command << ": " << ran.output;

@@ -282,7 +282,8 @@ TEST_F(MailGate, TheHostCanStopAContainerOnAFullDisk) {
   Client client = connect();
   // Each on a connection of its own: one that still works has more to say.
   const auto is_stuck = [&] {
-    return connect().outcome("container.exec", R"({"container":")" + first + R"(","command":["true"]})") == "UNAVAILABLE";
+    return connect().outcome("container.exec", R"({"container":")" + first + R"(","command":["true"]})") ==
+           "UNAVAILABLE";
   };
   fill(state_dir() + "/filler");
   EXPECT_TRUE(eventually(is_stuck));

@@ -138,8 +138,8 @@ class PodAttach : public ::testing::Test {
     for (std::size_t at = shown.find(question); at != std::string::npos; at = shown.find(question, at + 1)) ++passed;
     return passed;
   }
-  // What an agent leaves to whatever reads the terminal after it, which is some way off: it takes what it shows in small
-  // pieces, and each answer comes a while after its question.
+  // What an agent leaves to whatever reads the terminal after it, which is some way off: it takes what it shows in
+  // small pieces, and each answer comes a while after its question.
   std::string left_by(std::string_view said) {
     auto terminal = open_terminal({24, 80});
     EXPECT_TRUE(terminal);

@@ -78,9 +78,9 @@ TEST(EscapeKeys, CommandsStandBehindANewline) {
 }
 
 // Answers, focus, and a mouse in three of its languages, by which an agent could drown the keys.
-constexpr std::string_view kReports[] = {
-    "\x1b[12;40R", "\x1b[?62;22c",   "\x1b[0n",         "\x1b[?1u",         "\x1b[I",
-    "\x1b[O",      "\x1b[<35;9;20M", "\x1b[<0;10;200m", "\x1b[35;100;200M", "\x1b[M#.\r"};
+constexpr std::string_view kReports[] = {"\x1b[12;40R",      "\x1b[?62;22c", "\x1b[0n",        "\x1b[?1u",
+                                         "\x1b[I",           "\x1b[O",       "\x1b[<35;9;20M", "\x1b[<0;10;200m",
+                                         "\x1b[35;100;200M", "\x1b[M#.\r"};
 
 TEST(EscapeKeys, AreFoundAmongWhatTheTerminalSaysByItself) {
   std::string reports;

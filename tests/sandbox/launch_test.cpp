@@ -323,8 +323,8 @@ class AtATerminal : public Launch {
  protected:
   enum class Place : std::uint8_t { foreground, background };
 
-  // The sandbox as a job of a shell: of this process, which leads the terminal's session. It stops when its job does, and
-  // gives the terminal to it again when it is continued.
+  // The sandbox as a job of a shell: of this process, which leads the terminal's session. It stops when its job does,
+  // and gives the terminal to it again when it is continued.
   pid_t fork_on_terminal(int& leader, const std::vector<std::string>& command, Place place = Place::foreground) {
     const pid_t pid = ::forkpty(&leader, nullptr, nullptr, nullptr);
     if (pid != 0) return pid;

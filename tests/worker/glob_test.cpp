@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 
 namespace sallyport::worker {
 namespace {
@@ -74,7 +74,7 @@ TEST(Glob, BracesExpandNestedAndBounded) {
 }
 
 TEST(Glob, BracesTakeTimeByTheLengthOfThePattern) {
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   const std::string braces(60'000, '{');
   EXPECT_EQ(expand_braces(braces)->size(), 1);
   EXPECT_EQ(expand_braces("{a,b}{c,d}" + braces)->size(), 4);
@@ -82,7 +82,7 @@ TEST(Glob, BracesTakeTimeByTheLengthOfThePattern) {
   std::string classes = "[";
   for (int i = 0; i < 500'000; ++i) classes += "[:";
   EXPECT_EQ(Glob(classes + "x]").fault(), "");
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+  EXPECT_LT(std::clock() - start, 2 * CLOCKS_PER_SEC);
 }
 
 TEST(Glob, AlternativesAreCountedBeforeTheyAreMade) {

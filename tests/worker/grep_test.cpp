@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <ctime>
 #include <random>
 
 #include "worker/grepping.h"
@@ -282,9 +283,9 @@ TEST(Grep, MatchesThatShareALongLineTakeTimeByItsLength) {
   box.write("minified", "first\n" + line + "\nfoo\n");
   GrepRequest grep_request = request("foo");
   grep_request.options.is_multiline = true;
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   const auto answer = grep(box.open(), grep_request, Stop());
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(4));
+  EXPECT_LT(std::clock() - start, 4 * CLOCKS_PER_SEC);
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->files.at(0).found.matches, 2U);
 }
@@ -308,11 +309,12 @@ TEST(Grep, FiltersEndWithTheDeadlineHoweverManyTheyAre) {
   for (int i = 0; i < 16; ++i) box.write(std::string(240, 'a') + std::to_string(i), "hit\n");
   GrepRequest grep_request = request("hit");
   grep_request.exclude.assign(2500, "*" + std::string(120, 'a') + "?b");
-  const auto start = std::chrono::steady_clock::now();
-  const auto answer = grep(box.open(), grep_request, Stop(start + std::chrono::milliseconds(20)));
+  const std::clock_t start = std::clock();
+  const auto answer =
+      grep(box.open(), grep_request, Stop(std::chrono::steady_clock::now() + std::chrono::milliseconds(20)));
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, Code::timeout);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+  EXPECT_LT(std::clock() - start, CLOCKS_PER_SEC);
 }
 
 TEST(Grep, RefusesMoreFiltersThanItsMemoryIsFor) {
