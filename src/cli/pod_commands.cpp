@@ -166,10 +166,21 @@ Status list(const Context& context) {
 
 // ---- attach, log, wait: straight to the pod, whether a warden runs or not ----
 
+Error explain_silence(const Context& context, const std::string& name, const Error& error) {
+  if (error.code != Code::timeout) return error;
+  const auto record = place_of(context, name).read();
+  const std::string pid = record ? std::to_string(record->binding.pid) : "?";
+  return Error::make(Code::unavailable, "the pod's daemon (pid " + pid +
+                                            ") does not answer; if it is stopped: kill -CONT " + pid +
+                                            "; to end it and its agent: kill -9 " + pid);
+}
+
 Result<std::unique_ptr<Client>> reach(Context& context, const std::string& name) {
   TRY(check_name(context, name));
   TRY(const pod::Record record, pod::find(place_of(context, name)));
-  return pod::connect(record);
+  auto client = pod::connect(record);
+  if (!client) return explain_silence(context, name, client.error());
+  return client;
 }
 
 // A terminal shows the newest screen in any case; a file that lacks something must not pass for whole.
@@ -189,13 +200,11 @@ pod::Sighting look_again(const pod::Place& place) {
   return seen;
 }
 
-Error explain_silence(const Context& context, const std::string& name, const Error& error) {
-  if (error.code != Code::timeout) return error;
-  const auto record = place_of(context, name).read();
-  const std::string pid = record ? std::to_string(record->binding.pid) : "?";
-  return Error::make(Code::unavailable, "the pod's daemon (pid " + pid +
-                                            ") does not answer; if it is stopped: kill -CONT " + pid +
-                                            "; to end it and its agent: kill -9 " + pid);
+// What became of a conversation: its pod may have died of what ended it.
+Error explain(const Context& context, const std::string& name, const Client& client, const Error& error) {
+  const pod::Place place = place_of(context, name);
+  if (!client.is_open() && look_again(place).life == pod::Life::lost) return pod::lost(place);
+  return explain_silence(context, name, error);
 }
 
 Status attach(Context& context, const AttachArguments& arguments) {
@@ -208,7 +217,7 @@ Status attach(Context& context, const AttachArguments& arguments) {
   options.takes = arguments.takes;
   options.escape = arguments.escape.size() == 1 ? arguments.escape[0] : '\0';
   const auto attached = pod::attach_terminal(*client, options);
-  if (!attached) return explain_silence(context, arguments.name, attached.error());
+  if (!attached) return explain(context, arguments.name, *client, attached.error());
   const pod::AttachEnd& end = *attached;
   tell_skipped(end.skipped);
   switch (end.why) {
@@ -234,10 +243,7 @@ Status attach(Context& context, const AttachArguments& arguments) {
 Status log(Context& context, const std::string& name, bool follows) {
   TRY(const auto client, reach(context, name));
   const auto skipped = pod::copy_log(*client, follows, STDOUT_FILENO);
-  if (!skipped && !client->is_open() && look_again(place_of(context, name)).life == pod::Life::lost) {
-    return pod::lost(place_of(context, name));
-  }
-  if (!skipped) return explain_silence(context, name, skipped.error());
+  if (!skipped) return explain(context, name, *client, skipped.error());
   tell_skipped(*skipped);
   return ok();
 }

@@ -174,8 +174,8 @@ Error explain_silence(Error error, const Client& client, const os::Paths& paths)
   if (error.code != Code::timeout) return error;
   const auto peer = os::identify_peer(client.fd());
   const std::string pid = peer ? std::to_string(peer->identity.pid) : "?";
-  return Error::make(Code::unavailable, "the warden (pid " + pid + ") accepts connections and does not answer; see " +
-                                            paths.log_file() + ", and if it hangs: kill -9 " + pid);
+  return Error::make(Code::timeout, "the warden (pid " + pid + ") accepts connections and does not answer; see " +
+                                        paths.log_file() + ", and if it hangs: kill -9 " + pid);
 }
 
 Result<std::unique_ptr<Client>> connect_warden(const os::Paths& paths) {

@@ -133,12 +133,11 @@ Status Daemon::restore() {
     }
     claim_.directory = std::move(directory);
     claim_.lock = std::move(lock);
-    log_.warn("its directory was removed or replaced, and is locked again");
   }
   if (!exists(place.log_path())) {
     TRY(claim_.log, open_log(place, O_EXCL));
     ::dup2(claim_.log.get(), STDERR_FILENO);
-    log_.warn("its log was removed, and begins anew");
+    log_.warn("its log, or all of its directory, was removed, and begins anew");
   }
   if (!record_.is_tcp() && !exists(place.socket_path())) {
     TRY(listen_unix());

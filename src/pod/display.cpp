@@ -1,8 +1,10 @@
 #include "pod/display.h"
 
 #include <poll.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "os/files.h"
@@ -16,7 +18,9 @@ Display::Display(int out) : out_(out), is_terminal_(::isatty(out) != 0), own_fla
   terminal_ = out;
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
     ::sigaction(kSignals[i], nullptr, &before_[i]);
-    if (before_[i].sa_handler != SIG_IGN) take_signal(kSignals[i]);
+    // That of a stop which is ignored has nothing to go on from.
+    const struct sigaction& decides = kSignals[i] == SIGCONT ? before_[i - 1] : before_[i];
+    if (decides.sa_handler != SIG_IGN) take_signal(kSignals[i]);
   }
 }
 
@@ -24,9 +28,14 @@ Display::Display(int out) : out_(out), is_terminal_(::isatty(out) != 0), own_fla
 void Display::take_signal(int number) {
   struct sigaction action{};
   action.sa_handler = [](int came) {
-    if (came == SIGCONT) return take_signal(SIGTSTP);
-    give_back(terminal_, true);
-    ::raise(came);
+    const int error = errno;
+    if (came == SIGCONT) {
+      take_signal(SIGTSTP);
+    } else {
+      give_back(terminal_, true);
+      ::raise(came);
+    }
+    errno = error;
   };
   action.sa_flags = static_cast<int>(number == SIGCONT ? SA_RESTART : SA_RESETHAND);
   ::sigaction(number, &action, nullptr);
@@ -35,7 +44,8 @@ void Display::take_signal(int number) {
 Display::~Display() {
   if (!is_terminal_) return;
   give_back(out_, !is_at_line_start_);
-  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
+  // That which takes another again first.
+  for (std::size_t i = kSignals.size(); i-- > 0;) ::sigaction(kSignals[i], &before_[i], nullptr);
 }
 
 Status Display::write(ByteView bytes) {
@@ -65,19 +75,23 @@ void Display::note(volatile std::sig_atomic_t& flags, bool is_set) const {
   flags = is_set ? flags | own_flag_ : flags & ~own_flag_;
 }
 
-// A terminal that takes nothing is not waited for.
+// All at once: a terminal that takes nothing is waited for once.
 void Display::give_back(int fd, bool with_new_line) {
-  const auto tell = [fd](std::string_view text) {
-    pollfd writable{fd, POLLOUT, 0};
-    if (::poll(&writable, 1, static_cast<int>(kLastAnswers.count())) != 1) return;
-    [[maybe_unused]] const ssize_t written = ::write(fd, text.data(), text.size());
+  std::array<iovec, 5> parts{};
+  int count = 0;
+  const auto tell = [&](std::string_view text) {
+    parts.at(static_cast<std::size_t>(count++)) = {const_cast<char*>(text.data()), text.size()};
   };
   if (coloured_ != 0) tell(kPlain);
-  if (has_traces_ == 0) return;
-  if (on_other_screen_ != 0) tell(kLeaveScreen);
-  tell(kGiveBack);
-  if (has_colours_ != 0) tell(kColoursBack);
-  if (with_new_line) tell(kNewLine);
+  if (has_traces_ != 0) {
+    if (on_other_screen_ != 0) tell(kLeaveScreen);
+    tell(kGiveBack);
+    if (has_colours_ != 0) tell(kColoursBack);
+    if (with_new_line) tell(kNewLine);
+  }
+  pollfd writable{fd, POLLOUT, 0};
+  if (count == 0 || ::poll(&writable, 1, static_cast<int>(kLastAnswers.count())) != 1) return;
+  [[maybe_unused]] const ssize_t written = ::writev(fd, parts.data(), count);
 }
 
 }  // namespace sallyport::pod

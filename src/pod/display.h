@@ -24,6 +24,7 @@ class Display {
   Status skip();
 
  private:
+  // SIGCONT behind SIGTSTP, which it takes again.
   static constexpr std::array kSignals = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGTSTP, SIGCONT};
   static void take_signal(int number);
   static void give_back(int fd, bool with_new_line);

@@ -133,7 +133,8 @@ Status Place::write(const Record& record) const {
 Result<UniqueFd> Place::lock() const {
   UniqueFd directory{::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
   if (!directory) {
-    if (errno == ENOENT) return Error::make(Code::not_found, "no such pod");
+    const bool is_another = errno == ENOTDIR || errno == ELOOP;
+    if (errno == ENOENT || is_another) return Error::make(Code::not_found, "no such pod");
     return Error::from_errno("cannot open the pod's directory", errno, path_);
   }
   if (::flock(directory.get(), LOCK_EX | LOCK_NB) != 0) {

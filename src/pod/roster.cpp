@@ -197,7 +197,8 @@ Fire Roster::watch(std::string name, From from, bool has_told_end) {
       const bool was_reached = co_await listen(watched);
       if (!was_reached) sessions_.log().warn("cannot reach a pod", {{"pod", name}});
     }
-    if (!is_closed_) co_await sessions_.loop().sleep(watched->record ? kWatchPause : kFindPause);
+    const bool is_urgent = !watched->record && seen.life != Life::unknown;
+    if (!is_closed_) co_await sessions_.loop().sleep(is_urgent ? kFindPause : kWatchPause);
   }
 }
 

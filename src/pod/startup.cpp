@@ -85,6 +85,7 @@ Result<std::optional<UniqueFd>> claim(const Startup& startup) {
   if (!lock && lock.error().code != Code::conflict && lock.error().code != Code::not_found) return lock.error();
   if (!lock) return std::optional<UniqueFd>();
   const auto left = place.read();
+  if (!left && left.error().code == Code::io_error) return left.error();
   if (left || left.error().code != Code::not_found) {
     return taken(startup.name, left && left->wait_status ? Life::collectable : Life::lost);
   }

@@ -63,10 +63,11 @@ bool any_number(std::string_view parameters, Test test) {
 // Private modes that may be set and restored: keys of the cursor, reversed, wrapping, mouse, blinking, visible cursor,
 // other screens, keypad, margins, focus, paste, updates at once, colour scheme. What a terminal
 // would tell by itself whenever it is resized (2048), what changes how it reads sequences (a VT52, a Tektronix) or its
-// keyboard (all keys as codes, 9001), and what it cannot be given back from is not among them.
-constexpr std::array<std::string_view, 24> kModes = {"1",    "5",    "7",    "9",    "12",   "25",   "47",   "66",
-                                                     "69",   "1000", "1001", "1002", "1003", "1004", "1005", "1006",
-                                                     "1015", "1016", "1047", "1048", "1049", "2004", "2026", "2031"};
+// keyboard (all keys as codes, 9001), what it cannot be given back from, and a mouse whose reports have no certain
+// length (1005) is not among them.
+constexpr std::array<std::string_view, 23> kModes = {"1",    "5",    "7",    "9",    "12",   "25",   "47",   "66",
+                                                     "69",   "1000", "1001", "1002", "1003", "1004", "1006", "1015",
+                                                     "1016", "1047", "1048", "1049", "2004", "2026", "2031"};
 // Some terminals tell of it as soon as it is set, each time.
 constexpr std::string_view kFocus = "1004";
 constexpr std::array<std::string_view, 3> kOtherScreens = {"47", "1047", "1049"};
@@ -282,8 +283,22 @@ void TerminalFilter::step_csi(std::uint8_t byte, Bytes& out) {
   if (byte == 'u' && (held_[2] == '>' || held_[2] == '=') && !leaves_plain_keys(held_)) return;
   // Some terminals write shifted keys as codes then, and on many keyboards that which detaches is one.
   if (held_ == "\x1b[>4;2m") held_ = "\x1b[>4;1m";
+  if (held_[2] == '?' && (byte == 'h' || byte == 'r') && !take_out_focus()) return;
   if (held_[2] == '?') note_mode(static_cast<char>(byte));
   out.append(std::string_view(held_));
+}
+
+// As far as it may not be told of. False if nothing else was asked for.
+bool TerminalFilter::take_out_focus() {
+  std::string left;
+  any_number(std::string_view(held_).substr(3, held_.size() - 4), [&](std::string_view digits) {
+    if (digits != kFocus || may_be_answered()) (left += digits) += ';';
+    return false;
+  });
+  if (left.empty()) return false;
+  left.back() = held_.back();
+  held_.replace(3, held_.size() - 3, left);
+  return true;
 }
 
 void TerminalFilter::note_mode(char final_byte) {
@@ -343,12 +358,7 @@ bool TerminalFilter::is_csi_allowed(char final_byte) {
     case '?':
       if (final_byte == 'n') return parameters == "6" && may_ask();
       if (final_byte == 'u') return parameters.empty() && may_ask();
-      if (is_one_of("hlrs")) {
-        const bool tells = is_one_of("hr");
-        return are_in(kModes, parameters) && !any_number(parameters, [&](std::string_view digits) {
-                 return tells && digits == kFocus && !may_be_answered();
-               });
-      }
+      if (is_one_of("hlrs")) return are_in(kModes, parameters);
       return is_one_of("JK");
     case '>':
       if (final_byte == 'c') return is_default && may_ask();

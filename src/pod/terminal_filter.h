@@ -81,6 +81,7 @@ class TerminalFilter {
   void end_string(Bytes& out);
   void emit_text(std::uint8_t byte, Bytes& out);
   bool is_csi_allowed(char final_byte);
+  bool take_out_focus();
   void note_mode(char final_byte);
   bool may_ask();
   bool may_be_answered();

@@ -152,7 +152,7 @@ class PodAttach : public ::testing::Test {
       const std::array<std::pair<std::string_view, std::string_view>, 3> kAnswers = {
           {{"\x1b[6n", "\x1b[12;34R"}, {"\x1b[5n", "\x1b[0n"}, {"\x1b[?1004h", "\x1b[I"}}};
       for (std::string shown; !is_over;) {
-        std::array<char, 256> block{};
+        std::array<char, 2048> block{};
         const ssize_t count = ::read(master, block.data(), block.size());
         if (count > 0) shown.append(block.data(), static_cast<std::size_t>(count));
         std::this_thread::sleep_for(Millis(10));
@@ -328,6 +328,8 @@ TEST_F(PodAttach, AttackAnAgentThatReadsNothingCanBeLeft) {
   const auto ended = end.get();
   ASSERT_TRUE(ended) << ended.error().describe();
   EXPECT_EQ(ended->why, AttachEnd::Why::detached);
+  ::fcntl(master, F_SETFL, O_NONBLOCK);
+  EXPECT_NE(read_to_the_end(master).find("what is typed now is thrown away"), std::string::npos);
 }
 
 TEST_F(PodAttach, ATerminalThatTakesNothingCanBeLeft) {
