@@ -29,9 +29,9 @@ class LogField {
   LogField(std::string_view key, std::string_view value) : key_(key), text_(value) {}
   LogField(std::string_view key, const char* value) : key_(key), text_(value) {}
   LogField(std::string_view key, const std::string& value) : key_(key), text_(value) {}
-  LogField(std::string_view key, std::integral auto value)
-      : key_(key),
-        digit_count_(std::to_chars(digits_.data(), digits_.data() + digits_.size(), +value).ptr - digits_.data()) {}
+  LogField(std::string_view key, std::integral auto value) : key_(key) {
+    digit_count_ = std::to_chars(digits_.data(), digits_.data() + digits_.size(), +value).ptr - digits_.data();
+  }
 
   std::string_view key() const { return key_; }
   std::string_view value() const {
